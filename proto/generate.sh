@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Regenerates services/penstock/api from proto/ (or into the folder given). A test compares the result with what is committed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out="${1:-services}"
+mapfile -t files < <(find proto/penstock -name '*.proto' | sort)
+python -m grpc_tools.protoc -I proto --python_out="$out" --pyi_out="$out" --grpc_python_out="$out" --mypy_grpc_out="$out" "${files[@]}"

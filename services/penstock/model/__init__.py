@@ -1,0 +1,9 @@
+"""The words of Penstock as values and pure rules: no I/O, no gRPC, no Spark.
+
+- `errors`: the one error shape, and the exceptions that carry it
+- `identity`: partition ids, canonical JSON, generations
+- `columns`: the reserved columns of a row
+- `connector`: connectors, task plans, target and task states
+- `stream`: what the two ends of a task tell the driver, and what it answers
+- `ticket`: what one micro-batch is told to do, and what it reports back
+"""
