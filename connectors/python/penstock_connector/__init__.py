@@ -1,1 +1,60 @@
-"""."""
+"""Write connectors for Penstock in Python.
+
+Subclass `Source`, `Sink` or `TransactionalSink`, describe the configuration as a frozen dataclass
+with `key`, and end the module with `serve(...)`. The README is a connector in ten minutes.
+
+- `Source`, `Batch`, `Partition`: reading
+- `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once
+- `key`: configuration keys; `ConnectorError` and its subclasses: what users can meet
+- `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
+"""
+
+from penstock_connector._config import key
+from penstock_connector._connector import Connector, NoConfig
+from penstock_connector._errors import (
+    AuthError,
+    ConfigError,
+    ConnectorError,
+    DataError,
+    FencedError,
+    OffsetLostError,
+    RetriableError,
+    SchemaError,
+)
+from penstock_connector._serve import serve
+from penstock_connector._sink import Sink, Staging, TransactionalSink
+from penstock_connector._source import Batch, Source
+from penstock_connector._values import (
+    CommitMode,
+    Op,
+    Partition,
+    PreparedTxn,
+    canonical_json,
+    partition_id,
+)
+
+__all__ = [
+    "AuthError",
+    "Batch",
+    "CommitMode",
+    "ConfigError",
+    "Connector",
+    "ConnectorError",
+    "DataError",
+    "FencedError",
+    "NoConfig",
+    "OffsetLostError",
+    "Op",
+    "Partition",
+    "PreparedTxn",
+    "RetriableError",
+    "SchemaError",
+    "Sink",
+    "Source",
+    "Staging",
+    "TransactionalSink",
+    "canonical_json",
+    "key",
+    "partition_id",
+    "serve",
+]

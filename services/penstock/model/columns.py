@@ -1,7 +1,9 @@
-"""The reserved columns of a row (protocol rule R20). All of them are optional; every other column is the row.
+"""The reserved columns of a row (protocol rule R20). All of them are optional; every other column
+is the row.
 
 `__op` int8 (see `Op`) · `__ts_us` int64, microseconds since the epoch · `__key` the key, any type ·
-`__before` struct, the row before an update · `__headers` map<string, binary> · `__offset` binary, the source's offset ·
+`__before` struct, the row before an update · `__headers` map<string, binary> · `__offset` binary,
+the source's offset ·
 `__raw_key`, `__raw_value` binary, bytes that a converter is to decode.
 """
 

@@ -12,7 +12,9 @@ from penstock.model.identity import partition_id
 
 
 class ConnectorKind(IntEnum):
-    """How a connector joins plugins and topics. Numbers equal penstock.api.config.v1.ConnectorKind."""
+    """How a connector joins plugins and topics. Numbers equal
+    penstock.api.config.v1.ConnectorKind.
+    """
 
     UNSPECIFIED = 0
     SOURCE = 1
@@ -43,7 +45,9 @@ class TaskState(IntEnum):
 
 
 class CommitMode(IntEnum):
-    """Who is the authority for "written up to". Numbers equal penstock.api.connector.v1.CommitMode."""
+    """Who is the authority for "written up to". Numbers equal
+    penstock.api.connector.v1.CommitMode.
+    """
 
     UNSPECIFIED = 0
     HOST = 1
@@ -58,7 +62,9 @@ EXACTLY_ONCE = frozenset({CommitMode.SINK, CommitMode.TWO_PHASE})
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """A named, versioned configuration. `config` is as the user wrote it; secrets in it are references."""
+    """A named, versioned configuration. `config` is as the user wrote it; secrets in it are
+    references.
+    """
 
     name: str
     config: Mapping[str, str]
@@ -70,7 +76,9 @@ class Connector:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A unit of work with an offset of its own. `offset` None means from the beginning; `payload` is the connector's."""
+    """A unit of work with an offset of its own. `offset` None means from the beginning; `payload`
+    is the connector's.
+    """
 
     key: Mapping[str, Any]
     offset: Mapping[str, Any] | None = None
@@ -87,7 +95,9 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one task does: its partitions and its own configuration. `task_id` is `<generation>-<number>`."""
+    """What one task does: its partitions and its own configuration. `task_id` is
+    `<generation>-<number>`.
+    """
 
     task_id: str
     partitions: tuple[Partition, ...] = ()
@@ -106,7 +116,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """How a task is, with its numbers since it was started. `bytes_left`, `rows_left`: -1 when unknown."""
+    """How a task is, with its numbers since it was started. `bytes_left`, `rows_left`: -1 when
+    unknown.
+    """
 
     task_id: str
     connector: str

@@ -49,7 +49,8 @@ class Severity(IntEnum):
 class Diagnostic:
     """What went wrong, where, and how to fix it.
 
-    `code` is stable and dotted (`offset.stale_epoch`); `config_path` is the key of the configuration it is about;
+    `code` is stable and dotted (`offset.stale_epoch`); `config_path` is the key of the
+    configuration it is about;
     `fix` is one sentence for people; `retry_after` is in seconds, 0 for "the host decides".
     """
 
@@ -170,7 +171,9 @@ _BY_CLASS: dict[ErrorClass, type[PenstockError]] = {
 
 
 def error_of(diagnostic: Diagnostic) -> PenstockError:
-    """Return the exception for a diagnostic that came over the wire. An unset class means retriable."""
+    """Return the exception for a diagnostic that came over the wire. An unset class means
+    retriable.
+    """
     error_class = diagnostic.error_class or ErrorClass.RETRIABLE
     error = _BY_CLASS[error_class](diagnostic.code, diagnostic.message)
     error.diagnostic = replace(diagnostic, error_class=error_class)

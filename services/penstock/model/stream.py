@@ -1,4 +1,5 @@
-"""What the two ends of a task tell the driver, and what it answers: the control side of the data path.
+"""What the two ends of a task tell the driver, and what it answers: the control side of the data
+path.
 
 Rows never appear here; they go from end to end inside a Spark job (see `penstock.model.ticket`).
 """
@@ -28,7 +29,8 @@ class StreamSchema:
     key_columns: tuple[str, ...] = ()
 
 
-# ── events of a read end, in stream order ──────────────────────────────────────────────────────────────────────────
+# ── events of a read end, in stream order
+# ──────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class SchemaSeen:
 
 @dataclass(frozen=True, slots=True)
 class BatchReady:
-    """A batch that can be fetched by ticket until it is released. `seq` counts from 1 without gaps."""
+    """A batch that can be fetched by ticket until it is released. `seq` counts from 1 without
+    gaps.
+    """
 
     seq: int
     schema_id: int
@@ -51,7 +55,8 @@ class BatchReady:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A place where a commit may be: `offsets` hold after all batches up to `last_seq`. May follow no rows at all.
+    """A place where a commit may be: `offsets` hold after all batches up to `last_seq`. May follow
+    no rows at all.
 
     `rows` counts the rows since the checkpoint before. `await_commit` asks for a commit at once.
     """
@@ -108,12 +113,14 @@ ReadEvent: TypeAlias = (
 )
 
 
-# ── the write end ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the write end
+# ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTxn:
-    """What a write end prepared. Stored with the offsets in one fenced write; `state` ≤ 64 KiB, opaque to the host.
+    """What a write end prepared. Stored with the offsets in one fenced write; `state` ≤ 64 KiB,
+    opaque to the host.
 
     `token` is canonical JSON of the offsets the transaction covers.
     """
@@ -126,7 +133,9 @@ class PreparedTxn:
 
 @dataclass(frozen=True, slots=True)
 class PutSlot:
-    """An attempt at a slot that counts, with the rows in it. `detail` is what the executor's end reported."""
+    """An attempt at a slot that counts, with the rows in it. `detail` is what the executor's end
+    reported.
+    """
 
     slot: int
     attempt: int
@@ -138,7 +147,8 @@ class PutSlot:
 class WriteOpened:
     """How a write end will work.
 
-    `committed` is set in SINK mode: the last transaction in the sink, from whose token the task resumes.
+    `committed` is set in SINK mode: the last transaction in the sink, from whose token the task
+    resumes.
     `commit_every` is the wanted time between commits in seconds; 0 for as soon as there are rows.
     """
 

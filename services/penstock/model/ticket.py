@@ -1,10 +1,10 @@
 """What one micro-batch is told to do, and what it reports back.
 
-The plan of a task is kept; only the ticket differs from batch to batch. It travels to the executors as canonical JSON in
-a Spark local property, so it must stay small: places of rows, never rows.
+The plan of a task is kept; only the ticket differs from batch to batch. It travels to the executors
+as canonical JSON in a Spark local property, so it must stay small: places of rows, never rows.
 
-`SlotTicket.read` and `.write` are the ends' own words, chosen by `kind` (`plugin`, `embedded`): the driver's side of an
-end makes them, the executor's side of the same end reads them.
+`SlotTicket.read` and `.write` are the ends' own words, chosen by `kind` (`plugin`, `embedded`): the
+driver's side of an end makes them, the executor's side of the same end reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from penstock.model.errors import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """One slot: where to read, where to write. Slots are numbered from 0 over a whole transaction."""
+    """One slot: where to read, where to write. Slots are numbered from 0 over a whole
+    transaction.
+    """
 
     slot: int
     read: Mapping[str, Any]
@@ -28,8 +30,9 @@ class SlotTicket:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One Spark job. `job_slots[i]` is what Spark partition i does; `stall` is the longest time, in seconds, that a
-    fetch or a put may make no progress."""
+    """One Spark job. `job_slots[i]` is what Spark partition i does; `stall` is the longest time, in
+    seconds, that a fetch or a put may make no progress.
+    """
 
     task_id: str
     epoch: int
@@ -67,8 +70,10 @@ class Ticket:
 class SlotReport:
     """What became of a slot. `error` set means that nothing of this attempt counts.
 
-    `rejected` are rows that the sink refused (row number in the slot's output, why); they are not in `rows_out`.
-    `detail` is the write end's own: what its driver's side needs to prepare (for instance files and sizes).
+    `rejected` are rows that the sink refused (row number in the slot's output, why); they are not
+    in `rows_out`.
+    `detail` is the write end's own: what its driver's side needs to prepare (for instance files and
+    sizes).
     """
 
     slot: int

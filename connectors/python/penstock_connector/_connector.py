@@ -1,0 +1,67 @@
+"""What a source and a sink have in common: a name, a typed configuration, words for people."""
+
+from __future__ import annotations
+
+import threading
+import typing
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from penstock_connector._errors import ConnectorError
+
+
+@dataclass(frozen=True)
+class NoConfig:
+    """The configuration of a connector that has no keys."""
+
+
+C = TypeVar("C")
+
+
+class Connector(Generic[C]):
+    """A connector of any kind. `class Mine(Source[MyConfig])` sets `config_type` by itself.
+
+    Attributes:
+        name: Unique in the plugin; what `connector.class` says in a configuration.
+        aliases: Other names that configurations may use.
+        title: One line for people; the first line of the docstring when empty. The rest of the
+            docstring is the description.
+        config_type: A frozen dataclass; its fields are the configuration keys (see `key`).
+        config: The values the user gave; set by `init`.
+        stopping: Set when the task is ending. Long waits must end when it is.
+    """
+
+    name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    title: ClassVar[str] = ""
+    config_type: ClassVar[type] = NoConfig
+
+    config: C
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "config_type" in cls.__dict__:
+            return
+        for parent in getattr(cls, "__orig_bases__", ()):
+            for argument in typing.get_args(parent):
+                if isinstance(argument, type):
+                    cls.config_type = argument
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+
+    @classmethod
+    def validate(cls, config: C) -> list[ConnectorError]:
+        """Return what is wrong with a configuration whose values all have the right type.
+
+        Pure: it opens no file and no connection.
+        """
+        del config
+        return []
+
+    def init(self, config: C) -> None:
+        """Take the configuration. Comes first, once."""
+        self.config = config
+
+    def close(self) -> None:
+        """Let go of everything. Comes last, once, even after an error."""

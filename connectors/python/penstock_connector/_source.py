@@ -1,0 +1,127 @@
+"""What the author of a source writes.
+
+One task is one `Source` object. All its methods are called from one thread, one at a time, in this
+order: `init`, `connect`, then `read_batch` (and `wait` after a None) over and over with `ack` in
+between, and `close` at the end, always. Nothing has to be thread-safe.
+
+The SDK does the rest: it encodes batches, keeps them until the host has written them, stops reading
+when the host has enough, and numbers everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, TypeAlias
+
+import pyarrow as pa
+
+from penstock_connector._connector import C, Connector
+from penstock_connector._errors import ConnectorError
+from penstock_connector._values import Partition
+
+Rows: TypeAlias = "Sequence[Mapping[str, Any]] | Sequence[Any] | pa.RecordBatch | pa.Table"
+"""Rows of a batch: dicts, dataclass instances, or Arrow columns (by far the fastest)."""
+
+_SHORTEST_WAIT: Final = 0.005
+"""First wait of a source that has no `wait` of its own. Shorter burns CPU while a source is just
+catching its breath; longer adds to the latency of a busy one."""
+
+_LONGEST_WAIT: Final = 0.1
+"""Where that wait stops doubling. Longer adds latency to the first row after a silence; shorter
+costs CPU for every idle task. A source that can block implements `wait` and pays neither."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows of one dataset and one partition, and the offset after them.
+
+    Attributes:
+        rows: The rows; may be empty.
+        partition: The partition they are from; None when the task has just one.
+        offset: Where to go on after these rows. With an offset, the host may commit here; without
+            one, the rows wait for the next batch that has one.
+        dataset: Table, collection or topic.
+        key_columns: Names of the columns that identify a row.
+        schema: Arrow schema for dict rows; inferred when None.
+        op: The change every row stands for, unless the rows have an `__op` column.
+        bad_rows: Rows that could not be read: their bytes as they came, and why.
+        await_commit: The source cannot go on before this is committed.
+        finished_partition: The partition ends here for good.
+    """
+
+    rows: Rows = ()
+    partition: Partition | Mapping[str, Any] | None = None
+    offset: Mapping[str, Any] | None = None
+    dataset: str = ""
+    key_columns: Sequence[str] = ()
+    schema: pa.Schema | None = None
+    op: int = 0
+    bad_rows: Sequence[tuple[bytes, ConnectorError]] = field(default_factory=list)
+    await_commit: bool = False
+    finished_partition: bool = False
+
+
+class Source(Connector[C]):
+    """Reads. A subclass must have a `name` and `read_batch`; everything else has a default.
+
+    Attributes:
+        bounded: Ends by itself: `finished` says when.
+        needs_commit: Wants `ack` because it prunes or acknowledges upstream.
+        replayable: Reads the same rows again from any offset it gave out. Exactly once needs it.
+        paused: Ids of the partitions the host does not want rows of now.
+    """
+
+    bounded: ClassVar[bool] = False
+    needs_commit: ClassVar[bool] = False
+    replayable: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paused: frozenset[str] = frozenset()
+        self._woken = threading.Event()
+        self._next_wait = _SHORTEST_WAIT
+
+    @classmethod
+    def plan(cls, config: C, max_tasks: int, known: Sequence[Partition]) -> Sequence[Partition]:
+        """Return the partitions to read; the host spreads them over at most `max_tasks` tasks.
+
+        Must give the same partitions for the same configuration. `known` are those with stored
+        offsets.
+        """
+        del config, max_tasks, known
+        return [Partition({"source": cls.name})]
+
+    def connect(self, partitions: Sequence[Partition]) -> None:
+        """Open what is needed to read these partitions from their offsets."""
+
+    def read_batch(self) -> Batch | None:
+        """Return the next rows, or None when there are none now. May block for a short time."""
+        raise NotImplementedError
+
+    def wait(self, timeout: float) -> None:
+        """Block until there may be more rows, or until `timeout` seconds have passed.
+
+        The default sleeps a little longer each time. Override it when the source can block on
+        something (a socket, a file watch); then return early when `self.stopping` is set, or
+        override `wake` too.
+        """
+        self._woken.wait(min(timeout, self._next_wait))
+        self._woken.clear()
+        self._next_wait = min(self._next_wait * 2, _LONGEST_WAIT)
+
+    def wake(self) -> None:
+        """Make a running `wait` return. The only method that other threads call."""
+        self._woken.set()
+
+    def finished(self) -> bool:
+        """Tell whether a bounded source has given all its rows. Asked after a None."""
+        return False
+
+    def remaining(self) -> tuple[int, int]:
+        """Return the bytes and the rows that are left; -1 for unknown."""
+        return -1, -1
+
+    def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
+        """Learn that all rows up to these offsets are durable: partition id to offset."""

@@ -1,0 +1,44 @@
+"""Picks the verb, prints errors the one way, sets the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from penstock.cli import plugins, quickstart, run, standalone
+from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, print_error
+from penstock.model.errors import ConfigError, PenstockError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns the exit code."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.verb(arguments)
+    except ConfigError as error:
+        print_error(error)
+        return MISUSED
+    except PenstockError as error:
+        print_error(error)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock", description="Moves record streams between systems, exactly once."
+    )
+    parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")
+    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+    for module in (quickstart, run, standalone, plugins):
+        module.add_parser(verbs)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

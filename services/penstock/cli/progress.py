@@ -1,0 +1,93 @@
+"""A progress bar over the tasks of one connector: rows/s, bytes, percent, time left.
+
+On a terminal it is a live line; elsewhere (a pipe, CI) nothing is drawn, and the summary at the end says it all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from penstock.model.connector import TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The numbers of several tasks together. `bytes_left` -1 when any task does not know."""
+
+    rows_read: int
+    rows_written: int
+    bytes_read: int
+    bytes_left: int
+    batches: int
+    restarts: int
+
+    @staticmethod
+    def of(tasks: Sequence[TaskStatus]) -> Totals:
+        """Add the numbers of tasks up."""
+        known = all(task.bytes_left >= 0 for task in tasks)
+        return Totals(
+            rows_read=sum(t.rows_read for t in tasks),
+            rows_written=sum(t.rows_written for t in tasks),
+            bytes_read=sum(t.bytes_read for t in tasks),
+            bytes_left=sum(t.bytes_left for t in tasks) if known else -1,
+            batches=sum(t.batches for t in tasks),
+            restarts=sum(t.restarts for t in tasks),
+        )
+
+
+class ProgressBar:
+    """Draws the totals of a run until closed."""
+
+    def __init__(self, name: str, console: Console) -> None:
+        self._began = time.monotonic()
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rows]} rows  {task.fields[rate]} rows/s  {task.fields[size]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._line = self._progress.add_task(name, total=None, rows="0", rate="0", size="0 B")
+        self._progress.start()
+
+    def show(self, totals: Totals) -> None:
+        """Draw the numbers as they are."""
+        seconds = max(time.monotonic() - self._began, 1e-3)
+        whole = totals.bytes_read + totals.bytes_left if totals.bytes_left >= 0 else None
+        self._progress.update(
+            self._line,
+            completed=totals.bytes_read if whole else 0,
+            total=whole or None,
+            rows=f"{totals.rows_written:,}",
+            rate=f"{totals.rows_written / seconds:,.0f}",
+            size=human_bytes(totals.bytes_read),
+        )
+
+    def close(self) -> None:
+        """Take the line away."""
+        self._progress.stop()
+
+
+def human_bytes(count: int) -> str:
+    """Return a size as people read it, for instance `1.5 MiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

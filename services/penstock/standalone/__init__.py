@@ -1,0 +1,8 @@
+"""All services in one process, for one machine: the same code, the same gRPC, SQLite instead of etcd.
+
+- `files`      reads worker, connector and pipeline files (properties, JSON, YAML)
+- `settings`   the worker's own keys, and Kafka Connect's that mean something here
+- `node`       starts and stops the services of this process
+- `reconcile`  makes what runs equal to what is configured
+- `quickstart` the first job that a new user runs
+"""

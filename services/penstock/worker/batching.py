@@ -1,0 +1,140 @@
+"""Which announced batches make the next micro-batch, and when it is due. Pure: time comes in as a number.
+
+A micro-batch ends at a checkpoint, because only there is an offset that can be committed. Checkpoints that are ready
+together merge into one micro-batch, up to the limits: a busy engine so makes larger micro-batches by itself, an idle one
+takes every checkpoint at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.model.errors import InternalError
+from penstock.model.stream import BatchReady, Checkpoint, Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRules:
+    """When a micro-batch is due. A rule of 0 does not hold anything back.
+
+    `interval`: seconds that rows may wait for company. `rows`, `bytes`: enough company.
+    `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond these.
+    """
+
+    interval: float = 0.0
+    rows: int = 0
+    bytes: int = 0
+    max_rows: int = 1_000_000
+    max_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """The rows between two commits. `since` is when its first batch was announced (monotonic seconds)."""
+
+    batches: tuple[BatchReady, ...]
+    offsets: Offsets
+    checkpoint_id: int
+    last_seq: int
+    since: float
+
+    @property
+    def rows(self) -> int:
+        """Rows in all batches."""
+        return sum(batch.rows for batch in self.batches)
+
+
+@dataclass(slots=True)
+class _Group:
+    """The batches up to one checkpoint."""
+
+    batches: list[BatchReady]
+    checkpoint: Checkpoint
+    since: float
+    rows: int = field(init=False)
+    bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows = sum(batch.rows for batch in self.batches)
+        self.bytes = sum(batch.bytes for batch in self.batches)
+
+
+class Batcher:
+    """Collects events of a read end and yields micro-batches."""
+
+    def __init__(self, rules: FlushRules) -> None:
+        self.rules = rules
+        self._open: list[BatchReady] = []
+        self._open_since = 0.0
+        self._groups: deque[_Group] = deque()
+        self._rows = 0
+        self._bytes = 0
+
+    def ready(self, batch: BatchReady, now: float) -> None:
+        """Take note of an announced batch."""
+        if not self._open:
+            self._open_since = now
+        self._open.append(batch)
+
+    def checkpoint(self, checkpoint: Checkpoint, now: float) -> None:
+        """Close the batches so far. Their rows must be what the source says (rule R5)."""
+        counted = sum(batch.rows for batch in self._open)
+        if counted != checkpoint.rows:
+            raise InternalError(
+                "plugin.protocol.row_count",
+                f"checkpoint {checkpoint.checkpoint_id} claims {checkpoint.rows} rows, "
+                f"the batches before it have {counted}",
+                fix="Report this to the author of the source.",
+            )
+        since = self._open_since if self._open else now
+        group = _Group(self._open, checkpoint, since)
+        self._open = []
+        self._groups.append(group)
+        self._rows += group.rows
+        self._bytes += group.bytes
+
+    def due_in(self, now: float) -> float | None:
+        """Return the seconds until the next micro-batch is due: 0 for now, None when nothing is ready."""
+        if not self._groups:
+            return None
+        rules = self.rules
+        if any(group.checkpoint.await_commit for group in self._groups):
+            return 0.0  # rule R4: the source cannot go on before this is committed
+        if (rules.rows and self._rows >= rules.rows) or (rules.bytes and self._bytes >= rules.bytes):
+            return 0.0
+        if self._bytes >= rules.max_bytes or self._rows >= rules.max_rows:
+            return 0.0
+        return max(0.0, self._groups[0].since + rules.interval - now)
+
+    def take(self) -> MicroBatch:
+        """Return the next micro-batch: at least one checkpoint, more while they fit the limits."""
+        first = self._groups.popleft()
+        batches, offsets = list(first.batches), dict(first.checkpoint.offsets)
+        rows, size, last = first.rows, first.bytes, first.checkpoint
+        while self._groups and self._fits(rows, size, self._groups[0]):
+            group = self._groups.popleft()
+            batches += group.batches
+            offsets.update(group.checkpoint.offsets)
+            rows, size, last = rows + group.rows, size + group.bytes, group.checkpoint
+        self._rows -= rows
+        self._bytes -= size
+        return MicroBatch(
+            tuple(batches), _frozen(offsets), last.checkpoint_id, last.last_seq, first.since
+        )
+
+    def _fits(self, rows: int, size: int, group: _Group) -> bool:
+        return (
+            rows + group.rows <= self.rules.max_rows and size + group.bytes <= self.rules.max_bytes
+        )
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything was announced that is in no micro-batch yet."""
+        return bool(self._groups or self._open)
+
+
+def _frozen(offsets: dict[str, Mapping[str, Any]]) -> Offsets:
+    return {id_: dict(fields) for id_, fields in offsets.items()}

@@ -1,0 +1,107 @@
+"""What a task needs of its two ends and of the engine: structural ports, defined beside their user."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.model.connector import CommitMode
+from penstock.model.step import Step
+from penstock.model.stream import (
+    Offsets,
+    PreparedTxn,
+    PutSlot,
+    ReadEvent,
+    StreamSchema,
+    TxnCommitted,
+    WriteOpened,
+)
+from penstock.model.ticket import SlotReport, Ticket
+
+
+class ReadStream(Protocol):
+    """The control side of a read end. Events come in stream order and end after `Drained`."""
+
+    async def open(self) -> None:
+        """Start reading at the offsets of the plan."""
+
+    def __aiter__(self) -> AsyncIterator[ReadEvent]:
+        """Iterate over events; raises PenstockError when the stream is lost."""
+
+    def ticket(self, seqs: Sequence[int], schema_id: int) -> dict[str, Any]:
+        """Say what an executor needs to fetch exactly these batches, in this order."""
+
+    async def committed(self, checkpoint_id: int) -> None:
+        """Tell the source that everything up to a checkpoint is durable. Cumulative."""
+
+    async def release(self, seq: int) -> None:
+        """Say that batches up to `seq` will not be fetched again. Cumulative."""
+
+    async def drain(self, grace: float) -> None:
+        """Ask for the end: what is in hand, a last checkpoint, then `Drained`."""
+
+    async def close(self) -> None:
+        """Let go at once. Idempotent."""
+
+
+class WriteStream(Protocol):
+    """The control side of a write end. Calls come one at a time, in order of transaction."""
+
+    async def open(
+        self,
+        epoch: int,
+        commit_mode: CommitMode,
+        last_prepared: PreparedTxn | None,
+        recover: bool,
+    ) -> WriteOpened:
+        """Fence older epochs, apply `last_prepared` again when `recover`, and say how commits work.
+
+        `commit_mode` UNSPECIFIED asks for the strongest that the end has.
+        """
+
+    async def apply_schema(self, schema: StreamSchema) -> None:
+        """Make the end ready for rows of a schema; raises SchemaError when it cannot be."""
+
+    def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:
+        """Say what an executor needs to put rows into a slot of a transaction."""
+
+    async def prepare(
+        self, txn_id: int, slots: Sequence[PutSlot], token: bytes, offsets: Offsets
+    ) -> PreparedTxn:
+        """Make the rows of these attempts durable, and only these."""
+
+    async def commit(self, txn_id: int) -> TxnCommitted:
+        """Make a prepared transaction visible. Idempotent."""
+
+    async def abort(self, txn_id: int) -> None:
+        """Throw a transaction away."""
+
+    async def close(self, grace: float) -> None:
+        """Finish and let go. Idempotent."""
+
+
+class Plan(Protocol):
+    """A kept Spark plan."""
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Schema of the rows that reach the write end."""
+
+
+class Engine(Protocol):
+    """The one queue of Spark jobs in this process."""
+
+    @property
+    def slots(self) -> int:
+        """How many slots run at once."""
+
+    def build(self, name: str, schema: pa.Schema, steps: Sequence[Step], slots: int) -> Plan:
+        """Analyse a plan once. Blocking: call in a thread."""
+
+    async def run(self, plan: Any, ticket: Ticket, *, lag: float) -> list[SlotReport]:
+        """Run one micro-batch; the task with the largest lag (seconds) goes first."""
+
+    def cancel(self, task_id: str) -> None:
+        """Cancel the jobs of a task; they end with an error within 2 s."""

@@ -1,0 +1,280 @@
+"""One life of a task: from opening its ends to closing them.
+
+Opening order: claim the task (fences older epochs) → open the write end (recovers a half-applied transaction, tells its
+own offsets in SINK mode) → open the read end where the offsets say. Then three coroutines share the work: events are
+pumped into the batcher, micro-batches are moved through Spark, and finished ones are committed in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from penstock.model.connector import CommitMode, Partition, TaskPlan
+from penstock.model.errors import ConfigError, error_of
+from penstock.model.identity import parse_canonical
+from penstock.model.stream import (
+    BadRow,
+    BatchReady,
+    Checkpoint,
+    Drained,
+    Offsets,
+    PartitionDone,
+    PreparedTxn,
+    Progress,
+    ReadEvent,
+    SchemaSeen,
+    Warned,
+    WriteOpened,
+)
+from penstock.worker.batching import Batcher, FlushRules, MicroBatch
+from penstock.worker.commit import Commits, Finished, OffsetWriter
+from penstock.worker.execution import Chain, Execution
+from penstock.worker.ports import Engine, ReadStream, WriteStream
+
+log = logging.getLogger(__name__)
+
+STOP_GRACE = 1.2
+"""Seconds that a micro-batch under way gets when the task is stopped; then its job is cancelled. A stop must take
+effect within 2 s, and a cancelled job needs up to 0.5 s to end."""
+
+CLOSE_GRACE = 2.0
+"""Seconds that an end gets to close. Longer keeps a hanging plugin's task from being restarted; shorter cuts a slow
+sink off that has nothing left to lose."""
+
+
+@dataclass(slots=True)
+class Numbers:
+    """What a run has moved so far. `bytes_left`, `rows_left`: -1 when unknown."""
+
+    rows_read: int = 0
+    rows_written: int = 0
+    bytes_read: int = 0
+    batches: int = 0
+    bytes_left: int = -1
+    rows_left: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Where a claimed task stands in the offset service."""
+
+    last_prepared: PreparedTxn | None
+    recover: bool
+
+
+class TaskOffsets(OffsetWriter, Protocol):
+    """The offset service, as one task at one epoch sees it."""
+
+    async def claim(self) -> Claim:
+        """Fence older epochs."""
+
+    async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
+        """Read the offsets of partitions; those never committed are absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What a run is made of. `open_reader` gets the plan with its offsets filled in."""
+
+    plan: TaskPlan
+    epoch: int
+    commit_mode: CommitMode
+    rules: FlushRules
+    stall: float
+    chain: Chain
+    engine: Engine
+    offsets: TaskOffsets
+    writer: WriteStream
+    open_reader: Callable[[TaskPlan], ReadStream]
+
+
+class TaskRun:
+    """One life of a task. `run()` returns when it is completed or stopped, and raises when it failed."""
+
+    def __init__(
+        self, spec: RunSpec, numbers: Numbers, on_running: Callable[[], None]
+    ) -> None:
+        """`numbers` go on over the runs of a task; `on_running` is called when both ends are open."""
+        self._spec = spec
+        self._on_running = on_running
+        self._numbers = numbers
+        self._batcher = Batcher(spec.rules)
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._ended = False
+        self._unfinished = {partition.id for partition in spec.plan.partitions}
+        self._txn = 0
+        self._mode = CommitMode.UNSPECIFIED
+        self.completed = False
+
+    async def run(self) -> None:
+        """Open the ends, move rows until the end of a bounded read, a stop or an error, close the ends."""
+        spec = self._spec
+        claim = await spec.offsets.claim()
+        try:
+            opened = await spec.writer.open(
+                spec.epoch, spec.commit_mode, claim.last_prepared, claim.recover
+            )
+            refuse_weaker(spec.commit_mode, opened)
+            self._mode = opened.commit_mode
+            plan = await self._positioned(opened)
+            reader = spec.open_reader(plan)
+            try:
+                await reader.open()
+                self._on_running()
+                await self._flow(reader, opened, claim)
+            finally:
+                await reader.close()
+        finally:
+            await spec.writer.close(CLOSE_GRACE)
+
+    def stop(self) -> None:
+        """Ask for the end: the micro-batch under way is finished if that is quick. Safe to call again."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _positioned(self, opened: WriteOpened) -> TaskPlan:
+        """Return the plan with the offsets to start from, from whoever is the authority for them."""
+        plan = self._spec.plan
+        offsets: Offsets = await self._spec.offsets.get([p.id for p in plan.partitions])
+        if opened.commit_mode is CommitMode.SINK and opened.committed is not None:
+            offsets = {**offsets, **parse_canonical(opened.committed.token.decode())}
+        return replace(plan, partitions=tuple(_at(p, offsets) for p in plan.partitions))
+
+    async def _flow(self, reader: ReadStream, opened: WriteOpened, claim: Claim) -> None:
+        spec = self._spec
+        last = opened.committed or claim.last_prepared
+        self._txn = last.txn_id if last else 0
+        if opened.commit_every > self._batcher.rules.interval:
+            self._batcher.rules = replace(self._batcher.rules, interval=opened.commit_every)
+        commits = Commits(
+            reader, spec.writer, spec.offsets, opened.commit_mode, self._txn, self._count
+        )
+        execution = Execution(
+            spec.engine,
+            reader,
+            spec.writer,
+            spec.chain,
+            task_id=spec.plan.task_id,
+            epoch=spec.epoch,
+            stall=spec.stall,
+            settle=commits.settle,
+        )
+        async with asyncio.TaskGroup() as group:
+            pump = group.create_task(self._pump(reader, execution))
+            commit = group.create_task(commits.run())
+            await self._drive(reader, execution, commits)
+            await commits.settle()
+            pump.cancel()
+            commit.cancel()
+
+    async def _pump(self, reader: ReadStream, execution: Execution) -> None:
+        async for event in reader:
+            self._take(event, execution)
+            self._wake.set()
+        self._ended = True
+        self._wake.set()
+
+    def _take(self, event: ReadEvent, execution: Execution) -> None:
+        now = time.monotonic()
+        match event:
+            case BatchReady():
+                self._batcher.ready(event, now)
+                self._numbers.bytes_read += event.bytes
+            case Checkpoint():
+                self._batcher.checkpoint(event, now)
+            case SchemaSeen():
+                execution.schema_seen(event.schema)
+            case PartitionDone():
+                self._unfinished.discard(event.partition_id)
+                self._ended = self._ended or not self._unfinished
+            case Progress():
+                self._numbers.bytes_left = event.bytes_left
+                self._numbers.rows_left = event.rows_left
+            case BadRow():
+                raise error_of(event.reason)
+            case Drained():
+                self._ended = True
+            case Warned():
+                log.warning("%s", event.diagnostic)
+
+    async def _drive(self, reader: ReadStream, execution: Execution, commits: Commits) -> None:
+        while not self._stopping:
+            due = self._batcher.due_in(time.monotonic())
+            if due is None and self._ended:
+                self.completed = True
+                return
+            if due == 0 or (due is not None and self._ended):
+                await self._move(self._batcher.take(), reader, execution, commits)
+                continue
+            await self._sleep(due)
+
+    async def _sleep(self, due: float | None) -> None:
+        """Wait for an event of the read end, at most `due` seconds."""
+        self._wake.clear()
+        try:
+            await asyncio.wait_for(self._wake.wait(), due)
+        except TimeoutError:
+            return
+
+    async def _move(
+        self, batch: MicroBatch, reader: ReadStream, execution: Execution, commits: Commits
+    ) -> None:
+        if not batch.rows:
+            self._txn += self._mode is CommitMode.SINK  # the sink stores the token in its own way
+            await commits.submit(Finished(self._txn, batch, None))
+            await reader.release(batch.last_seq)
+            return
+        self._txn += 1
+        lag = time.monotonic() - batch.since
+        moving = asyncio.ensure_future(execution.move(self._txn, batch, lag))
+        try:
+            moved = await self._unless_stopped(moving)
+        finally:
+            if not moving.done():
+                moving.cancel()
+                self._spec.engine.cancel(self._spec.plan.task_id)
+        if moved is None:
+            return
+        # the rows are staged at the write end; the batches will not be asked for again
+        await reader.release(batch.last_seq)
+        await commits.submit(Finished(self._txn, batch, moved))
+
+    async def _unless_stopped(self, moving: asyncio.Future[Any]) -> Any | None:
+        """Wait for a micro-batch; when the task is stopped meanwhile it has `STOP_GRACE` left."""
+        while not moving.done() and not self._stopping:
+            self._wake.clear()
+            waker = asyncio.ensure_future(self._wake.wait())
+            await asyncio.wait({moving, waker}, return_when=asyncio.FIRST_COMPLETED)
+            waker.cancel()
+        if not moving.done():
+            await asyncio.wait({moving}, timeout=STOP_GRACE)
+        return moving.result() if moving.done() else None
+
+    def _count(self, finished: Finished) -> None:
+        if finished.moved is None:
+            return
+        self._numbers.rows_read += finished.moved.rows_read
+        self._numbers.rows_written += finished.moved.rows_written
+        self._numbers.batches += 1
+
+
+def _at(partition: Partition, offsets: Offsets) -> Partition:
+    offset = offsets.get(partition.id)
+    return partition if offset is None else replace(partition, offset=offset)
+
+
+def refuse_weaker(asked: CommitMode, opened: WriteOpened) -> None:
+    """Refuse a weaker commit mode than was asked for: never a quiet downgrade (rule R13)."""
+    if asked is not CommitMode.UNSPECIFIED and opened.commit_mode is not asked:
+        raise ConfigError(
+            "delivery.not_available",
+            f"the write end works in {opened.commit_mode.name} mode, {asked.name} was asked for",
+            fix="Choose a sink that supports it, or leave `delivery` out.",
+            config_path="delivery",
+        )

@@ -1,0 +1,118 @@
+"""Which announced batches make the next micro-batch, and when."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.model.errors import InternalError
+from penstock.model.stream import BatchReady, Checkpoint
+from penstock.worker.batching import Batcher, FlushRules
+
+PARTITION = '{"p":0}'
+
+
+def ready(seq: int, rows: int = 10, size: int = 100) -> BatchReady:
+    return BatchReady(seq, 1, PARTITION, rows, size)
+
+
+def checkpoint(id_: int, seq: int, rows: int, await_commit: bool = False) -> Checkpoint:
+    return Checkpoint(id_, {PARTITION: {"position": seq}}, rows, seq, await_commit)
+
+
+def test_nothing_is_due_before_a_checkpoint():
+    batcher = Batcher(FlushRules())
+    batcher.ready(ready(1), 0.0)
+    assert batcher.due_in(5.0) is None
+    assert batcher.waiting
+
+
+def test_without_rules_a_checkpoint_is_due_at_once():
+    batcher = Batcher(FlushRules())
+    batcher.ready(ready(1), 0.0)
+    batcher.checkpoint(checkpoint(1, 1, 10), 0.0)
+    assert batcher.due_in(0.0) == 0.0
+    assert batcher.take().offsets == {PARTITION: {"position": 1}}
+
+
+def test_checkpoints_that_are_ready_together_merge():
+    batcher = Batcher(FlushRules())
+    for n in (1, 2, 3):
+        batcher.ready(ready(n), 0.0)
+        batcher.checkpoint(checkpoint(n, n, 10), 0.0)
+    batch = batcher.take()
+    assert (batch.rows, batch.checkpoint_id, batch.last_seq) == (30, 3, 3)
+    assert batch.offsets == {PARTITION: {"position": 3}}
+    assert batcher.due_in(0.0) is None
+
+
+def test_a_micro_batch_stops_at_the_limit_of_bytes():
+    batcher = Batcher(FlushRules(max_bytes=250))
+    for n in (1, 2, 3):
+        batcher.ready(ready(n), 0.0)
+        batcher.checkpoint(checkpoint(n, n, 10), 0.0)
+    assert batcher.take().last_seq == 2
+    assert batcher.take().last_seq == 3
+
+
+def test_one_checkpoint_larger_than_the_limit_still_goes():
+    batcher = Batcher(FlushRules(max_bytes=50))
+    batcher.ready(ready(1), 0.0)
+    batcher.checkpoint(checkpoint(1, 1, 10), 0.0)
+    assert batcher.take().last_seq == 1
+
+
+def test_an_interval_holds_rows_back_until_its_end_even_when_no_new_row_comes():
+    batcher = Batcher(FlushRules(interval=2.0))
+    batcher.ready(ready(1), 10.0)
+    batcher.checkpoint(checkpoint(1, 1, 10), 10.5)
+    assert batcher.due_in(10.5) == pytest.approx(1.5)
+    assert batcher.due_in(12.0) == 0.0
+
+
+@pytest.mark.parametrize("rules", [FlushRules(interval=9, rows=20), FlushRules(interval=9, bytes=200)])
+def test_enough_rows_or_bytes_end_the_interval(rules: FlushRules):
+    batcher = Batcher(rules)
+    batcher.ready(ready(1), 0.0)
+    batcher.checkpoint(checkpoint(1, 1, 10), 0.0)
+    assert batcher.due_in(0.0) == 9
+    batcher.ready(ready(2), 0.0)
+    batcher.checkpoint(checkpoint(2, 2, 10), 0.0)
+    assert batcher.due_in(0.0) == 0.0
+
+
+def test_await_commit_ends_the_interval():
+    batcher = Batcher(FlushRules(interval=9))
+    batcher.checkpoint(checkpoint(1, 0, 0, await_commit=True), 0.0)
+    assert batcher.due_in(0.0) == 0.0
+    assert batcher.take().rows == 0
+
+
+def test_a_checkpoint_that_claims_other_rows_than_were_announced_is_refused():
+    batcher = Batcher(FlushRules())
+    batcher.ready(ready(1), 0.0)
+    with pytest.raises(InternalError, match="row_count"):
+        batcher.checkpoint(checkpoint(1, 1, 11), 0.0)
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=30),
+    st.integers(1, 500),
+    st.integers(1, 50),
+)
+def test_every_batch_is_in_exactly_one_micro_batch_in_order(groups, max_bytes, max_rows):
+    """Whatever the limits: nothing lost, nothing twice, order kept, offsets never go back."""
+    batcher = Batcher(FlushRules(max_bytes=max_bytes, max_rows=max_rows))
+    seq = 0
+    for id_, size in enumerate(groups, 1):
+        for _ in range(size):
+            seq += 1
+            batcher.ready(ready(seq), 0.0)
+        batcher.checkpoint(checkpoint(id_, seq, 10 * size), 0.0)
+    taken, last = [], 0
+    while batcher.due_in(0.0) is not None:
+        batch = batcher.take()
+        assert batch.checkpoint_id > last
+        last = batch.checkpoint_id
+        taken += [b.seq for b in batch.batches]
+    assert taken == list(range(1, seq + 1))
+    assert last == len(groups)
