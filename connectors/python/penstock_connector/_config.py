@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+
 from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix
 
 C = TypeVar("C")
@@ -65,9 +66,7 @@ def key(
         title: Label in a form.
     """
     secret = sensitive or type == "password"
-    meta = KeyMeta(
-        doc, required, type, name, tuple(choices), secret, group, importance, title
-    )
+    meta = KeyMeta(doc, required, type, name, tuple(choices), secret, group, importance, title)
     options: dict[str, Any] = {"metadata": {_META: meta}, "kw_only": True, "repr": not secret}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), **options)

@@ -59,6 +59,10 @@ class Connector(Generic[C]):
         del config
         return []
 
+    @classmethod
+    def check(cls, config: C) -> None:
+        """Try whether the outside can be reached and allows what is needed; raise if not."""
+
     def init(self, config: C) -> None:
         """Take the configuration. Comes first, once."""
         self.config = config

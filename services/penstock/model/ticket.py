@@ -19,11 +19,12 @@ from penstock.model.errors import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """One slot: where to read, where to write. Slots are numbered from 0 over a whole
+    """One slot: rows announced, where to read, where to write. Slots are numbered from 0 over a whole
     transaction.
     """
 
     slot: int
+    rows: int
     read: Mapping[str, Any]
     write: Mapping[str, Any]
 
@@ -48,7 +49,7 @@ class Ticket:
                 "epoch": self.epoch,
                 "txn_id": self.txn_id,
                 "stall": self.stall,
-                "slots": [[s.slot, dict(s.read), dict(s.write)] for s in self.slots],
+                "slots": [[s.slot, s.rows, dict(s.read), dict(s.write)] for s in self.slots],
             },
             separators=(",", ":"),
         )

@@ -160,6 +160,7 @@ class Execution:
         slots = tuple(
             SlotTicket(
                 slot,
+                sum(batch.rows for batch in part),
                 self._reader.ticket([b.seq for b in part], route.schema.schema_id),
                 self._writer.ticket(txn_id, slot, route.write_id),
             )

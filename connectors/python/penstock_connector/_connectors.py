@@ -1,0 +1,100 @@
+"""The connectors of a plugin: found by name, described, configured."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
+from penstock.api.connector.v1 import plugin_service_pb2 as pb
+from penstock.api.record.v1 import record_pb2 as record_pb
+
+from penstock_connector._config import keys_of, parse_config
+from penstock_connector._connector import Connector
+from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix
+from penstock_connector._sink import Sink, TransactionalSink
+from penstock_connector._source import Source
+from penstock_connector._values import CommitMode
+
+K = TypeVar("K", bound=Connector[Any])
+
+
+class Connectors:
+    """The classes a plugin serves. Names and aliases are unique, as the protocol wants."""
+
+    def __init__(self, classes: Iterable[type[Connector[Any]]]) -> None:
+        self.classes = tuple(classes)
+        self._by_name: dict[str, type[Connector[Any]]] = {}
+        for kind in self.classes:
+            for name in (kind.name, *kind.aliases):
+                self._add(name, kind)
+
+    def _add(self, name: str, kind: type[Connector[Any]]) -> None:
+        if not name:
+            raise ConnectorError("plugin.unnamed", f"{kind.__name__} has no name", fix="Set name.")
+        other = self._by_name.setdefault(name, kind)
+        if other is not kind:
+            raise ConnectorError(
+                "plugin.name_taken", f"{kind.__name__} and {other.__name__} are both {name!r}"
+            )
+
+    def find(self, name: str, kind: type[K] | tuple[type[K], ...] = Connector) -> type[K]:  # type: ignore[assignment] # any
+        """Return the class with this name or alias."""
+        found = self._by_name.get(name)
+        if found is None or not issubclass(found, kind):
+            valid = [n for n, c in self._by_name.items() if issubclass(c, kind)]
+            raise ConfigError(
+                "plugin.unknown_connector",
+                f"there is no connector {name!r} of this kind in the plugin",
+                fix=nearest_fix(name, valid, "connectors"),
+                config_path="connector.class",
+            )
+        return found
+
+    def describe(self) -> list[pb.ConnectorSpec]:
+        """Return what the host shows and checks; needs no configuration."""
+        return [spec_of(kind) for kind in self.classes]
+
+
+def configure(kind: type[Connector[Any]], target: connector_pb.Target, extra: Any = ()) -> Any:
+    """Return the typed configuration of a target; `extra` is the task's own part of it."""
+    return parse_config(kind.config_type, {**target.config, **target.secrets, **dict(extra)})
+
+
+def modes_of(kind: type[Connector[Any]]) -> tuple[CommitMode, ...]:
+    """Return how a sink can commit, best first."""
+    if issubclass(kind, TransactionalSink):
+        return kind.commit_modes
+    if issubclass(kind, Sink):
+        return (CommitMode.IDEMPOTENT, CommitMode.HOST) if kind.idempotent else (CommitMode.HOST,)
+    return ()
+
+
+def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
+    """Return the description of a connector."""
+    title, _, description = inspect.cleandoc(kind.__doc__ or kind.name).partition("\n")
+    spec = pb.ConnectorSpec(
+        name=kind.name,
+        kind=pb.KIND_SOURCE if issubclass(kind, Source) else pb.KIND_SINK,
+        title=kind.title or title.strip(),
+        description=description.strip(),
+        config_keys=[k.to_proto(i) for i, k in enumerate(keys_of(kind.config_type).values())],
+        encodings=[record_pb.ENCODING_ARROW_IPC],
+        aliases=kind.aliases,
+    )
+    if issubclass(kind, Source):
+        spec.source.CopyFrom(_source_capabilities(kind))
+    else:
+        modes = [int(mode) for mode in modes_of(kind)]
+        spec.sink.CopyFrom(pb.SinkCapabilities(commit_modes=modes, pipelined=True))  # type: ignore[arg-type] # enums share numbers
+    return spec
+
+
+def _source_capabilities(kind: type[Source[Any]]) -> pb.SourceCapabilities:
+    return pb.SourceCapabilities(
+        partitioned=kind.plan.__func__ is not Source.plan.__func__,  # type: ignore[attr-defined] # class methods
+        replayable=kind.replayable,
+        needs_commit=kind.needs_commit or kind.ack is not Source.ack,
+        bounded=kind.bounded,
+    )

@@ -1,0 +1,196 @@
+"""PluginService and ConnectorService: what a plugin has, and everything about a connector that is
+not rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import timedelta
+from importlib import metadata
+from typing import Any, TypeVar
+
+import grpc.aio
+from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.connector.v1 import connector_service_pb2_grpc as pb_grpc
+from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
+
+from penstock_connector._calls import fail
+from penstock_connector._config import keys_of, read_config
+from penstock_connector._connector import Connector
+from penstock_connector._connectors import Connectors, configure, modes_of
+from penstock_connector._errors import ConnectorError, as_connector_error
+from penstock_connector._source import Source
+from penstock_connector._values import partition_from_proto, partition_to_proto
+
+T = TypeVar("T")
+
+
+def sdk_name() -> str:
+    """Return the name and version of this SDK."""
+    try:
+        return f"penstock-sdk-python/{metadata.version('penstock')}"
+    except metadata.PackageNotFoundError:
+        return "penstock-sdk-python"
+
+
+class PluginService(plugin_grpc.PluginServiceServicer):
+    """The process: what is in it, and its end."""
+
+    def __init__(
+        self,
+        connectors: Connectors,
+        *,
+        name: str,
+        version: str,
+        shutdown: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._description = plugin_pb.DescribeResponse(
+            name=name, version=version, sdk=sdk_name(), connectors=connectors.describe()
+        )
+        self._shutdown = shutdown
+
+    async def Describe(  # noqa: N802 - the protocol's name
+        self, _request: plugin_pb.DescribeRequest, _context: Any
+    ) -> plugin_pb.DescribeResponse:
+        """Tell what the plugin serves; needs no configuration."""
+        return self._description
+
+    async def Shutdown(  # noqa: N802 - the protocol's name
+        self, request: plugin_pb.ShutdownRequest, _context: Any
+    ) -> plugin_pb.ShutdownResponse:
+        """Drain all tasks; the process ends after the answer."""
+        await self._shutdown(request.grace.ToTimedelta().total_seconds())
+        return plugin_pb.ShutdownResponse()
+
+
+class ConnectorService(pb_grpc.ConnectorServiceServicer):
+    """Validation, planning, checks. What authors wrote runs in threads."""
+
+    def __init__(self, connectors: Connectors) -> None:
+        self._connectors = connectors
+
+    async def ValidateConfig(  # noqa: N802 - the protocol's name
+        self, request: pb.ValidateConfigRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.ValidateConfigResponse:
+        """Check the values one by one and together."""
+        return await _guard(context, "validate", lambda: self._validate(request.target))
+
+    async def CheckConnection(  # noqa: N802 - the protocol's name
+        self, request: pb.CheckConnectionRequest, _context: Any
+    ) -> AsyncIterator[pb.CheckConnectionResponse]:
+        """Check the configuration, then the outside."""
+        for step in (self._check_config, self._check_outside):
+            name = step.__name__.removeprefix("_check_")
+            began = time.monotonic()
+            error = await asyncio.to_thread(_error_of, step, request.target)
+            result = pb.CheckConnectionResponse(step=name, ok=error is None)
+            result.took.FromTimedelta(timedelta(seconds=time.monotonic() - began))
+            if error is not None:
+                result.diagnostics.append(error.diagnostic())
+            yield result
+            if error is not None:
+                return
+
+    async def Discover(  # noqa: N802 - the protocol's name
+        self, request: pb.DiscoverRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[pb.DiscoverResponse]:
+        """List datasets: those that the planned partitions name."""
+        plan = await _guard(
+            context, "plan", lambda: self._plan(pb.PlanRequest(target=request.target, max_tasks=1))
+        )
+        names = dict.fromkeys(name for part in plan.partitions for name in part.datasets)
+        for name in names:
+            yield pb.DiscoverResponse(path=name.split("."), estimated_rows=-1)
+
+    async def Plan(  # noqa: N802 - the protocol's name
+        self, request: pb.PlanRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.PlanResponse:
+        """Return the partitions; the host spreads them over tasks."""
+        return await _guard(context, "plan", lambda: self._plan(request))
+
+    async def Apply(  # noqa: N802 - the protocol's name
+        self, _request: pb.ApplyRequest, _context: Any
+    ) -> pb.ApplyResponse:
+        """Set up nothing: the connectors of this SDK own nothing outside."""
+        return pb.ApplyResponse()
+
+    async def AlterOffsets(  # noqa: N802 - the protocol's name
+        self, request: pb.AlterOffsetsRequest, _context: Any
+    ) -> pb.AlterOffsetsResponse:
+        """Accept offsets as they are: they live in the host alone."""
+        return pb.AlterOffsetsResponse(partitions=request.partitions)
+
+    async def Monitor(  # noqa: N802 - the protocol's name
+        self, requests: AsyncIterator[pb.MonitorRequest], _context: Any
+    ) -> AsyncIterator[pb.MonitorResponse]:
+        """Ask for nothing, for as long as the host listens."""
+        async for _ in requests:
+            for response in ():
+                yield response
+
+    def _validate(self, target: pb.Target) -> pb.ValidateConfigResponse:
+        kind = self._connectors.find(target.connector, Connector)
+        given = {**target.config, **target.secrets}
+        config: Any
+        errors: Sequence[ConnectorError]
+        config, errors = read_config(kind.config_type, given)
+        if config is not None:
+            errors = kind.validate(config)
+        response = pb.ValidateConfigResponse()
+        response.commit_modes.extend(int(mode) for mode in modes_of(kind))  # type: ignore[misc] # enums share numbers
+        values = {name: pb.ConfigValue(name=name, visible=True) for name in given}
+        for key in keys_of(kind.config_type).values():
+            value = values.setdefault(key.name, pb.ConfigValue(name=key.name, visible=True))
+            if not key.meta.sensitive:
+                shown = given.get(key.name, key.text(key.default))
+                if key.name in given or key.default is not None:
+                    value.value = shown
+        for error in errors:
+            place = values.get(error.config_path)
+            (place or response).diagnostics.append(error.diagnostic())
+        response.values.extend(values.values())
+        return response
+
+    def _plan(self, request: pb.PlanRequest) -> pb.PlanResponse:
+        kind = self._connectors.find(request.target.connector, Connector)
+        config = configure(kind, request.target)
+        if not issubclass(kind, Source):
+            return pb.PlanResponse()
+        known = [partition_from_proto(partition) for partition in request.known_partitions]
+        planned = [
+            partition_to_proto(partition)
+            for partition in kind.plan(config, request.max_tasks or 1, known)
+        ]
+        ids = {partition.partition_id for partition in planned}
+        return pb.PlanResponse(
+            partitions=planned,
+            retired_partitions=[part.id for part in known if part.id not in ids],
+        )
+
+    def _check_config(self, target: pb.Target) -> None:
+        configure(self._connectors.find(target.connector, Connector), target)
+
+    def _check_outside(self, target: pb.Target) -> None:
+        kind = self._connectors.find(target.connector, Connector)
+        kind.check(configure(kind, target))
+
+
+def _error_of(step: Callable[[pb.Target], None], target: pb.Target) -> ConnectorError | None:
+    try:
+        step(target)
+    except Exception as error:  # noqa: BLE001 - it is the answer
+        return as_connector_error(error, "check")
+    return None
+
+
+async def _guard(
+    context: grpc.aio.ServicerContext[Any, Any], stage: str, method: Callable[[], T]
+) -> T:
+    """Run a method of an author in a thread; its error becomes the call's."""
+    try:
+        return await asyncio.to_thread(method)
+    except Exception as error:  # noqa: BLE001 - it is the answer
+        await fail(context, as_connector_error(error, stage))

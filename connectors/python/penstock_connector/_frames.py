@@ -1,0 +1,128 @@
+"""Rows on the wire: Arrow IPC messages, and the frames of Fetch.
+
+A batch's `data` is one encapsulated Arrow IPC RecordBatch message; its schema message travels once,
+in `Schema.arrow_schema`. Fetch frames are joined by hand: a protobuf object would copy the rows
+twice more, and the same bytes answer every repeated Fetch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from penstock.api.record.v1 import record_pb2 as pb
+
+from penstock_connector._errors import ConnectorError
+
+MESSAGE_MOST: Final = 64 << 20
+"""Largest gRPC message, bytes, sent or taken."""
+
+_HEADROOM: Final = 64 << 10
+"""Bytes of a message kept free for everything that is not rows."""
+
+_DATA_TAG: Final = b"\x3a"  # field 7 of Batch, length-delimited
+_BATCH_TAG: Final = b"\x0a"  # field 1 of FetchResponse, length-delimited
+
+assert pb.Batch.DATA_FIELD_NUMBER == 7  # noqa: S101 - the tag above is its encoding
+
+
+def encode_schema(schema: pa.Schema) -> bytes:
+    """Return the Arrow IPC schema message."""
+    return bytes(schema.serialize())
+
+
+def decode_schema(data: bytes) -> pa.Schema:
+    """Return the schema of an Arrow IPC schema message."""
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def fingerprint(schema: pa.Schema) -> bytes:
+    """Return the SHA-256 of a schema, by which either side can cache."""
+    return hashlib.sha256(encode_schema(schema)).digest()
+
+
+def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
+    """Return the Arrow IPC message of rows, without their schema."""
+    return rows.serialize()
+
+
+def decode_rows(data: bytes | bytearray, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of an Arrow IPC message; raise when it is not one of this schema."""
+    try:
+        rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+        rows.validate()
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
+        raise ConnectorError(
+            "wire.rows.unreadable",
+            f"a batch is not an Arrow IPC message of its schema: {error}",
+            fix="Send the schema that the batch names before the batch.",
+        ) from error
+    return rows
+
+
+def fetch_frames(head: pb.Batch, rows: pa.RecordBatch, message_most: int) -> list[bytes]:
+    """Return the serialized FetchResponses of a batch.
+
+    They are several only when a single row is larger than a message: rule R10, never drop.
+    """
+    view = memoryview(encode_rows(rows))
+    room = max(message_most - _HEADROOM, 1)
+    parts = [view[at : at + room] for at in range(0, len(view), room)]
+    return [
+        _fetch_frame(head, part, chunk, more=chunk + 1 < len(parts))
+        for chunk, part in enumerate(parts)
+    ]
+
+
+def _fetch_frame(head: pb.Batch, part: memoryview, chunk: int, *, more: bool) -> bytes:
+    head.chunk, head.more_chunks = chunk, more
+    fields = head.SerializeToString()
+    length = _varint(len(part))
+    total = len(fields) + len(_DATA_TAG) + len(length) + len(part)
+    return b"".join((_BATCH_TAG, _varint(total), fields, _DATA_TAG, length, part))
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class Chunks:
+    """Puts the chunks of a batch together again. Bounded: a batch larger than `most` is refused."""
+
+    def __init__(self, most: int = 1 << 30) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._most = most
+
+    def add(self, batch: pb.Batch) -> bytes | None:
+        """Return the whole data when `batch` is its last chunk, else None."""
+        if batch.chunk != len(self._parts):
+            raise ConnectorError(
+                "wire.chunk.order", f"expected chunk {len(self._parts)}, got {batch.chunk}"
+            )
+        if not batch.chunk and not batch.more_chunks:
+            return batch.data
+        self._parts.append(batch.data)
+        self._size += len(batch.data)
+        if self._size > self._most:
+            raise ConnectorError(
+                "wire.batch.too_large", f"a batch is larger than {self._most} bytes"
+            )
+        if batch.more_chunks:
+            return None
+        data = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return data
+
+
+def chunk_rows(data: memoryview, message_most: int) -> Sequence[memoryview]:
+    """Return the data of a batch in pieces that fit into messages."""
+    room = max(message_most - _HEADROOM, 1)
+    return [data[at : at + room] for at in range(0, len(data), room)]

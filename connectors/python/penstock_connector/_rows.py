@@ -1,0 +1,228 @@
+"""Rows as an author gives them → Arrow record batches of a known schema and a bounded size."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+import pyarrow as pa
+from penstock.api.record.v1 import record_pb2 as pb
+
+from penstock_connector._errors import SchemaError
+from penstock_connector._frames import encode_schema, fingerprint
+
+CUT_MOST: Final = 32 << 20
+"""Most bytes of rows in a batch, unless it is a single row. Larger ones make every buffer on the
+way larger; the message limit is twice this so that encoding never crosses it."""
+
+CUT_TARGET: Final = 4 << 20
+"""Bytes of a batch when the host does not say. Smaller costs more frames a row; larger gives the
+host less to spread over its slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How large a batch may be."""
+
+    target_bytes: int = CUT_TARGET
+    most_rows: int = 1 << 20
+    most_bytes: int = CUT_MOST
+
+    def apply(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Return the rows in slices of about the target size, none above the limit but single
+        rows.
+        """
+        size, count = rows.nbytes, rows.num_rows
+        slices = max(math.ceil(size / self.target_bytes), math.ceil(count / self.most_rows), 1)
+        step = math.ceil(count / slices)
+        for start in range(0, count, step):
+            yield from self._halved(rows.slice(start, step))
+
+    def _halved(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if rows.nbytes <= self.most_bytes or rows.num_rows == 1:
+            yield rows
+            return
+        middle = rows.num_rows // 2
+        yield from self._halved(rows.slice(0, middle))
+        yield from self._halved(rows.slice(middle))
+
+
+def to_arrow(rows: Any, schema: pa.Schema | None, current: pa.Schema | None) -> pa.RecordBatch:
+    """Return rows as one record batch.
+
+    Args:
+        rows: Dicts, dataclass instances, a RecordBatch or a Table.
+        schema: The schema that the author gave, or None to infer it.
+        current: The dataset's schema so far: inferred rows keep to it where they can.
+    """
+    if isinstance(rows, pa.Table):
+        rows = _one_batch(rows)
+    elif not isinstance(rows, pa.RecordBatch):
+        rows = _from_objects(rows, schema, current)
+    if schema is not None and not rows.schema.equals(schema):
+        rows = _conform(rows, schema)
+    return _plain(rows)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def _from_objects(
+    rows: Sequence[Any], schema: pa.Schema | None, current: pa.Schema | None
+) -> pa.RecordBatch:
+    first = rows[0]
+    try:
+        if dataclasses.is_dataclass(first):
+            inferred = _from_dataclasses(rows, first)
+        elif schema is not None:
+            return _typed(rows, schema)
+        else:
+            inferred = _from_dicts(rows, first)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+        raise SchemaError(
+            "rows.unconvertible",
+            f"rows have no common column types: {error}",
+            fix="Give every column one type, or set Batch.schema.",
+        ) from error
+    if schema is None and current is not None and not inferred.schema.equals(current):
+        return _grown(inferred, current)
+    return inferred
+
+
+def _from_dicts(rows: Sequence[Any], first: Any) -> pa.RecordBatch:
+    if not isinstance(first, dict):
+        rows = [dict(row) for row in rows]
+    # Inference looks at every value: a typed conversion would cut 1.5 to 1 without a word.
+    return pa.RecordBatch.from_struct_array(pa.array(rows))
+
+
+def _from_dataclasses(rows: Sequence[Any], first: Any) -> pa.RecordBatch:
+    names = [field.name for field in dataclasses.fields(first)]
+    columns = [pa.array(list(map(attrgetter(name), rows))) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _typed(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    unknown = set().union(*rows).difference(schema.names)
+    if unknown:
+        raise SchemaError(
+            "rows.unknown_column",
+            f"rows have columns that Batch.schema has not: {', '.join(sorted(unknown))}",
+            fix="Add them to Batch.schema, or leave them out of the rows.",
+        )
+    columns = [_column([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(values: list[Any], wanted: pa.DataType) -> pa.Array:
+    """Return a column of the wanted type. Floats become whole numbers by a checked cast: a typed
+    conversion would cut 1.5 to 1 without a word.
+    """
+    if pa.types.is_integer(wanted) and any(isinstance(value, float) for value in values):
+        return pa.array(values).cast(wanted)
+    return pa.array(values, type=wanted)
+
+
+def _grown(rows: pa.RecordBatch, current: pa.Schema) -> pa.RecordBatch:
+    """Return inferred rows in the dataset's schema, widened only as far as they need."""
+    try:
+        wanted = pa.unify_schemas([current, rows.schema], promote_options="permissive")
+        return _conform(rows, wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return rows  # a breaking change: the host decides what becomes of it
+
+
+def _conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(rows.schema.names)
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows without dictionary columns: the wire has no dictionary messages."""
+    if not any(pa.types.is_dictionary(field.type) for field in rows.schema):
+        return rows
+    schema = pa.schema(
+        [
+            field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+            for field in rows.schema
+        ],
+        rows.schema.metadata,
+    )
+    return _conform(rows, schema)
+
+
+def compat(before: pa.Schema | None, after: pa.Schema) -> pb.Compat:
+    """Return how a schema version relates to the one before."""
+    if before is None:
+        return pb.COMPAT_UNSPECIFIED
+    old = {field.name: field for field in before}
+    new = {field.name: field for field in after}
+    if not old.keys() <= new.keys():
+        return pb.COMPAT_BREAKING
+    if not all(new[name].nullable for name in new.keys() - old.keys()):
+        return pb.COMPAT_BREAKING
+    changed = [(field.type, new[name].type) for name, field in old.items()]
+    if all(was == now for was, now in changed):
+        return pb.COMPAT_ADDITIVE
+    return pb.COMPAT_WIDENING if all(_widens(*pair) for pair in changed) else pb.COMPAT_BREAKING
+
+
+def _widens(was: pa.DataType, now: pa.DataType) -> bool:
+    try:
+        joined = pa.unify_schemas(
+            [pa.schema([("c", was)]), pa.schema([("c", now)])], promote_options="permissive"
+        )
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return False
+    return bool(joined.field("c").type == now)
+
+
+class Schemas:
+    """The schemas of one stream: each version of each dataset has an id, from 1."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, tuple[str, ...], bytes], int] = {}
+        self._current: dict[str, tuple[pa.Schema, tuple[str, ...], int]] = {}
+
+    def current(self, dataset: str) -> pa.Schema | None:
+        """Return the schema that the dataset's last rows had."""
+        known = self._current.get(dataset)
+        return known[0] if known else None
+
+    def id_of(
+        self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
+    ) -> tuple[int, pb.Schema | None]:
+        """Return the id of a schema, and the frame to send before its rows when it is new."""
+        keys = tuple(key_columns)
+        known = self._current.get(dataset)
+        if known and known[1] == keys and (known[0] is schema or known[0].equals(schema)):
+            return known[2], None
+        mark = fingerprint(schema)
+        found = self._ids.get((dataset, keys, mark))
+        schema_id = found or len(self._ids) + 1
+        self._ids[dataset, keys, mark] = schema_id
+        self._current[dataset] = schema, keys, schema_id
+        if found:
+            return schema_id, None
+        return schema_id, pb.Schema(
+            schema_id=schema_id,
+            dataset=dataset,
+            arrow_schema=encode_schema(schema),
+            key_columns=keys,
+            fingerprint=mark,
+            compat=compat(known[0] if known else None, schema),
+        )

@@ -1,0 +1,435 @@
+"""Test a connector over the real wire, in the process of the test.
+
+    with source_task(Counter, {"limit": "100"}) as task:
+        rows = task.rows(10)
+        task.commit()
+    with source_task(Counter, {"limit": "100"}, offsets=task.offsets) as task:
+        more = task.rows(10)          # goes on where the last commit was
+
+    with sink_task(JsonLines, {"path": path}) as task:
+        task.write([{"id": 1}], dataset="orders")
+
+Everything has a deadline: a connector that hangs fails its test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
+from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
+from penstock.api.connector.v1 import source_service_pb2 as source_pb
+from penstock.api.connector.v1 import types_pb2 as types_pb
+from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
+from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
+from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
+from penstock.api.record.v1 import record_pb2 as record_pb
+
+from penstock_connector import _frames
+from penstock_connector._connector import Connector
+from penstock_connector._rows import Cut, Schemas, to_arrow
+from penstock_connector._sink import AnySink
+from penstock_connector._source import Rows, Source
+from penstock_connector._testbed import DEADLINE, Call, RemoteError, Testbed
+from penstock_connector._values import (
+    CommitMode,
+    Partition,
+    PreparedTxn,
+    offset_from_proto,
+    partition_from_proto,
+    partition_to_proto,
+    prepared_from_proto,
+    prepared_to_proto,
+)
+
+__all__ = [
+    "Call",
+    "RemoteError",
+    "SinkTask",
+    "SourceTask",
+    "Testbed",
+    "plan",
+    "sink_task",
+    "source_task",
+    "validate",
+]
+
+_CREDIT: Final = 64 << 20
+
+Offsets = Mapping[str, Mapping[str, Any]]
+
+
+def _target(kind: type[Connector[Any]], config: Mapping[str, str]) -> connector_pb.Target:
+    return connector_pb.Target(connector=kind.name, instance="test", config=config)
+
+
+def validate(kind: type[Connector[Any]], config: Mapping[str, str]) -> list[str]:
+    """Return the codes of all that is wrong with a configuration."""
+    with Testbed(kind) as bed:
+        answer = ConnectorServiceStub(bed.channel).ValidateConfig(
+            connector_pb.ValidateConfigRequest(target=_target(kind, config)),
+            metadata=bed.metadata,
+            timeout=DEADLINE,
+        )
+    found = [*answer.diagnostics, *(d for value in answer.values for d in value.diagnostics)]
+    return [diagnostic.code for diagnostic in found]
+
+
+def plan(
+    kind: type[Source[Any]], config: Mapping[str, str], *, max_tasks: int = 1
+) -> list[Partition]:
+    """Return the partitions that a source plans."""
+    with Testbed(kind) as bed:
+        return _plan(bed, kind, config, max_tasks)
+
+
+def _plan(
+    bed: Testbed, kind: type[Source[Any]], config: Mapping[str, str], max_tasks: int
+) -> list[Partition]:
+    request = connector_pb.PlanRequest(target=_target(kind, config), max_tasks=max_tasks)
+    answer = ConnectorServiceStub(bed.channel).Plan(
+        request, metadata=bed.metadata, timeout=DEADLINE
+    )
+    return [partition_from_proto(partition) for partition in answer.partitions]
+
+
+class SourceTask:
+    """A task of a source, seen from the host.
+
+    Attributes:
+        offsets: Offsets of the checkpoints that were committed: where the next task goes on.
+        seen: Frames received so far, but for heartbeats.
+    """
+
+    def __init__(self, bed: Testbed, order: source_pb.ReadOpen) -> None:
+        self.offsets: dict[str, dict[str, Any]] = {}
+        self.seen: list[source_pb.ReadResponse] = []
+        self.schemas: dict[int, pa.Schema] = {}
+        self._pending: dict[str, dict[str, Any]] = {}
+        self._checkpoint = 0
+        self._bed = bed
+        self._order = order
+        self._stub = SourceServiceStub(bed.channel)
+        self.call: Call[source_pb.ReadRequest, source_pb.ReadResponse] = Call(
+            self._stub.Read, bed.metadata
+        )
+        self.send(open=order)
+        first = self.event()
+        assert first is not None  # noqa: S101 - a test helper: the claim is checked
+        assert first.HasField("opened")  # noqa: S101 - as above
+        self.opened = first.opened
+
+    def send(self, **frame: Any) -> None:
+        """Send a frame, for instance `send(credit=Credit(bytes=100))`."""
+        self.call.send(source_pb.ReadRequest(**frame))
+
+    def event(self, timeout: float = DEADLINE) -> source_pb.ReadResponse | None:
+        """Return the next frame that is no heartbeat; None at the end of the stream."""
+        while (frame := self.call.receive(timeout)) is not None:
+            if frame.WhichOneof("kind") != "progress":
+                self._note(frame)
+                return frame
+        return None
+
+    def until(self, kind: str, timeout: float = DEADLINE) -> source_pb.ReadResponse:
+        """Return the next frame of a kind, for instance `checkpoint`."""
+        while (frame := self.event(timeout)) is not None:
+            if frame.WhichOneof("kind") == kind:
+                return frame
+        raise EOFError(f"the stream ended without {kind}")
+
+    def rows(self, count: int) -> list[dict[str, Any]]:
+        """Return at least that many rows, up to the end of the batch they end in."""
+        rows: list[dict[str, Any]] = []
+        while len(rows) < count:
+            ready = self.until("ready").ready
+            rows += self.fetch(ready.seq).to_pylist()
+        return rows
+
+    def all_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of a bounded source, up to its end."""
+        rows: list[dict[str, Any]] = []
+        while (frame := self.event()) is not None and not frame.HasField("drained"):
+            if frame.HasField("ready"):
+                rows += self.fetch(frame.ready.seq).to_pylist()
+                self.release(frame.ready.seq, frame.ready.bytes)
+        return rows
+
+    def fetch(self, seq: int, *, epoch: int | None = None) -> pa.RecordBatch:
+        """Return an announced batch."""
+        frames = self.fetch_frames(seq, epoch=epoch)
+        data = b"".join(frame.batch.data for frame in frames)
+        return _frames.decode_rows(data, self.schemas[frames[0].batch.schema_id])
+
+    def fetch_frames(self, seq: int, *, epoch: int | None = None) -> list[source_pb.FetchResponse]:
+        """Return the frames of an announced batch."""
+        request = source_pb.FetchRequest(
+            task_id=self._order.task.task_id,
+            epoch=self._order.epoch if epoch is None else epoch,
+            from_seq=seq,
+            to_seq=seq,
+        )
+        call = self._stub.Fetch(request, metadata=self._bed.metadata, timeout=DEADLINE)
+        return _all(call)
+
+    def commit(self) -> None:
+        """Tell the source that everything up to the last checkpoint seen is durable."""
+        self.offsets.update(self._pending)
+        self.send(committed=source_pb.ReadCommitted(checkpoint_id=self._checkpoint))
+
+    def release(self, seq: int, freed_bytes: int) -> None:
+        """Let batches go, and give their credit back."""
+        self.send(release=source_pb.ReadRelease(seq=seq))
+        self.send(credit=types_pb.Credit(bytes=freed_bytes))
+
+    def drain(self, grace: float = 5.0) -> source_pb.Drained:
+        """Ask for the end, and return how it came."""
+        order = source_pb.ReadDrain()
+        order.grace.FromMilliseconds(int(grace * 1000))
+        self.send(drain=order)
+        return self.until("drained").drained
+
+    def _note(self, frame: source_pb.ReadResponse) -> None:
+        self.seen.append(frame)
+        if frame.HasField("schema"):
+            schema = _frames.decode_schema(frame.schema.arrow_schema)
+            self.schemas[frame.schema.schema_id] = schema
+        elif frame.HasField("checkpoint"):
+            self._checkpoint = frame.checkpoint.checkpoint_id
+            for id_, offset in frame.checkpoint.offsets.items():
+                self._pending[id_] = offset_from_proto(offset)
+
+
+@contextmanager
+def source_task(
+    kind: type[Source[Any]],
+    config: Mapping[str, str],
+    *,
+    offsets: Offsets | None = None,
+    credit: int = _CREDIT,
+    epoch: int = 1,
+    limits: types_pb.Limits | None = None,
+    bed: Testbed | None = None,
+) -> Iterator[SourceTask]:
+    """Run one task with all partitions that the source plans.
+
+    Args:
+        kind: The source.
+        config: Its configuration, as text.
+        offsets: Where to start, by partition id: `SourceTask.offsets` of an earlier run.
+        credit: Bytes that the source may hold ready.
+        epoch: The task's epoch.
+        limits: Limits of the host.
+        bed: A server to use; one of its own when None.
+    """
+    if bed is None:
+        with (
+            Testbed(kind) as own,
+            source_task(
+                kind, config, offsets=offsets, credit=credit, epoch=epoch, limits=limits, bed=own
+            ) as task,
+        ):
+            yield task
+        return
+    partitions = []
+    for partition in _plan(bed, kind, config, 1):
+        message = partition_to_proto(partition)
+        if offsets and partition.id in offsets:
+            start = Partition({}, offset=offsets[partition.id])
+            message.offset.CopyFrom(partition_to_proto(start).offset)
+        partitions.append(message)
+    order = source_pb.ReadOpen(
+        target=_target(kind, config),
+        task=connector_pb.TaskPlan(task_id="test-0", partitions=partitions),
+        epoch=epoch,
+        encodings=[record_pb.ENCODING_ARROW_IPC],
+        limits=limits,
+        credit=types_pb.Credit(bytes=credit),
+    )
+    task = SourceTask(bed, order)
+    try:
+        yield task
+    finally:
+        task.call.cancel()
+
+
+class SinkTask:
+    """A task of a sink, seen from the host and its executors."""
+
+    def __init__(self, bed: Testbed, order: sink_pb.WriteOpen) -> None:
+        self.last_prepared: PreparedTxn | None = None
+        self._bed = bed
+        self._order = order
+        self._schemas = Schemas()
+        self._txn_id = order.last_prepared.txn_id
+        self._stub = SinkServiceStub(bed.channel)
+        self.call: Call[sink_pb.WriteRequest, sink_pb.WriteResponse] = Call(
+            self._stub.Write, bed.metadata
+        )
+        self.send(open=order)
+        self.opened = self.until("opened").opened
+
+    def send(self, **frame: Any) -> None:
+        """Send a frame, for instance `send(abort=WriteAbort(txn_id=1))`."""
+        self.call.send(sink_pb.WriteRequest(**frame))
+
+    def until(self, kind: str, timeout: float = DEADLINE) -> sink_pb.WriteResponse:
+        """Return the next frame of a kind, for instance `prepared`."""
+        while (frame := self.call.receive(timeout)) is not None:
+            if frame.WhichOneof("kind") == kind:
+                return frame
+        raise EOFError(f"the stream ended without {kind}")
+
+    def next_txn(self) -> int:
+        """Return the number of a new transaction."""
+        self._txn_id += 1
+        return self._txn_id
+
+    def put(
+        self,
+        rows: Rows,
+        *,
+        txn_id: int,
+        slot: int = 0,
+        attempt: int = 0,
+        dataset: str = "",
+        key_columns: Sequence[str] = (),
+        epoch: int | None = None,
+    ) -> list[sink_pb.BatchResult]:
+        """Put rows into a slot, as an executor does; return the answers, one a batch."""
+        batch = to_arrow(rows, None, self._schemas.current(dataset))
+        schema_id, new = self._schemas.id_of(dataset, batch.schema, key_columns)
+        if new is not None:
+            self.send(schema=new)
+            applied = self.until("schema_applied").schema_applied
+            if applied.refused:
+                raise ValueError(applied.diagnostics[0].message)
+        ticket = sink_pb.PutOpen(
+            task_id=self._order.task.task_id,
+            epoch=self._order.epoch if epoch is None else epoch,
+            txn_id=txn_id,
+            slot=slot,
+            attempt=attempt,
+        )
+        requests = [sink_pb.PutRequest(open=ticket), *_put_frames(batch, schema_id, txn_id)]
+        call = self._stub.Put(iter(requests), metadata=self._bed.metadata, timeout=DEADLINE)
+        return [answer.batch_result for answer in _all(call)]
+
+    def prepare(
+        self, txn_id: int, slots: Sequence[tuple[int, int, int]], token: bytes = b"token"
+    ) -> PreparedTxn:
+        """End a transaction's rows. `slots` are (slot, attempt, rows) of the attempts that
+        count.
+        """
+        named = [sink_pb.PutSlot(slot=s, attempt=a, rows=r) for s, a, r in slots]
+        rows = sum(slot.rows for slot in named)
+        self.send(prepare=sink_pb.WritePrepare(txn_id=txn_id, token=token, slots=named, rows=rows))
+        self.last_prepared = prepared_from_proto(self.until("prepared").prepared.txn)
+        return self.last_prepared
+
+    def commit(self, txn_id: int) -> sink_pb.TxnCommitted:
+        """Make a prepared transaction visible."""
+        self.send(commit=sink_pb.WriteCommit(txn_id=txn_id))
+        return self.until("txn_committed").txn_committed
+
+    def write(
+        self, rows: Rows, *, dataset: str = "", key_columns: Sequence[str] = ()
+    ) -> sink_pb.TxnCommitted:
+        """Write rows in a transaction of their own: put, prepare, commit."""
+        txn_id = self.next_txn()
+        results = self.put(rows, txn_id=txn_id, dataset=dataset, key_columns=key_columns)
+        refused = sum(len(result.failed) for result in results)
+        count = rows.num_rows if isinstance(rows, pa.RecordBatch | pa.Table) else len(rows)
+        self.prepare(txn_id, [(0, 0, count - refused)])
+        return self.commit(txn_id)
+
+    def close(self) -> None:
+        """Ask for the end, and wait for it."""
+        self.send(close=sink_pb.WriteClose())
+        self.until("closed")
+
+
+def _put_frames(rows: pa.RecordBatch, schema_id: int, txn_id: int) -> Iterator[sink_pb.PutRequest]:
+    for seq, part in enumerate(Cut().apply(rows), start=1):
+        data = memoryview(_frames.encode_rows(part))
+        chunks = _frames.chunk_rows(data, _frames.MESSAGE_MOST)
+        for chunk, piece in enumerate(chunks):
+            yield sink_pb.PutRequest(
+                batch=record_pb.Batch(
+                    seq=seq,
+                    schema_id=schema_id,
+                    rows=part.num_rows,
+                    encoding=record_pb.ENCODING_ARROW_IPC,
+                    data=bytes(piece),
+                    chunk=chunk,
+                    more_chunks=chunk + 1 < len(chunks),
+                    txn_id=txn_id,
+                )
+            )
+
+
+@contextmanager
+def sink_task(
+    kind: type[AnySink],
+    config: Mapping[str, str],
+    *,
+    epoch: int = 1,
+    commit_mode: CommitMode = CommitMode.UNSPECIFIED,
+    last_prepared: PreparedTxn | None = None,
+    recover: bool = False,
+    bed: Testbed | None = None,
+) -> Iterator[SinkTask]:
+    """Run one task of a sink.
+
+    Args:
+        kind: The sink.
+        config: Its configuration, as text.
+        epoch: The task's epoch.
+        commit_mode: The wanted mode; unset takes the sink's best.
+        last_prepared: What the host stored last: `SinkTask.last_prepared` of an earlier run.
+        recover: `last_prepared` may not have been applied.
+        bed: A server to use; one of its own when None.
+    """
+    if bed is None:
+        with (
+            Testbed(kind) as own,
+            sink_task(
+                kind,
+                config,
+                epoch=epoch,
+                commit_mode=commit_mode,
+                last_prepared=last_prepared,
+                recover=recover,
+                bed=own,
+            ) as task,
+        ):
+            yield task
+        return
+    order = sink_pb.WriteOpen(
+        target=_target(kind, config),
+        task=connector_pb.TaskPlan(task_id="test-0"),
+        epoch=epoch,
+        commit_mode=plugin_pb.CommitMode.Name(int(commit_mode)),
+        encodings=[record_pb.ENCODING_ARROW_IPC],
+        last_prepared=prepared_to_proto(last_prepared) if last_prepared else None,
+        recover=recover,
+    )
+    task = SinkTask(bed, order)
+    try:
+        yield task
+    finally:
+        task.call.cancel()
+
+
+def _all(call: Any) -> list[Any]:
+    """Return all answers of a call; its failure as RemoteError."""
+    import grpc  # noqa: PLC0415 - only for the exception's name
+
+    try:
+        return list(call)
+    except grpc.RpcError as error:
+        raise RemoteError(error) from error

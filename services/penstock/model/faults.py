@@ -1,0 +1,184 @@
+"""Fault points: named places in the product where a test can kill, stop or break it on purpose.
+
+Armed only by the environment variable `PENSTOCK_FAULTS`, never over an API:
+
+    PENSTOCK_FAULTS="worker.sink_written=kill@3,worker.acked=raise,offset.epoch_check=break"
+
+`@n` means at the n-th hit, and only there; without it, at every hit. Actions:
+
+- `kill`   SIGKILL to this process, as a power cut would end it
+- `raise`  RetriableError `fault.injected`
+- `hang`   wait for ever: `hit` stops the thread (in a coroutine: the whole process, as a process
+           that is stuck would), `reach` stops only the coroutine
+- `break`  the call returns True, and the caller skips an invariant
+
+A point that is not armed costs one look into an empty dict. The names are published here, so that
+a misspelt one is refused at start instead of never firing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from penstock.model.errors import ConfigError, RetriableError, nearest
+
+VARIABLE: Final = "PENSTOCK_FAULTS"
+
+POINTS: Final[Mapping[str, str]] = {
+    "worker.source_read": "a batch was announced by the read end",
+    "worker.batch_running": "a micro-batch went into the engine",
+    "worker.batch_moved": "the rows of a micro-batch are at the write end",
+    "worker.sink_writing": "before the write end prepares",
+    "worker.sink_written": "the write end has prepared; no offset is stored yet",
+    "worker.offset_committing": "before the offsets are stored",
+    "worker.offset_committed": "the offsets are stored; nothing is applied yet",
+    "worker.txn_committed": "the write end has made a transaction visible",
+    "worker.acking": "before the source is told",
+    "worker.acked": "the source was told",
+    "worker.commit_order": "break: offsets are stored before the rows are durable (invariant 1)",
+    "worker.ack_order": "break: the source is told before the offset is durable (invariant 2)",
+    "worker.drop_ack": "break: the source is never told (invariant 2)",
+    "offset.epoch_check": "break: a commit of an older epoch is taken (invariant 4)",
+    "offset.storing": "before the store writes a commit",
+    "offset.stored": "the store has written a commit; it is not answered yet",
+    "config.storing": "before the store writes a connector or its plans",
+    "config.stored": "the store has written; it is not answered yet",
+    "config.generation_check": "break: plans of a dead namesake are taken (invariant 10)",
+    "store.committing": "a group of writes is applied and not yet durable",
+    "store.committed": "a group of writes is durable and not yet acknowledged",
+    "plugin.launching": "before a plugin process is started",
+    "plugin.launched": "a plugin process has shaken hands",
+    "spark.slot_started": "an executor starts a slot",
+    "spark.slot_read": "an executor has read a slot's rows",
+    "spark.slot_written": "an executor has put a slot's rows; the report is not sent yet",
+    "topic.prepared": "the files of a transaction are durable; the table does not know them",
+    "topic.committing": "before a transaction is added to the table",
+    "topic.committed": "a transaction is in the table; it is not answered yet",
+    "topic.compacting": "before compacted files replace the small ones",
+    "topic.expiring": "before files past their retention are removed",
+}
+"""Every fault point, and where it is."""
+
+
+class Action(Enum):
+    """What happens at an armed point."""
+
+    KILL = "kill"
+    RAISE = "raise"
+    HANG = "hang"
+    BREAK = "break"
+
+
+class Fault:
+    """An armed point. `at` is the hit it fires on; 0 for every hit."""
+
+    __slots__ = ("_lock", "action", "at", "hits", "point")
+
+    def __init__(self, point: str, action: Action, at: int) -> None:
+        """Arm `point`."""
+        self.point, self.action, self.at = point, action, at
+        self.hits = 0
+        self._lock = threading.Lock()
+
+    def fires(self) -> bool:
+        """Count a hit, and tell whether it is the one."""
+        with self._lock:
+            self.hits += 1
+            return self.at in {0, self.hits}
+
+    def strike(self) -> bool:
+        """Do what was armed, except to hang. True for `break`."""
+        if self.action is Action.KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.action is Action.RAISE:
+            raise RetriableError(
+                "fault.injected", f"fault point {self.point} was armed by {VARIABLE}"
+            )
+        return self.action is Action.BREAK
+
+
+_armed: dict[str, Fault] = {}
+
+
+def hit(point: str) -> bool:
+    """Pass a fault point; True when the caller is to skip an invariant on purpose."""
+    if not _armed:
+        return False
+    fault = _armed.get(point)
+    if fault is None or not fault.fires():
+        return False
+    if fault.action is Action.HANG:
+        threading.Event().wait()
+    return fault.strike()
+
+
+async def reach(point: str) -> bool:
+    """Pass a fault point in a coroutine: `hang` stops only this coroutine."""
+    if not _armed:
+        return False
+    fault = _armed.get(point)
+    if fault is None or not fault.fires():
+        return False
+    if fault.action is Action.HANG:
+        await asyncio.Event().wait()
+    return fault.strike()
+
+
+def hits(point: str) -> int:
+    """Return how often an armed point was passed, so that a test can see that it was at all."""
+    fault = _armed.get(point)
+    return fault.hits if fault else 0
+
+
+def load(environment: Mapping[str, str]) -> None:
+    """Arm what the environment says, and nothing else. Done once when this module is imported.
+
+    Raises:
+        ConfigError: `fault.unknown_point`, `fault.unknown_action` or `fault.malformed`.
+    """
+    faults = parse(environment.get(VARIABLE, ""))
+    _armed.clear()
+    _armed.update(faults)
+
+
+def parse(text: str) -> dict[str, Fault]:
+    """Return the faults that a text arms."""
+    faults = (_parse_one(part.strip()) for part in text.split(",") if part.strip())
+    return {fault.point: fault for fault in faults}
+
+
+def _parse_one(text: str) -> Fault:
+    point, equals, rest = text.partition("=")
+    word, at, count = rest.partition("@")
+    if not equals or (at and not (count.isdigit() and int(count) > 0)):
+        raise _refused("fault.malformed", f"`{text}` is not POINT=ACTION or POINT=ACTION@N", "")
+    if point not in POINTS:
+        near = nearest(point, POINTS)
+        valid = f"Did you mean {near[0]}? " if near else ""
+        raise _refused(
+            "fault.unknown_point",
+            f"`{point}` is not a fault point",
+            f"{valid}Valid points: {', '.join(sorted(POINTS))}.",
+        )
+    if word not in {action.value for action in Action}:
+        raise _refused(
+            "fault.unknown_action",
+            f"`{word}` is not an action of a fault point",
+            f"Valid actions: {', '.join(action.value for action in Action)}.",
+        )
+    return Fault(point, Action(word), int(count or 0))
+
+
+def _refused(code: str, message: str, fix: str) -> ConfigError:
+    return ConfigError(
+        code, message, fix=fix or "Write it as POINT=ACTION[@N].", config_path=VARIABLE
+    )
+
+
+load(os.environ)

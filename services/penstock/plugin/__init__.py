@@ -1,0 +1,64 @@
+"""The host side of the plugin protocol: plugin processes, and the control streams of tasks to them.
+
+From the outside in:
+
+- `registry`, `manifest`: what is installed; a class name leads to a command and nothing else does
+- `host`: `PluginHost`, one process per plugin and connector, shared, restarted with back-off
+- `process`, `control`: a running process and what it can be asked
+- `reading`, `writing`: the two ends of a task, as the worker's ports want them
+- `read_rules`, `write_rules`, `schemas`, `events`: what a plugin may send, as pure rules
+- `stream`, `link`, `failures`, `deadlines`, `limits`: a call that has an end with one reason
+- `launch`, `guard`, `handshake`: a process with a clean environment, and no orphan
+- `logs`, `lines`, `escape`, `redact`: what a plugin prints, made harmless
+
+A plugin may hang, crash, lie and flood; nothing here believes it, and every wait has a deadline.
+"""
+
+from penstock.plugin.answers import (
+    Applied,
+    ApplyAction,
+    CheckStep,
+    ConfigValue,
+    Planned,
+    Validation,
+)
+from penstock.plugin.deadlines import Deadlines
+from penstock.plugin.describe import (
+    ConfigKey,
+    ConnectorSpec,
+    PluginDescription,
+    SinkAbilities,
+    SourceAbilities,
+)
+from penstock.plugin.host import PluginHost
+from penstock.plugin.limits import StreamLimits
+from penstock.plugin.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.process import PluginProcess, start_process
+from penstock.plugin.reading import PluginReadStream
+from penstock.plugin.registry import Registry
+from penstock.plugin.writing import PluginWriteStream
+
+__all__ = [
+    "Applied",
+    "ApplyAction",
+    "CheckStep",
+    "ConfigKey",
+    "ConfigValue",
+    "ConnectorEntry",
+    "ConnectorSpec",
+    "Deadlines",
+    "Kind",
+    "Manifest",
+    "Planned",
+    "PluginDescription",
+    "PluginHost",
+    "PluginProcess",
+    "PluginReadStream",
+    "PluginWriteStream",
+    "Registry",
+    "SinkAbilities",
+    "SourceAbilities",
+    "StreamLimits",
+    "Validation",
+    "start_process",
+]

@@ -1,0 +1,132 @@
+"""What the control calls of a plugin answer, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.error.v1 import diagnostic_pb2
+from penstock.model.connector import CommitMode, Partition, TaskPlan
+from penstock.model.errors import Diagnostic, Severity
+from penstock.plugin.describe import commit_mode
+from penstock.plugin.failures import clean
+from penstock.wire import connector as connector_wire
+from penstock.wire import error as error_wire
+from penstock.wire import record as record_wire
+
+Redact = Callable[[str], str]
+
+
+class ApplyAction(IntEnum):
+    """Why Apply is called. Numbers equal penstock.api.connector.v1.ApplyAction."""
+
+    CREATE = 1
+    UPDATE = 2
+    DELETE = 3
+    RESET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """The result for one key; `value` is None for sensitive keys."""
+
+    name: str
+    value: str | None = None
+    recommended: tuple[str, ...] = ()
+    visible: bool = True
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What is right and wrong with a configuration."""
+
+    values: tuple[ConfigValue, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    commit_modes: tuple[CommitMode, ...] = ()
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """All findings that stop the configuration from being used, of keys first."""
+        found = (*(d for value in self.values for d in value.diagnostics), *self.diagnostics)
+        return tuple(d for d in found if d.severity in {Severity.ERROR, Severity.UNSPECIFIED})
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The work of a configuration: tasks, or partitions that the host spreads over tasks."""
+
+    tasks: tuple[TaskPlan, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    retired: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was done outside, one line each."""
+
+    actions: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStep:
+    """One step of a connection check; `took` is in seconds."""
+
+    step: str
+    ok: bool
+    took: float = 0.0
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def diagnostics(
+    messages: Iterable[diagnostic_pb2.Diagnostic], redact: Redact
+) -> tuple[Diagnostic, ...]:
+    """Return findings fit to be shown."""
+    return tuple(clean(error_wire.from_proto(message), redact) for message in messages)
+
+
+def validation(message: pb.ValidateConfigResponse, redact: Redact) -> Validation:
+    """Return the validation in a message."""
+    return Validation(
+        values=tuple(
+            ConfigValue(
+                name=value.name,
+                value=value.value if value.HasField("value") else None,
+                recommended=tuple(value.recommended),
+                visible=value.visible,
+                diagnostics=diagnostics(value.diagnostics, redact),
+            )
+            for value in message.values
+        ),
+        diagnostics=diagnostics(message.diagnostics, redact),
+        commit_modes=tuple(commit_mode(mode) for mode in message.commit_modes),
+    )
+
+
+def planned(message: pb.PlanResponse, redact: Redact) -> Planned:
+    """Return the plan in a message."""
+    return Planned(
+        tasks=tuple(connector_wire.plan_from_proto(task) for task in message.tasks),
+        partitions=tuple(record_wire.partition_from_proto(p) for p in message.partitions),
+        retired=tuple(message.retired_partitions),
+        diagnostics=diagnostics(message.diagnostics, redact),
+    )
+
+
+def applied(message: pb.ApplyResponse, redact: Redact) -> Applied:
+    """Return what was done, from a message."""
+    return Applied(tuple(message.actions), diagnostics(message.diagnostics, redact))
+
+
+def check_step(message: pb.CheckConnectionResponse, redact: Redact) -> CheckStep:
+    """Return the step in a message."""
+    return CheckStep(
+        step=message.step,
+        ok=message.ok,
+        took=message.took.ToTimedelta().total_seconds(),
+        diagnostics=diagnostics(message.diagnostics, redact),
+    )

@@ -1,0 +1,140 @@
+"""What a plugin says about itself, as values: the answer to Describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.api.connector.v1 import plugin_service_pb2 as pb
+from penstock.model.connector import CommitMode
+from penstock.plugin.manifest import Kind
+
+_KINDS = {
+    pb.KIND_SOURCE: Kind.SOURCE,
+    pb.KIND_SINK: Kind.SINK,
+    pb.KIND_TRANSFORM: Kind.TRANSFORM,
+    pb.KIND_CONVERTER: Kind.CONVERTER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key of a connector's configuration. `default` is text, None when there is none."""
+
+    name: str
+    type: str = "string"
+    default: str | None = None
+    required: bool = False
+    sensitive: bool = False
+    documentation: str = ""
+    importance: str = ""
+    group: str = ""
+    order: int = 0
+    choices: tuple[str, ...] = ()
+    dependents: tuple[str, ...] = ()
+    replaced_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAbilities:
+    """What a source can do."""
+
+    partitioned: bool = False
+    dynamic_partitions: bool = False
+    replayable: bool = False
+    needs_commit: bool = False
+    bounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SinkAbilities:
+    """What a sink can do."""
+
+    commit_modes: tuple[CommitMode, ...] = ()
+    auto_create: bool = False
+    pipelined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSpec:
+    """One connector of a plugin. `kind` is None for a kind that this host does not know."""
+
+    name: str
+    kind: Kind | None
+    title: str = ""
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+    keys: tuple[ConfigKey, ...] = ()
+    source: SourceAbilities = SourceAbilities()
+    sink: SinkAbilities = SinkAbilities()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDescription:
+    """A plugin: who made it and what it serves."""
+
+    name: str
+    version: str
+    sdk: str = ""
+    features: frozenset[str] = frozenset()
+    connectors: tuple[ConnectorSpec, ...] = ()
+
+    def connector(self, name: str) -> ConnectorSpec | None:
+        """Return the connector of this name."""
+        return next((spec for spec in self.connectors if spec.name == name), None)
+
+
+def from_proto(message: pb.DescribeResponse) -> PluginDescription:
+    """Return the description in a message."""
+    return PluginDescription(
+        name=message.name,
+        version=message.version,
+        sdk=message.sdk,
+        features=frozenset(message.features),
+        connectors=tuple(_spec(spec) for spec in message.connectors),
+    )
+
+
+def commit_mode(number: int) -> CommitMode:
+    """Return the mode; one of a newer version reads as unset."""
+    return CommitMode(number) if number in list(CommitMode) else CommitMode.UNSPECIFIED
+
+
+def _spec(message: pb.ConnectorSpec) -> ConnectorSpec:
+    source, sink = message.source, message.sink
+    return ConnectorSpec(
+        name=message.name,
+        kind=_KINDS.get(message.kind),
+        title=message.title,
+        description=message.description,
+        aliases=tuple(message.aliases),
+        keys=tuple(_key(key) for key in message.config_keys),
+        source=SourceAbilities(
+            partitioned=source.partitioned,
+            dynamic_partitions=source.dynamic_partitions,
+            replayable=source.replayable,
+            needs_commit=source.needs_commit,
+            bounded=source.bounded,
+        ),
+        sink=SinkAbilities(
+            commit_modes=tuple(commit_mode(mode) for mode in sink.commit_modes),
+            auto_create=sink.auto_create,
+            pipelined=sink.pipelined,
+        ),
+    )
+
+
+def _key(message: pb.ConfigKey) -> ConfigKey:
+    return ConfigKey(
+        name=message.name,
+        type=message.type or "string",
+        default=message.default_value if message.HasField("default_value") else None,
+        required=message.required,
+        sensitive=message.sensitive,
+        documentation=message.documentation,
+        importance=message.importance,
+        group=message.group,
+        order=message.order,
+        choices=tuple(message.choices),
+        dependents=tuple(message.dependents),
+        replaced_by=message.replaced_by,
+    )

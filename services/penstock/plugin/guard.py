@@ -1,0 +1,68 @@
+"""The first program in a plugin's process: it sees to it that no orphan is left, then becomes the
+plugin.
+
+Run as a script in isolated mode, with the standard library alone:
+
+    python -I -S guard.py <pid of the host> <absolute command> [arguments…]
+
+1. The kernel is asked to SIGKILL this process when the host's thread that started it ends. That
+   survives the exec, needs no help from the plugin, and works when the host dies by SIGKILL.
+2. A watcher is left behind, outside the plugin's process group. It waits (no CPU) for the end of
+   this process, then kills what the plugin started: a wrapper script's child does not stay either.
+3. This process becomes the plugin.
+
+Doing this after the exec and not in a `preexec_fn` keeps the host free to use threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_EX_HOST_GONE = 75
+_EX_NO_COMMAND = 127
+
+
+def main(argv: list[str]) -> int:
+    """Guard, then become the command. Returns only when that was not possible."""
+    host, command = int(argv[1]), argv[2:]
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != host:  # it died before the kernel knew
+        return _EX_HOST_GONE
+    _leave_watcher(os.getpid())
+    try:
+        os.execv(command[0], command)  # noqa: S606 - the command comes from an installed manifest
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+    return _EX_NO_COMMAND
+
+
+def _leave_watcher(leader: int) -> None:
+    """Fork twice, so that the plugin has no child that it does not know."""
+    watched = os.pidfd_open(leader)
+    child = os.fork()
+    if child:
+        os.close(watched)
+        os.waitpid(child, 0)
+        return
+    os.setsid()
+    if os.fork() == 0:
+        _watch(watched, leader)
+    os._exit(0)
+
+
+def _watch(watched: int, leader: int) -> None:
+    for stream in range(3):  # an open pipe would look to the host like a living plugin
+        os.close(stream)
+    select.select([watched], [], [])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,86 @@
+"""The way to a plugin that runs: its channel, its credential, and what its silence means."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import grpc
+import grpc.aio
+
+from penstock.model.errors import PenstockError
+from penstock.plugin import failures
+from penstock.plugin.launch import CREDENTIAL_KEY, Child, how_it_ended
+from penstock.plugin.logs import PluginLog
+from penstock.plugin.redact import Redactor
+
+_R = TypeVar("_R")
+
+_MOST_CONTROL_BYTES: Final = 64 << 20
+"""Largest message on a control stream: a row that could not be read comes with its bytes, and a
+checkpoint may move a hundred thousand partitions."""
+_DEATH_NOTICE: Final = 1.0
+"""Seconds from a socket that closed to the process seen to end. Shorter calls a crash
+`unavailable`; longer delays the restart of a stream whose plugin lives but closed its socket."""
+
+
+class Link:
+    """One per process, shared by its calls and streams."""
+
+    def __init__(
+        self,
+        who: str,
+        address: str,
+        credential: str,
+        child: Child,
+        log: PluginLog,
+        redact: Redactor,
+    ) -> None:
+        self.who = who
+        self.address = address
+        self.credential = credential
+        self.metadata = ((CREDENTIAL_KEY, credential),)
+        self.redact = redact
+        self.exited = child.exited
+        self._child = child
+        self._log = log
+        self.channel = grpc.aio.insecure_channel(
+            address,
+            options=[
+                ("grpc.max_receive_message_length", _MOST_CONTROL_BYTES),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.enable_http_proxy", 0),
+            ],
+        )
+
+    async def call(
+        self, stage: str, seconds: float, method: Callable[..., Awaitable[_R]], request: Any
+    ) -> _R:
+        """Make a unary call with a deadline that names its stage.
+
+        Raises:
+            PenstockError: the plugin's own diagnostic, or `plugin.*` for what happened to the call.
+        """
+        try:
+            return await method(request, timeout=seconds, metadata=self.metadata)
+        except grpc.aio.AioRpcError as error:
+            raise await self.failure(error, stage, seconds) from None
+
+    async def failure(
+        self, error: grpc.aio.AioRpcError, stage: str, seconds: float | None = None
+    ) -> PenstockError:
+        """Return the error for a status; a process that ended meanwhile is the reason."""
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            await self._child.ended(_DEATH_NOTICE)
+        return self.death() or failures.from_status(error, stage, seconds, self.redact)
+
+    def death(self) -> PenstockError | None:
+        """Return the error for a process that ended, None while it lives."""
+        if not self.exited.done():
+            return None
+        return failures.crashed(self.who, how_it_ended(self.exited.result()), self._log.tail)
+
+    async def close(self, grace: float = 0.5) -> None:
+        """End all calls; those that have their end in hand may still read it."""
+        await self.channel.close(grace)

@@ -1,0 +1,27 @@
+"""gRPC for every service: servers, channels, statuses and deadlines, the same everywhere.
+
+- `server`       a server on a unix socket or host:port: health, reflection, limits, drain
+- `address`      the forms of an address, and how they are checked
+- `interceptor`  what every call passes: errors become statuses, watches end when draining
+- `status`       the only place that builds a gRPC status from an error, and reads it back
+- `channels`     channels with the same limits as the servers
+- `deadlines`    a deadline that names its stage
+"""
+
+from penstock.rpc.address import is_unix
+from penstock.rpc.channels import MAX_MESSAGE_BYTES, open_channel
+from penstock.rpc.deadlines import deadline
+from penstock.rpc.server import Server
+from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, raise_from, status_code
+
+__all__ = [
+    "DIAGNOSTIC_KEY",
+    "MAX_MESSAGE_BYTES",
+    "Server",
+    "deadline",
+    "error_from",
+    "is_unix",
+    "open_channel",
+    "raise_from",
+    "status_code",
+]

@@ -1,0 +1,36 @@
+"""Channels with the same limits as the servers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc.aio
+
+MAX_MESSAGE_BYTES: Final = 16 << 20
+"""Largest message between services, both ways. Rows never go this way; a task plan with 100,000
+partitions does."""
+
+_OPTIONS: Final = (
+    # A service that was started anew is found within this, not within gRPC's default of up to 20 s.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    # Proxies of the environment are for the way out, not between our services.
+    ("grpc.enable_http_proxy", 0),
+    # A peer that is gone without a word is noticed after 30 s.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+
+
+def limits(max_message_bytes: int) -> list[tuple[str, int]]:
+    """Return the options that bound messages both ways (invariant 12)."""
+    return [
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_send_message_length", max_message_bytes),
+    ]
+
+
+def open_channel(address: str, max_message_bytes: int = MAX_MESSAGE_BYTES) -> grpc.aio.Channel:
+    """Return a channel to `unix:/path` or `host:port`; it connects when first used."""
+    return grpc.aio.insecure_channel(address, options=[*_OPTIONS, *limits(max_message_bytes)])

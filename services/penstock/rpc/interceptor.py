@@ -1,0 +1,127 @@
+"""What every call passes on its way in: errors become statuses, and watches end when draining."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+import grpc.aio
+
+from penstock.model.errors import InternalError, PenstockError, RetriableError
+from penstock.rpc.status import status_of
+
+log = logging.getLogger(__name__)
+
+Handler: TypeAlias = Any
+"""grpc.RpcMethodHandler: its stubs know only methods of synchronous servers."""
+Context: TypeAlias = Any
+"""grpc.aio.ServicerContext, for the same reason."""
+
+
+class Statuses(grpc.aio.ServerInterceptor):
+    """Turns errors into statuses; what is not a PenstockError becomes `internal.unexpected`.
+
+    The text of an unexpected error may hold anything, a secret too: it goes to the log alone, and
+    the caller gets the number that it has there (invariant 9).
+
+    Methods named `Watch…` and `Session` have no end of their own. They are ended when the server
+    drains, so that it waits only for work.
+    """
+
+    def __init__(self, draining: asyncio.Event) -> None:
+        """`draining` is set when the server wants to end."""
+        self._draining = draining
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        """Wrap the method that answers a call."""
+        handler = await continuation(handler_call_details)
+        method = str(handler_call_details.method)
+        if handler is None or method.startswith("/grpc."):  # unknown; or health and reflection
+            return handler
+        if handler.response_streaming:
+            return self._streaming(handler, method)
+        return self._single(handler, method)
+
+    def _single(self, handler: Handler, method: str) -> Handler:
+        inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
+
+        async def call(request: Any, context: Context) -> Any:
+            try:
+                return await inner(request, context)
+            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
+                await refuse(context, error, method)
+
+        make = (
+            grpc.stream_unary_rpc_method_handler
+            if handler.request_streaming
+            else grpc.unary_unary_rpc_method_handler
+        )
+        return make(call, handler.request_deserializer, handler.response_serializer)
+
+    def _streaming(self, handler: Handler, method: str) -> Handler:
+        inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
+        name = method.rpartition("/")[2]
+        endless = name.startswith("Watch") or name == "Session"
+
+        async def call(request: Any, context: Context) -> AsyncIterator[Any]:
+            try:
+                answers = inner(request, context)
+                async for answer in self._until_drained(answers) if endless else answers:
+                    yield answer
+            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
+                await refuse(context, error, method)
+
+        make = (
+            grpc.stream_stream_rpc_method_handler
+            if handler.request_streaming
+            else grpc.unary_stream_rpc_method_handler
+        )
+        return make(call, handler.request_deserializer, handler.response_serializer)
+
+    async def _until_drained(self, answers: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        drained = asyncio.ensure_future(self._draining.wait())
+        following: asyncio.Future[Any] | None = None
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(answers))
+                await asyncio.wait({drained, following}, return_when=asyncio.FIRST_COMPLETED)
+                if drained.done():
+                    raise RetriableError("rpc.draining", "the service is about to end")
+                try:
+                    yield following.result()
+                except StopAsyncIteration:
+                    return
+        finally:
+            drained.cancel()
+            if following is not None and not following.done():
+                following.cancel()
+                await asyncio.wait({following})  # it ends the watch, which lets go of its source
+
+
+async def refuse(context: Context, error: Exception, method: str) -> NoReturn:
+    """End a call with the status of an error."""
+    if isinstance(error, grpc.aio.AbortError):  # the method has ended it already
+        raise error
+    if not isinstance(error, PenstockError):
+        error = _unexpected(error, method)
+    code, text, trailing = status_of(error.diagnostic)
+    await context.abort(code, text, trailing)
+    raise AssertionError("abort returned")  # for the type checker: it never does
+
+
+def _unexpected(error: Exception, method: str) -> InternalError:
+    number = secrets.token_hex(4)
+    log.error("unexpected error %s in %s", number, method, exc_info=error)
+    return InternalError(
+        "internal.unexpected",
+        f"{method} failed unexpectedly ({type(error).__name__}, number {number})",
+        fix=f"Look for {number} in the log of the service, and report it.",
+    )

@@ -1,0 +1,122 @@
+"""Columns made by Arrow, for the fused lane. Each source means exactly what its SQL means in Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Source(Protocol):
+    """Makes a column of a batch. Picklable."""
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column, as long as the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A column as it is."""
+
+    column: str
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column, not copied."""
+        return batch.column(self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One text for every row."""
+
+    value: str
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the text once for each row."""
+        return pa.repeat(pa.scalar(self.value, pa.string()), batch.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """`length(column)`: code points."""
+
+    column: str
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the lengths as Spark's int."""
+        return pc.cast(pc.utf8_length(batch.column(self.column)), pa.int32())
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`substring(column, from, length)` with neither of them negative: code points `start` to `stop`."""
+
+    column: str
+    start: int
+    stop: int
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the slices."""
+        return pc.utf8_slice_codeunits(batch.column(self.column), self.start, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Upper:
+    """`upper(column)`.
+
+    Arrow's own `utf8_upper` maps one character to one and leaves `ß` as it is; Spark uses Unicode's full
+    mapping, as Python does. Rows in ASCII, where all agree, stay in Arrow.
+    """
+
+    column: str
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the texts in capitals."""
+        texts = batch.column(self.column)
+        result = pc.ascii_upper(texts)
+        plain = pc.fill_null(pc.string_is_ascii(texts), True)  # noqa: FBT003 - Arrow's signature
+        if pc.all(plain).as_py() is not False:
+            return result
+        other = pc.invert(plain)
+        upper = [upper_of(text) for text in texts.filter(other).to_pylist()]
+        return pc.replace_with_mask(result, other, pa.array(upper, texts.type))
+
+
+def upper_of(text: str) -> str:
+    """Return a text in capitals as Spark 4.1 does (ICU, Unicode 16)."""
+    return text.translate(_NEWER_CAPITALS).upper()
+
+
+_NEWER_CAPITALS: Final[dict[int, int]] = {
+    0x019B: 0xA7DC,
+    0x0264: 0xA7CB,
+    0x1C8A: 0x1C89,
+    0xA7CD: 0xA7CC,
+    0xA7DB: 0xA7DA,
+    **{small: small - 0x20 for small in range(0x10D70, 0x10D86)},
+}
+"""Capitals that Unicode got after the version that Python 3.11 knows. A test compares all code points."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsKernel:
+    """A whole projection: names and where each column comes from."""
+
+    columns: tuple[tuple[str, Source], ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the projected batch."""
+        arrays = [source.array(batch) for _, source in self.columns]
+        fields = [
+            _field(name, source, array, batch.schema)
+            for (name, source), array in zip(self.columns, arrays, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _field(name: str, source: Source, array: pa.Array, schema: pa.Schema) -> pa.Field:
+    if isinstance(source, Copy):
+        return schema.field(source.column).with_name(name)
+    return pa.field(name, array.type)

@@ -1,0 +1,115 @@
+"""Which keys of a configuration are whose. Pure.
+
+A connector's configuration is flat, as Kafka Connect has it: the framework's keys, the chain's and the plugin's share one
+mapping. A pipeline has two plugins, so their keys carry `source.` and `sink.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.model.connector import ConnectorKind
+from penstock.model.errors import ConfigError
+
+FRAMEWORK = frozenset(
+    {
+        "name",
+        "connector.class",
+        "tasks.max",
+        "topic",
+        "topics",
+        "delivery",
+        "flush.interval",
+        "flush.rows",
+        "flush.bytes",
+        "batch.max.rows",
+        "batch.max.bytes",
+        "credit.bytes",
+        "stall.timeout",
+        "restart.max",
+        "topic.partitions",
+        "auto.offset.reset",
+        "errors.tolerance",
+    }
+)
+
+CHAIN = ("transforms", "predicates")
+
+NOT_YET = (
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "errors.",
+    "topics.regex",
+    "topic.creation.",
+    "producer.override.",
+    "consumer.override.",
+    "admin.override.",
+    "exactly.once.support",
+    "transaction.boundary",
+    "offsets.storage.topic",
+    "config.action.reload",
+    "connector.plugin.version",
+    "tasks.max.enforce",
+)
+"""Kafka Connect's keys that load and have no effect yet; each gets a warning that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """A configuration by owner. An end that is a topic has no keys."""
+
+    framework: Mapping[str, str]
+    chain: Mapping[str, str]
+    source: Mapping[str, str]
+    sink: Mapping[str, str]
+    not_yet: tuple[str, ...]
+
+
+def sections(config: Mapping[str, str], kind: ConnectorKind) -> Sections:
+    """Return the keys of each owner; those of the plugin keep no prefix."""
+    framework, chain, plugin, not_yet = {}, {}, {}, []
+    for key, value in config.items():
+        if key in FRAMEWORK:
+            framework[key] = value
+        elif key.split(".")[0] in CHAIN:
+            chain[key] = value
+        elif key.startswith(NOT_YET):
+            not_yet.append(key)
+        else:
+            plugin[key] = value
+    source: Mapping[str, str] = plugin if kind is ConnectorKind.SOURCE else {}
+    sink: Mapping[str, str] = plugin if kind is ConnectorKind.SINK else {}
+    if kind is ConnectorKind.PIPELINE:
+        source, sink = _two_ends(plugin)
+    return Sections(framework, chain, source, sink, tuple(sorted(not_yet)))
+
+
+def _two_ends(plugin: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    ends: dict[str, dict[str, str]] = {"source": {}, "sink": {}}
+    for key, value in plugin.items():
+        end, _, rest = key.partition(".")
+        if end not in ends or not rest:
+            raise ConfigError(
+                "config.unknown_key",
+                f"`{key}` is not a key of a pipeline",
+                fix="Keys of an end start with `source.` or `sink.`.",
+                config_path=key,
+            )
+        ends[end][rest] = value
+    return ends["source"], ends["sink"]
+
+
+def plugin_class(section: Mapping[str, str], framework: Mapping[str, str], end: str) -> str:
+    """Return the connector class of an end."""
+    name = section.get("connector.class") or framework.get("connector.class", "")
+    if not name:
+        path = f"{end}.connector.class" if "connector.class" in section else "connector.class"
+        raise ConfigError(
+            "config.missing",
+            f"the {end} names no connector",
+            fix="Set `connector.class`, for instance to `file-source`.",
+            config_path=path,
+        )
+    return name

@@ -1,0 +1,130 @@
+"""The handshake: found in dirt, refused with a code of its own when it is wrong."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.model.errors import InternalError, PenstockError
+from penstock.plugin import Deadlines
+from penstock.plugin.handshake import Handshake, address_of, find
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1|1|unix|/d/s|grpc|",
+        "1|1|unix|/d/s|grpc",
+        "1|1|unix|/d/s|grpc||true",
+        "banner without newline: 1|1|unix|/d/s|grpc|\r",
+        "\ufffd\ufffd1|1|unix|/d/s|grpc|",
+    ],
+)
+def test_the_line_is_found(line):
+    assert find(line) == Handshake(1, 1, "unix", "/d/s", "grpc")
+
+
+@pytest.mark.parametrize("line", ["", "hello", "1|2|3", "|a|b|", "1|1|unixoid", "x|1|unix|/s|grpc|"])
+def test_other_text_is_no_handshake(line):
+    assert find(line) is None
+
+
+def test_a_line_that_is_not_complete_is_refused():
+    with pytest.raises(InternalError) as caught:
+        find("1|1|unix|")
+    assert caught.value.code == "plugin.bad_handshake"
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_parser(text):
+    try:
+        find(text)
+    except InternalError as error:
+        assert error.code == "plugin.bad_handshake"
+
+
+@given(st.text(alphabet="01|unix/grpc\n", max_size=200))
+def test_no_almost_handshake_breaks_the_parser(text):
+    test_no_text_breaks_the_parser.hypothesis.inner_test(text)
+
+
+def test_a_symlink_out_of_the_folder_is_foreign(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "s").symlink_to("/run/elsewhere/s")
+    with pytest.raises(InternalError) as caught:
+        address_of(Handshake(1, 1, "unix", str(tmp_path / "d" / "s"), "grpc"), tmp_path / "d")
+    assert caught.value.code == "plugin.foreign_address"
+
+
+@pytest.mark.parametrize("modes", [(), ("dirty",), ("binary",), ("long_line",), ("two_lines",), ("file",)])
+def test_a_plugin_is_found_whatever_else_it_prints(kit, run, modes):
+    async def scenario():
+        async with kit.running(*modes) as process:
+            assert process.alive
+            assert await process.healthy()
+            assert process.spec.keys[0].name == "script"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [
+        ("exit", "plugin.exited_early"),
+        ("die", "plugin.exited_early"),
+        ("silent", "plugin.handshake_timeout"),
+        ("closes_stdout", "plugin.handshake_timeout"),
+        ("no_newline", "plugin.handshake_unfinished"),
+        ("bad_line", "plugin.bad_handshake"),
+        ("wrong_core", "plugin.wrong_protocol"),
+        ("wrong_protocol", "plugin.wrong_protocol"),
+        ("tcp", "plugin.wrong_transport"),
+        ("netrpc", "plugin.wrong_transport"),
+        ("tls", "plugin.unwanted_tls"),
+        ("foreign", "plugin.foreign_address"),
+        ("dotdot", "plugin.foreign_address"),
+        ("no_server", "plugin.not_serving"),
+        ("deaf", "plugin.not_serving"),
+        ("no_health", "plugin.not_serving"),
+        ("not_serving", "plugin.not_serving"),
+        ("hang_describe", "plugin.deadline"),
+        ("other_kind", "plugin.describe_mismatch"),
+    ],
+)
+def test_each_way_to_fail_at_the_start_has_a_code_and_leaves_nothing(kit, run, mode, code):
+    quick = Deadlines(handshake=1, health=0.5, describe=0.5)
+    with pytest.raises(PenstockError) as caught:
+        run(kit.start(mode, deadlines=quick))
+    assert caught.value.code == code
+    assert code == "plugin.deadline" or caught.value.diagnostic.fix
+    assert kit.processes() == [] or not kit.wait_for(lambda: not kit.processes(), "end")
+
+
+def test_a_plugin_that_ends_early_is_told_with_its_last_lines_and_the_usual_causes(kit, run):
+    with pytest.raises(PenstockError) as caught:
+        run(kit.start("exit"))
+    text = str(caught.value)
+    assert "exited with status 3" in text
+    assert "no module named 'nothing'" in text
+    assert "four usual causes" in text
+
+
+def test_a_slow_start_names_its_stage(kit, run):
+    with pytest.raises(PenstockError, match=r"stage plugin\.handshake took longer than 0\.3 s"):
+        run(kit.start("silent", deadlines=Deadlines(handshake=0.3)))
+
+
+def test_a_start_that_is_cancelled_leaves_nothing(kit, run):
+    async def scenario():
+        import asyncio
+
+        starting = asyncio.create_task(kit.start("silent"))
+        while not kit.processes():
+            await asyncio.sleep(0.01)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        assert starting.cancelled()
+
+    run(scenario())
+    assert os.listdir(kit.runtime_dir) == []

@@ -1,0 +1,161 @@
+"""A process gets exactly its variables and a private folder, and ends with its host."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from penstock.model.errors import ConfigError
+from penstock.plugin import launch
+
+PROGRAM = Path(__file__).parent / "programs" / "host.py"
+
+
+def facts(kit, run, modes=()):
+    async def scenario():
+        async with kit.running(*modes) as process:
+            answer = await process.validate(kit.target())
+            return process, {value.name: value.value for value in answer.values}
+
+    return run(scenario())
+
+
+def test_the_environment_is_exactly_what_the_protocol_says(kit, run, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "canary")
+    _, seen = facts(kit, run)
+    environment = json.loads(seen["environment"])
+    environment.pop("LC_CTYPE", None)  # set by Python itself
+    assert sorted(environment) == [
+        "LANG",
+        "PATH",
+        "PENSTOCK_HANDSHAKE_FILE",
+        "PENSTOCK_INSTANCE_NONCE",
+        "PENSTOCK_PLUGIN_MAGIC_COOKIE",
+        "PLUGIN_PROTOCOL_VERSIONS",
+        "PLUGIN_UNIX_SOCKET_DIR",
+    ]
+    assert "canary" not in seen["environment"]
+
+
+def test_telemetry_variables_are_given_only_by_name(kit):
+    order = launch.prepare(
+        kit.scripted(), kit.runtime_dir, {"OTEL_SERVICE_NAME": "x", "SECRET": "canary"}
+    )
+    assert order.environment["OTEL_SERVICE_NAME"] == "x"
+    assert "SECRET" not in order.environment
+    assert order.credential not in repr(order)
+    launch.remove_folder(order.folder)
+
+
+def test_calls_carry_the_credential_of_this_launch(kit, run):
+    process, seen = facts(kit, run)
+    assert seen["credential"] == process.credential
+    assert process.credential in seen["environment"]
+    other, _ = facts(kit, run)
+    assert other.credential != process.credential
+
+
+def test_the_folder_is_private_and_short_and_the_working_folder(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            folder = Path(process.address.removeprefix("unix:")).parent
+            assert folder.stat().st_mode & 0o777 == 0o700
+            assert len(str(folder)) <= 83
+            assert psutil.Process(process.pid).cwd() == str(folder)
+            return folder
+
+    assert not run(scenario()).exists()
+
+
+def test_a_runtime_folder_that_is_too_long_is_refused(kit):
+    with pytest.raises(ConfigError) as caught:
+        launch.prepare(kit.scripted(), kit.runtime_dir / ("x" * 80))
+    assert caught.value.code == "plugin.runtime_dir_too_long"
+
+
+def test_folders_of_dead_hosts_are_swept_and_those_of_living_ones_stay(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    names = [f"{gone.pid}-abcdef", f"{os.getpid()}-abcdef", "something-else"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    assert launch.sweep(tmp_path) == 1
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_a_process_leads_a_session_of_its_own_and_has_no_unknown_child(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            assert os.getsid(process.pid) == process.pid
+            assert psutil.Process(process.pid).children() == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        (),
+        ("ignore_shutdown",),
+        ("ignore_shutdown", "ignore_eof", "ignore_term"),
+        ("ignore_term", "ignore_eof", "child"),
+    ],
+)
+def test_stop_ends_the_whole_group_whatever_the_plugin_ignores(kit, run, modes):
+    async def scenario():
+        process = await kit.start(*modes)
+        await process.stop(0.2)
+        assert not process.alive
+        await process.stop(0.2)
+
+    run(scenario())
+    kit.wait_for(lambda: not kit.processes(), "no process")
+
+
+def test_what_a_crashed_plugin_had_started_is_ended_too(kit, run):
+    async def scenario():
+        process = await kit.start("child")
+        assert len(kit.processes()) == 3  # the plugin, its child, the watcher
+        os.kill(process.pid, signal.SIGKILL)
+        assert await asyncio.wait_for(process.exited, 5) == -signal.SIGKILL
+        while kit.processes():
+            await asyncio.sleep(0.01)
+        await process.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        (),
+        ("ignore_eof", "ignore_term"),
+        ("ignore_eof", "child"),
+        ("silent",),  # while it starts
+    ],
+)
+def test_no_process_is_left_when_the_host_is_killed(kit, modes):
+    host = subprocess.Popen(
+        [sys.executable, PROGRAM, str(kit.runtime_dir), *modes],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with host:
+        if "silent" in modes:
+            kit.wait_for(lambda: len(kit.processes()) == 2, "plugin and watcher")
+        else:
+            assert host.stdout.readline() == b"started\n"
+        started = kit.processes()
+        assert len(started) >= 2
+        host.kill()
+        host.wait()
+        kit.wait_for(lambda: not any(p.is_running() for p in started), "no orphan")
+    assert launch.sweep(kit.runtime_dir) == 1
