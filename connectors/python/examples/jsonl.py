@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 import pyarrow as pa
+
 from penstock_connector import Sink, key, serve
 
 

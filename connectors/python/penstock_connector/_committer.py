@@ -12,9 +12,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2 as record_pb
-
 from penstock_connector import _frames
 from penstock_connector._errors import (
     ConnectorError,
@@ -207,6 +207,7 @@ class Committer:
         staged = [staging for stage in stages for staging in stage.stagings.values()]
 
         def forget() -> None:
+            """Tell the sink, then drop its stagings."""
             self._sink.abort(txn_id, staged)
             for stage in stages:
                 stage.discard()

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
-
 from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix
 
 C = TypeVar("C")

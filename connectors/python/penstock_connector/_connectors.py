@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2 as record_pb
-
 from penstock_connector._config import keys_of, parse_config
 from penstock_connector._connector import Connector
 from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix

@@ -12,11 +12,11 @@ from importlib import metadata
 from typing import Any, TypeVar
 
 import grpc.aio
+
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import connector_service_pb2_grpc as pb_grpc
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
-
 from penstock_connector._calls import fail
 from penstock_connector._config import keys_of, read_config
 from penstock_connector._connector import Connector
@@ -128,8 +128,10 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     ) -> AsyncIterator[pb.MonitorResponse]:
         """Ask for nothing, for as long as the host listens."""
         async for _ in requests:
-            for response in ():
-                yield response
+            pass
+        nothing: tuple[pb.MonitorResponse, ...] = ()
+        for response in nothing:
+            yield response
 
     def _validate(self, target: pb.Target) -> pb.ValidateConfigResponse:
         kind = self._connectors.find(target.connector, Connector)

@@ -1,7 +1,6 @@
 """What a task holds ready: a window of byte credit over batches that can be fetched.
 
-Every announced batch uses up credit, and the host gives new credit as it releases batches (rule
-R9): so the memory of a task is bounded by what the host granted, whatever the speed of either side.
+Every announced batch uses up credit until the host releases it (rule R9): so the memory of a task is bounded by what the host granted, whatever the speed of either side.
 """
 
 from __future__ import annotations
@@ -56,9 +55,12 @@ class Window:
             self._batches_left -= 1
 
     def release(self, seq: int) -> None:
-        """Let all batches up to a number go. Credit comes back in a frame of its own."""
+        """Let all batches up to a number go: what they used up of the credit comes back."""
         while self._held and next(iter(self._held)) <= seq:
-            self._held.popitem(last=False)
+            _, batch = self._held.popitem(last=False)
+            self._bytes_left += batch.size
+            if self._batches_left is not None:
+                self._batches_left += 1
 
     def frames(self, seq: int) -> list[bytes]:
         """Return the frames of a batch; the same ones every time until it is released."""

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any, Final
 
 import pyarrow as pa
+
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
 from penstock.api.record.v1 import record_pb2 as record_pb
-
 from penstock_connector import _frames
 from penstock_connector._credit import Held
 from penstock_connector._errors import ConnectorError

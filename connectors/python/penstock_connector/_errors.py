@@ -22,6 +22,7 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 import grpc
+
 from penstock.api.error.v1 import diagnostic_pb2 as pb
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"

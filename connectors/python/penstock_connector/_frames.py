@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-from penstock.api.record.v1 import record_pb2 as pb
 
+from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import ConnectorError
 
 MESSAGE_MOST: Final = 64 << 20

@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
-
+from penstock_connector._checkpoints import Checkpoints
 from penstock_connector._credit import Window
 from penstock_connector._encoder import Encoder, Piece
-from penstock_connector._errors import ConnectorError, as_connector_error
+from penstock_connector._errors import as_connector_error
 from penstock_connector._outbox import Outbox
 from penstock_connector._source import _SHORTEST_WAIT, Batch, Source
 from penstock_connector._values import Partition
@@ -30,10 +30,6 @@ source with a broken `wait` can sleep."""
 _ACK_WAIT: Final = 0.5
 """The same for a source that takes acks but cannot be woken: its acks are late by up to this.
 Shorter costs CPU while idle; a source that overrides `wake` does not pay it."""
-
-_OPEN_CHECKPOINTS: Final = 10_000
-"""Checkpoints that may wait for Committed. Credit bounds those with rows; this bounds a source that
-moves its offset without any."""
 
 _PROGRESS_EVERY: Final = 1.0
 """Seconds between progress frames while rows flow: often enough for a progress bar."""
@@ -72,11 +68,7 @@ class Pump:
         self._partition_ids: frozenset[str] = frozenset()
         self._draining: float | None = None
         self._stopped = False
-        self._checkpoints: dict[int, Mapping[str, Mapping[str, Any]]] = {}
-        self._last_checkpoint = 0
-        self._committed = 0
-        self._acked = 0
-        self._rows_open = 0
+        self._checkpoints = Checkpoints()
         self._last_seq = 0
         self._progress_at = 0.0
 
@@ -112,7 +104,7 @@ class Pump:
     def committed(self, checkpoint_id: int) -> None:
         """Hand on that all checkpoints up to this are durable (*loop*)."""
         with self._changed:
-            self._committed = max(self._committed, checkpoint_id)
+            self._checkpoints.commit(checkpoint_id)
             self._changed.notify_all()
         self._source.wake()
 
@@ -205,22 +197,16 @@ class Pump:
             elif self._source.bounded and self._call("finished", self._source.finished):
                 self._tell_progress("idle", now=True)
                 self._outbox.put(*self._encoder.finished(partitions))
-                self._refuse_open_rows()
+                self._checkpoints.finish()
                 return
             else:
                 self._tell_progress("idle")
                 self._stage = "wait"
                 self._source.wait(self._wait_most())
 
-    def _refuse_open_rows(self) -> None:
-        if self._rows_open:
-            raise ConnectorError(
-                "source.rows_without_offset",
-                f"the source finished with {self._rows_open} rows that no offset follows",
-                fix="Set Batch.offset on the last batch.",
-            )
-
     def _wait_most(self) -> float:
+        if self.progress.phase != "idle":
+            return _PROGRESS_EVERY  # soon told what is left, which the heartbeat then repeats
         kind = type(self._source)
         if kind.ack is Source.ack or kind.wake is not Source.wake or kind.wait is Source.wait:
             return _QUIET_WAIT
@@ -230,9 +216,7 @@ class Pump:
         """Wait for credit and the end of a pause; False when the task is ending."""
         return self._wait_until(
             lambda: (
-                self._window.has_room()
-                and len(self._checkpoints) < _OPEN_CHECKPOINTS
-                and not self._all_paused()
+                self._window.has_room() and self._checkpoints.has_room() and not self._all_paused()
             )
         )
 
@@ -249,7 +233,7 @@ class Pump:
                     return False
                 if ready():
                     return True
-                if self._committed == self._acked:
+                if not self._checkpoints.has_acks:
                     self._changed.wait()
 
     def _emit(self, batch: Batch) -> None:
@@ -282,21 +266,19 @@ class Pump:
         with self._changed:
             self._window.hold(held)
         self._last_seq = seq
-        self._rows_open += piece.rows.num_rows
+        self._checkpoints.announced(piece.partition_id, piece.rows.num_rows)
         return [*piece.schema_frames, pb.ReadResponse(ready=ready)]
 
     def _checkpoint(self, batch: Batch) -> list[pb.ReadResponse]:
         frames = []
         if batch.offset is not None:
-            self._last_checkpoint += 1
-            id_ = self._encoder.partition_id(batch)
-            self._checkpoints[self._last_checkpoint] = {id_: batch.offset}
+            with self._changed:
+                rows = self._checkpoints.add(self._encoder.partition_id(batch), batch.offset)
             frames.append(
                 self._encoder.checkpoint(
-                    batch, self._last_checkpoint, rows=self._rows_open, last_seq=self._last_seq
+                    batch, self._checkpoints.last_id, rows=rows, last_seq=self._last_seq
                 )
             )
-            self._rows_open = 0
         if batch.finished_partition:
             frames.append(self._encoder.partition_done(batch))
         return frames
@@ -306,18 +288,15 @@ class Pump:
 
         Always true, so that it can stand in a condition before what must come after it.
         """
-        committed = self._committed
-        offsets: dict[str, Mapping[str, Any]] = {}
-        for number in range(self._acked + 1, committed + 1):
-            offsets.update(self._checkpoints.pop(number, {}))
-        self._acked = committed
+        with self._changed:
+            offsets = self._checkpoints.take_acks()
         if offsets:
             self._call("ack", lambda: self._source.ack(offsets))
         return True
 
     def _tell_progress(self, phase: str, *, now: bool = False) -> None:
         at = time.monotonic()
-        if not now and at - self._progress_at < _PROGRESS_EVERY and phase == self.progress.phase:
+        if not now and at - self._progress_at < _PROGRESS_EVERY:
             return
         bytes_left, rows_left = self._call("remaining", self._source.remaining)
         progress = types_pb.Progress(lag_bytes=bytes_left, lag_records=rows_left, phase=phase)
@@ -330,7 +309,7 @@ class Pump:
         still fetch, and the last Committed is still to come and is never dropped (invariant 2).
         """
         if not self._stopped:
-            drained = pb.Drained(checkpoint_id=self._last_checkpoint)
+            drained = pb.Drained(checkpoint_id=self._checkpoints.last_id)
             self._outbox.put(pb.ReadResponse(drained=drained))
         deadline = max(self._draining or 0, time.monotonic() + _LINGER)
         while self._deliver_acks() and self._is_awaited():
@@ -338,11 +317,11 @@ class Pump:
             if left <= 0:
                 return
             with self._changed:
-                if self._committed == self._acked and not self._stopped:
+                if not self._checkpoints.has_acks and not self._stopped:
                     self._changed.wait(left)
 
     def _is_awaited(self) -> bool:
         with self._changed:
             acks = type(self._source).ack is not Source.ack
-            unacked = acks and self._committed < self._last_checkpoint
+            unacked = acks and not self._checkpoints.all_acked
             return not self._stopped and (unacked or len(self._window) > 0)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-from penstock.api.connector.v1 import source_service_pb2 as pb
 
+from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock_connector._calls import fail
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._encoder import HEARTBEAT, Encoder
@@ -87,8 +87,8 @@ class Reading:
         outbox: Outbox[pb.ReadResponse] = Outbox(asyncio.get_running_loop())
         try:
             pump = await self._open(context, outbox)
-        except ConnectorError as error:
-            await fail(context, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the host is told
+            await fail(context, as_connector_error(error, "open"))
         orders = asyncio.create_task(_obey(pump, context))
         try:
             await _write(pump, outbox, context)
@@ -189,9 +189,10 @@ async def _write(
     """Write what the pump says; beside it a heartbeat, unless the source hangs (rule R19)."""
     beat = HEARTBEAT / 3
     due = time.monotonic() + beat
+    drained = False  # nothing follows it, not even a heartbeat
     while True:
         try:
-            async with asyncio.timeout(max(due - time.monotonic(), 0)):
+            async with asyncio.timeout(None if drained else max(due - time.monotonic(), 0)):
                 frames = await outbox.get()
         except TimeoutError:
             due = time.monotonic() + beat
@@ -202,3 +203,4 @@ async def _write(
             return
         for frame in frames:
             await context.write(frame)
+            drained = drained or frame.HasField("drained")

@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
-from penstock.api.record.v1 import record_pb2 as pb
 
+from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import SchemaError
 from penstock_connector._frames import encode_schema, fingerprint
 

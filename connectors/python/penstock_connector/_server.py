@@ -10,9 +10,9 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+
 from penstock.api.connector.v1 import connector_service_pb2_grpc as connector_grpc
 from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
-
 from penstock_connector import _reading, _writing
 from penstock_connector._calls import CredentialCheck
 from penstock_connector._connector import Connector

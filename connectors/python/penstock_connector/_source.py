@@ -41,7 +41,7 @@ class Batch:
         rows: The rows; may be empty.
         partition: The partition they are from; None when the task has just one.
         offset: Where to go on after these rows. With an offset, the host may commit here; without
-            one, the rows wait for the next batch that has one.
+            one, the rows wait for the partition's next batch that has one.
         dataset: Table, collection or topic.
         key_columns: Names of the columns that identify a row.
         schema: Arrow schema for dict rows; inferred when None.

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from penstock.api.connector.v1 import sink_service_pb2 as pb
 
+from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock_connector._errors import ConnectorError, RetriableError
 from penstock_connector._sink import Staging
 

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 import grpc
-from penstock.api.error.v1 import diagnostic_pb2
 
+from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._calls import CREDENTIAL_KEY
 from penstock_connector._connector import Connector
 from penstock_connector._errors import DIAGNOSTIC_KEY

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
 from penstock.api.record.v1 import record_pb2 as record_pb
-
 from penstock_connector import _frames
 from penstock_connector._calls import fail
 from penstock_connector._committer import Committer
@@ -93,8 +93,8 @@ class Writing:
                 await _put_all(task, stage, context)
             finally:
                 stage.ended.set()
-        except ConnectorError as error:
-            await fail(context, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the host is told
+            await fail(context, as_connector_error(error, "put"))
 
     # ── Write ────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,8 +102,8 @@ class Writing:
         """Run a task from Open to the end of the stream."""
         try:
             task, opened = await self._open(context)
-        except ConnectorError as error:
-            await fail(context, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the host is told
+            await fail(context, as_connector_error(error, "open"))
         failure: ConnectorError | None = None
         try:
             await context.write(pb.WriteResponse(opened=opened))
@@ -135,8 +135,7 @@ class Writing:
         except BaseException:
             await asyncio.shield(self._end(task))
             raise
-        mode = _mode(kind, CommitMode(order.commit_mode))
-        return task, _opened(mode, committed, kind)
+        return task, _opened(_mode(kind, order.commit_mode), committed, kind)
 
     async def _end_older(self, task_id: str, epoch: int) -> None:
         older = self._tasks.admit(task_id, epoch)
@@ -168,12 +167,12 @@ def _transactional(kind: type[Connector[Any]]) -> TransactionalSink[Any]:
     return made
 
 
-def _mode(kind: type[Connector[Any]], wanted: CommitMode) -> CommitMode:
+def _mode(kind: type[Connector[Any]], wanted: int) -> CommitMode:
     """Return the mode in force. A weaker one than wanted is told, never hidden: the host fails the
     task then (rule R13).
     """
     modes = modes_of(kind)
-    return wanted if wanted in modes else modes[0]
+    return next((mode for mode in modes if mode == wanted), modes[0])
 
 
 def _opened(

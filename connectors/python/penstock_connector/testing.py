@@ -18,7 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import grpc
 import pyarrow as pa
+
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
@@ -28,7 +30,6 @@ from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServic
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.record.v1 import record_pb2 as record_pb
-
 from penstock_connector import _frames
 from penstock_connector._connector import Connector
 from penstock_connector._rows import Cut, Schemas, to_arrow
@@ -69,7 +70,7 @@ def _target(kind: type[Connector[Any]], config: Mapping[str, str]) -> connector_
 
 def validate(kind: type[Connector[Any]], config: Mapping[str, str]) -> list[str]:
     """Return the codes of all that is wrong with a configuration."""
-    with Testbed(kind) as bed:
+    with Testbed(kind) as bed, _as_remote_error():
         answer = ConnectorServiceStub(bed.channel).ValidateConfig(
             connector_pb.ValidateConfigRequest(target=_target(kind, config)),
             metadata=bed.metadata,
@@ -91,9 +92,9 @@ def _plan(
     bed: Testbed, kind: type[Source[Any]], config: Mapping[str, str], max_tasks: int
 ) -> list[Partition]:
     request = connector_pb.PlanRequest(target=_target(kind, config), max_tasks=max_tasks)
-    answer = ConnectorServiceStub(bed.channel).Plan(
-        request, metadata=bed.metadata, timeout=DEADLINE
-    )
+    stub = ConnectorServiceStub(bed.channel)
+    with _as_remote_error():
+        answer = stub.Plan(request, metadata=bed.metadata, timeout=DEADLINE)
     return [partition_from_proto(partition) for partition in answer.partitions]
 
 
@@ -426,10 +427,14 @@ def sink_task(
 
 
 def _all(call: Any) -> list[Any]:
-    """Return all answers of a call; its failure as RemoteError."""
-    import grpc  # noqa: PLC0415 - only for the exception's name
-
-    try:
+    """Return all answers of a call."""
+    with _as_remote_error():
         return list(call)
+
+
+@contextmanager
+def _as_remote_error() -> Iterator[None]:
+    try:
+        yield
     except grpc.RpcError as error:
         raise RemoteError(error) from error

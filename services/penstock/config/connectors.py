@@ -62,19 +62,19 @@ class Connectors:
         rules.check_name(wanted.name)
         rules.check_config(wanted.name, wanted.config)
 
-        async def attempt() -> Stored:
+        async def _attempt() -> Stored:
             existing = await self._find(wanted.name)
             new = rules.created(existing, wanted, new_generation(), self._clock())
             return await self._write(new)
 
-        return await decided(attempt)
+        return await decided(_attempt)
 
     async def put(self, wanted: Connector, expected_revision: int) -> tuple[Stored, bool]:
         """Store a configuration, if it is new; tells whether it was."""
         rules.check_name(wanted.name)
         rules.check_config(wanted.name, wanted.config)
 
-        async def attempt() -> tuple[Stored, bool]:
+        async def _attempt() -> tuple[Stored, bool]:
             existing = await self._find(wanted.name)
             if existing is None and expected_revision == 0:
                 first = replace(wanted, target_state=TargetState.RUNNING)
@@ -86,22 +86,22 @@ class Connectors:
             new = rules.changed(existing, wanted, self._clock())
             return (existing, False) if new is existing else (await self._write(new), True)
 
-        return await decided(attempt)
+        return await decided(_attempt)
 
     async def set_target_state(self, name: str, state: TargetState) -> Stored:
         """Say whether it should run."""
 
-        async def attempt() -> Stored:
+        async def _attempt() -> Stored:
             existing = await self.get(name)
             new = rules.targeted(existing, state, self._clock())
             return existing if new is existing else await self._write(new)
 
-        return await decided(attempt)
+        return await decided(_attempt)
 
     async def delete(self, name: str, expected_revision: int) -> None:
         """Remove one and its plans in one write. Its offsets stay, under its generation."""
 
-        async def attempt() -> None:
+        async def _attempt() -> None:
             existing = await self.get(name)
             rules.check_revision(existing, expected_revision)
             index = index_key(existing.connector.generation)
@@ -117,7 +117,7 @@ class Connectors:
             await self._store.write(checks, [(key, None) for key in gone])
             await faults.reach("config.stored")
 
-        await decided(attempt)
+        await decided(_attempt)
 
     async def _find(self, name: str) -> Stored | None:
         key = connector_key(name)

@@ -40,7 +40,7 @@ class TaskPlans:
         twice, so the epoch fences every earlier owner (invariant 4).
         """
 
-        async def attempt() -> int:
+        async def _attempt() -> int:
             existing = await self._connectors.get(name)
             rules.check_generation(existing, generation)
             plans.check_task_ids(generation, task_ids)
@@ -60,7 +60,7 @@ class TaskPlans:
             await faults.reach("config.stored")
             return epoch
 
-        return await decided(attempt)
+        return await decided(_attempt)
 
     async def list(self, name: str, generation: str) -> StoredPlans:
         """Read the plans of a generation; one that is not alive any more has none."""

@@ -6,7 +6,7 @@ Everything that is wrong with a configuration is said at once, each with the key
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -68,19 +68,28 @@ def read(
     return values, errors
 
 
-def combined(errors: list[ConfigError]) -> ConfigError:
-    """Return one error for all: the first, with every one of them as its detail."""
-    first = errors[0].diagnostic
-    if len(errors) == 1:
-        return errors[0]
-    return ConfigError(
-        first.code,
-        f"{first.message} (and {len(errors) - 1} more)",
-        fix=first.fix,
-        config_path=first.config_path,
-        suggestion=first.suggestion,
-        detail="\n".join(str(error.diagnostic) for error in errors),
-    )
+def combined(errors: Iterable[ConfigError]) -> ConfigError:
+    """Return one error for all of them; those that are made of others count as these."""
+    flat: list[ConfigError] = []
+    for error in errors:
+        flat.extend(error.errors if isinstance(error, CombinedError) else (error,))
+    return flat[0] if len(flat) == 1 else CombinedError(flat)
+
+
+class CombinedError(ConfigError):
+    """Everything that is wrong with a configuration: the first error, all as detail."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0].diagnostic
+        super().__init__(
+            first.code,
+            f"{first.message} (and {len(errors) - 1} more)",
+            fix=first.fix,
+            config_path=first.config_path,
+            suggestion=first.suggestion,
+            detail="\n".join(str(error.diagnostic) for error in errors),
+        )
+        self.errors = tuple(errors)
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:

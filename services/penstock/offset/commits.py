@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from penstock.model import faults
-from penstock.model.errors import RetriableError
+from penstock.model.errors import PenstockError, RetriableError
 from penstock.offset import rules, stored
 from penstock.offset.memory import Known, Memory
 from penstock.offset.rules import Commit, TaskRecord
@@ -28,12 +28,26 @@ between, so a second loss is rare already."""
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """What a decision stands on; the write checks all of it."""
+    """What a decision stands on; the write checks all of it.
 
+    `owners` are the epochs that wrote the partitions' offsets, by key. `fresh`: nothing of it came
+    from memory.
+    """
+
+    task_key: str
+    floor_key: str
     task: Known[TaskRecord | None]
     floor: Known[int]
     owners: Mapping[str, Known[int]]
-    """Epoch that wrote each partition's offset, by key."""
+    fresh: bool
+
+    def checks(self) -> list[Check]:
+        """Return what must still hold when the decision is written."""
+        return [
+            Check(self.task_key, self.task.revision),
+            Check(self.floor_key, self.floor.revision),
+            *(Check(place, owner.revision) for place, owner in self.owners.items()),
+        ]
 
 
 class Commits:
@@ -57,12 +71,14 @@ class Commits:
         key = stored.task_key(generation, task_id)
         async with self._turn(key):
             for _ in range(ATTEMPTS):
+                self._tasks.forget((key,))  # another instance may have seen a newer claim
                 ground = await self._ground(generation, key, ())
                 before = ground.task.value
                 record = rules.claimed(before, ground.floor.value, epoch)
                 if record is before:
+                    self._tasks.put(key, ground.task)
                     return record
-                if await self._write(generation, key, ground, record, {}):
+                if await self._write(ground, record, {}):
                     return record
         raise _contended(task_id)
 
@@ -75,22 +91,23 @@ class Commits:
         rules.check_task(commit.generation, commit.task_id, commit.epoch)
         rules.check_sizes(commit.offsets, commit.prepared)
         key = stored.task_key(commit.generation, commit.task_id)
-        bodies = {
-            stored.offset_key(commit.generation, id_): body for id_, body in commit.offsets.items()
+        values = {
+            stored.offset_key(commit.generation, id_): stored.encode_offset(commit.epoch, body)
+            for id_, body in commit.offsets.items()
         }
         async with self._turn(key):
             for _ in range(ATTEMPTS):
-                ground = await self._ground(commit.generation, key, tuple(bodies))
-                record = rules.committed(ground.task.value, ground.floor.value, commit)
+                ground = await self._ground(commit.generation, key, tuple(values))
+                try:
+                    record = _decide(ground, commit)
+                except PenstockError:
+                    if ground.fresh:
+                        raise
+                    self._forget(ground)  # it was decided from memory, which may be stale
+                    continue
                 if record is None:
                     return ground.task.revision
-                for place, owner in ground.owners.items():
-                    rules.check_owner(place, owner.value, commit.epoch)
-                values = {
-                    place: stored.encode_offset(commit.epoch, body)
-                    for place, body in bodies.items()
-                }
-                revision = await self._write(commit.generation, key, ground, record, values)
+                revision = await self._write(ground, record, values)
                 if revision:
                     return revision
         raise _contended(commit.task_id)
@@ -98,65 +115,54 @@ class Commits:
     async def _ground(self, generation: str, task: str, places: tuple[str, ...]) -> _Ground:
         """Return what is known, and read at one revision what is not."""
         floor = stored.floor_key(generation)
-        missing = [place for place in places if self._owners.get(place) is None]
-        missing += [task] if self._tasks.get(task) is None else []
-        missing += [floor] if self._floors.get(floor) is None else []
+        task_known, floor_known = self._tasks.get(task), self._floors.get(floor)
+        owners = {place: self._owners.get(place) for place in places}
+        missing = [place for place, owner in owners.items() if owner is None]
+        missing += [task] if task_known is None else []
+        missing += [floor] if floor_known is None else []
         read = await self._store.get(*missing) if missing else {}
         return _Ground(
-            self._tasks.get(task) or _task(read.get(task)),
-            self._floors.get(floor) or _floor(read.get(floor)),
-            {place: self._owners.get(place) or _owner(read.get(place)) for place in places},
+            task,
+            floor,
+            task_known or _task(read.get(task)),
+            floor_known or _floor(read.get(floor)),
+            {place: owner or _owner(read.get(place)) for place, owner in owners.items()},
+            fresh=len(missing) == len(places) + 2,
         )
 
-    async def _write(
-        self,
-        generation: str,
-        task: str,
-        ground: _Ground,
-        record: TaskRecord,
-        values: Mapping[str, bytes],
-    ) -> int:
+    async def _write(self, ground: _Ground, record: TaskRecord, values: Mapping[str, bytes]) -> int:
         """Write if the ground still holds; returns the revision, 0 when it does not hold.
 
         Offsets, prepared state and what was applied are one write: no crash can part them.
         """
-        floor = stored.floor_key(generation)
-        checks = [Check(task, ground.task.revision), Check(floor, ground.floor.revision)]
-        checks += [Check(place, owner.revision) for place, owner in ground.owners.items()]
         puts: list[tuple[str, bytes | None]] = list(values.items())
         if record != ground.task.value:
-            puts.append((task, stored.encode_task(record)))
+            puts.append((ground.task_key, stored.encode_task(record)))
         await faults.reach("offset.storing")
         try:
-            revision = await self._store.write(checks, puts)
+            revision = await self._store.write(ground.checks(), puts)
         except Conflict:
-            self._forget(floor, task, ground)
+            self._forget(ground)
             return 0
         except BaseException:  # also when cancelled: whether it was stored is not known
-            self._forget(floor, task, ground)
+            self._forget(ground)
             raise
-        self._remember(floor, task, ground, record, values, revision)
+        self._remember(ground, record, values, revision)
         await faults.reach("offset.stored")
         return revision
 
     def _remember(
-        self,
-        floor: str,
-        task: str,
-        ground: _Ground,
-        record: TaskRecord,
-        values: Mapping[str, bytes],
-        revision: int,
+        self, ground: _Ground, record: TaskRecord, values: Mapping[str, bytes], revision: int
     ) -> None:
         same = record == ground.task.value
-        self._tasks.put(task, ground.task if same else Known(revision, record))
-        self._floors.put(floor, ground.floor)
+        self._tasks.put(ground.task_key, ground.task if same else Known(revision, record))
+        self._floors.put(ground.floor_key, ground.floor)
         for place, value in values.items():
             self._owners.put(place, Known(revision, stored.epoch_of(value)))
 
-    def _forget(self, floor: str, task: str, ground: _Ground) -> None:
-        self._tasks.forget((task,))
-        self._floors.forget((floor,))
+    def _forget(self, ground: _Ground) -> None:
+        self._tasks.forget((ground.task_key,))
+        self._floors.forget((ground.floor_key,))
         self._owners.forget(ground.owners)
 
     @asynccontextmanager
@@ -165,6 +171,13 @@ class Commits:
         lock = self._turns.setdefault(key, asyncio.Lock())
         async with lock:
             yield
+
+
+def _decide(ground: _Ground, commit: Commit) -> TaskRecord | None:
+    record = rules.committed(ground.task.value, ground.floor.value, commit)
+    for place, owner in ground.owners.items():
+        rules.check_owner(place, owner.value, commit.epoch)
+    return record
 
 
 def _task(entry: Entry | None) -> Known[TaskRecord | None]:

@@ -140,7 +140,10 @@ class Edits:
             floor = max(newest, stored.decode_floor(entry.value) if entry else 0)
             puts: list[tuple[str, bytes | None]] = [(key, stored.encode_floor(floor))]
             puts += [
-                (stored.offset_key(generation, id_), body and stored.encode_offset(floor, body))
+                (
+                    stored.offset_key(generation, id_),
+                    None if body is None else stored.encode_offset(floor, body),
+                )
                 for id_, body in offsets.items()
             ]
             try:

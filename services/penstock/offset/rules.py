@@ -25,11 +25,12 @@ _TASK: Final = re.compile(r"[A-Za-z0-9_.:-]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a sink prepared, as it came: this service stores it and gives it back."""
+    """What a sink prepared at an epoch, as it came: this service stores it and gives it back."""
 
     txn_id: int
     body: bytes
     state_bytes: int = 0
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskReco
     if new is None:
         return replace(record, applied=applied)
     if old is not None and new.txn_id <= old.txn_id:
-        if new == old and record.epoch == commit.epoch:
+        if new == old:
             return None
         raise _superseded(commit.task_id, new.txn_id, old.txn_id)
     if not applied:  # its state would be lost, and its rows with it

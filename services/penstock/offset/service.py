@@ -49,7 +49,7 @@ class OffsetService(grpc_api.OffsetServiceServicer):
             request.task_id,
             request.epoch,
             _present(_bodies(request.offsets)),
-            _prepared(request.prepared) if request.HasField("prepared") else None,
+            _prepared(request),
             request.applied_txn_id,
         )
         return pb.CommitOffsetsResponse(revision=await self._commits.commit(commit))
@@ -112,8 +112,11 @@ def _present(bodies: Mapping[str, bytes | None]) -> dict[str, bytes]:
     return present
 
 
-def _prepared(message: sink_pb.PreparedTxn) -> Prepared:
-    return Prepared(message.txn_id, message.SerializeToString(), len(message.state))
+def _prepared(request: pb.CommitOffsetsRequest) -> Prepared | None:
+    if not request.HasField("prepared"):
+        return None
+    txn = request.prepared
+    return Prepared(txn.txn_id, txn.SerializeToString(), len(txn.state), request.epoch)
 
 
 def _messages(bodies: Mapping[str, bytes]) -> Iterable[pb.PartitionOffset]:

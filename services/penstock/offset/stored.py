@@ -1,8 +1,8 @@
 """The keys of the offset service, and the stored forms.
 
-`task/<generation>/<task id>` is a task's record: a line of JSON, then the prepared transaction as it
-came. `offset/<generation>/<partition id>` is an offset: the epoch that wrote it in 8 bytes, then the
-offset as it came. `floor/<generation>` is the newest dead epoch of a generation, as text.
+`task/<generation>/<task id>` is a task's record: a line of JSON, then the prepared transaction as
+it came. `offset/<generation>/<partition id>` is an offset: the epoch that wrote it in 8 bytes, then
+the offset as it came. `floor/<generation>` is the newest dead epoch of a generation, as text.
 """
 
 from __future__ import annotations
@@ -41,16 +41,22 @@ def encode_task(record: TaskRecord) -> bytes:
     head: dict[str, int | bool] = {"epoch": record.epoch, "applied": record.applied}
     if record.prepared is None:
         return json.dumps(head).encode() + b"\n"
-    head["txn_id"] = record.prepared.txn_id
-    head["state_bytes"] = record.prepared.state_bytes
-    return json.dumps(head).encode() + b"\n" + record.prepared.body
+    prepared = record.prepared
+    head |= {
+        "txn_id": prepared.txn_id,
+        "state_bytes": prepared.state_bytes,
+        "txn_epoch": prepared.epoch,
+    }
+    return json.dumps(head).encode() + b"\n" + prepared.body
 
 
 def decode_task(value: bytes) -> TaskRecord:
     """Return a task's record."""
     line, _, body = value.partition(b"\n")
     head = json.loads(line)
-    prepared = Prepared(head["txn_id"], body, head["state_bytes"]) if "txn_id" in head else None
+    if "txn_id" not in head:
+        return TaskRecord(head["epoch"], None, head["applied"])
+    prepared = Prepared(head["txn_id"], body, head["state_bytes"], head["txn_epoch"])
     return TaskRecord(head["epoch"], prepared, head["applied"])
 
 

@@ -62,6 +62,8 @@ class Link:
         Raises:
             PenstockError: the plugin's own diagnostic, or `plugin.*` for what happened to the call.
         """
+        if death := self.death():
+            raise death
         try:
             return await method(request, timeout=seconds, metadata=self.metadata)
         except grpc.aio.AioRpcError as error:

@@ -106,7 +106,9 @@ class PluginProcess(ControlCalls):
         return spec
 
     async def healthy(self) -> bool:
-        """Ask the health service."""
+        """Ask the health service; a process that ended is not healthy."""
+        if not self.alive:
+            return False
         try:
             await _check_health(self.link, self.deadlines)
         except PenstockError:

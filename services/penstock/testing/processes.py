@@ -32,6 +32,10 @@ _POLL: Final = 0.02
 """Seconds between two looks at a condition. Shorter costs CPU that the process under test needs;
 longer is added to every wait."""
 
+_LOOK: Final = 0.5
+"""Seconds between two looks at who belongs to a process while it is waited for. A look reads all of
+/proc: more of them disturb a measurement, fewer miss a child that ends soon after its parent."""
+
 _TAIL: Final = 4000
 """Characters of a log that an error shows."""
 
@@ -95,6 +99,7 @@ class PenstockProcess:
         self._env = {**os.environ, **(env or {}), "TMPDIR": str(self.scratch)}
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: dict[tuple[int, int], Process] = {}
+        self._looked = 0.0
 
     def start(self) -> Self:
         """Start it, in a session of its own; its output is added to `log`."""
@@ -134,7 +139,8 @@ class PenstockProcess:
         """
 
         def holds() -> object:
-            self.remember()
+            if time.monotonic() - self._looked > _LOOK:
+                self.remember()
             # Read the exit first: a condition that its last act made true still counts.
             code = self.returncode
             held = condition()
@@ -182,6 +188,7 @@ class PenstockProcess:
 
     def remember(self) -> None:
         """Note who belongs to the process now, so that an orphan is known later."""
+        self._looked = time.monotonic()
         if self._process is not None:
             self._seen.update({process.identity: process for process in tree(self.pid)})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -21,7 +21,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column that comes out: its expression, its type where known, and its kernel if it has one."""
+    """A column that comes out: its expression, its type where known, and its kernel if it has
+    one.
+    """
 
     name: str
     sql: str
@@ -36,8 +38,8 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a dataset. Each part may be absent: the dataset keeps its name, all rows stay,
-    all columns stay.
+    """What becomes of a dataset. Each part may be absent: the dataset keeps its name, all rows
+    stay, all columns stay.
     """
 
     dataset: str | None = None
@@ -68,10 +70,10 @@ class Transform(Protocol):
         """Fit it to a dataset; raises ConfigError when it cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A type of transform or predicate. `names` has its own name first, then the aliases; `build` gets
-    the configuration path and the values of `keys`.
+    """A type of transform or predicate. `names` has its own name first, then the aliases; `build`
+    gets the configuration path and the values of `keys`.
     """
 
     names: tuple[str, ...]
@@ -106,8 +108,8 @@ def projected(outputs: tuple[Output, ...], path: str) -> Change:
 
 
 def limited(change: Change, condition: str, row: Row, path: str) -> Change:
-    """Return a change that befalls only the rows for which `condition` (true or false, never null) is
-    true. Columns that only some rows have are null in the others.
+    """Return a change that befalls only the rows for which `condition` (true or false, never null)
+    is true. Columns that only some rows have are null in the others.
     """
     if change.dataset is not None:
         raise ConfigError(
@@ -120,20 +122,20 @@ def limited(change: Change, condition: str, row: Row, path: str) -> Change:
     if change.columns is None:
         return Change(where=where)
     after = {output.name: output for output in change.columns}
-    before = {column.name: Output.kept(column) for column in row}
-    names = dict.fromkeys([*before, *after])
-    return Change(
-        where=where,
-        columns=tuple(_either(after.get(n), before.get(n), condition, path) for n in names),
-    )
+    kept = [_merged(after.pop(c.name, None), Output.kept(c), condition, path) for c in row]
+    added = [_added(output, condition) for output in after.values()]
+    return Change(where=where, columns=(*kept, *added))
 
 
-def _either(after: Output | None, before: Output | None, condition: str, path: str) -> Output:
-    if after is None or before is None:
-        there = after or before
-        assert there is not None  # noqa: S101 - a name comes from one of the two
-        test = condition if after is not None else f"NOT ({condition})"
-        return Output(there.name, f"CASE WHEN {test} THEN {there.sql} END", there.type)
+def _added(output: Output, condition: str) -> Output:
+    return replace(output, sql=f"CASE WHEN {condition} THEN {output.sql} END", source=None)
+
+
+def _merged(after: Output | None, before: Output, condition: str, path: str) -> Output:
+    """Return a column that was there before, whether or not it is still there afterwards."""
+    if after is None:
+        text = f"CASE WHEN NOT ({condition}) THEN {before.sql} END"
+        return replace(before, sql=text, source=None)
     if after == before:
         return after
     if after.type is not None and before.type is not None and after.type != before.type:

@@ -1,4 +1,4 @@
-"""Columns made by Arrow, for the fused lane. Each source means exactly what its SQL means in Spark."""
+"""Columns made by Arrow, for the fused lane. A source means exactly what its SQL means in Spark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`substring(column, from, length)` with neither of them negative: code points `start` to `stop`."""
+    """`substring(column, from, length)` with neither of them negative: code points `start` to
+    `stop`.
+    """
 
     column: str
     start: int
@@ -66,8 +68,8 @@ class Slice:
 class Upper:
     """`upper(column)`.
 
-    Arrow's own `utf8_upper` maps one character to one and leaves `ß` as it is; Spark uses Unicode's full
-    mapping, as Python does. Rows in ASCII, where all agree, stay in Arrow.
+    Arrow's own `utf8_upper` maps one character to one and leaves `ß` as it is; Spark uses Unicode's
+    full mapping, as Python does. Rows in ASCII, where all agree, stay in Arrow.
     """
 
     column: str
@@ -76,12 +78,16 @@ class Upper:
         """Return the texts in capitals."""
         texts = batch.column(self.column)
         result = pc.ascii_upper(texts)
-        plain = pc.fill_null(pc.string_is_ascii(texts), True)  # noqa: FBT003 - Arrow's signature
+        plain = pc.fill_null(pc.string_is_ascii(texts), True)
         if pc.all(plain).as_py() is not False:
             return result
         other = pc.invert(plain)
-        upper = [upper_of(text) for text in texts.filter(other).to_pylist()]
-        return pc.replace_with_mask(result, other, pa.array(upper, texts.type))
+        found = texts.filter(other)
+        # Translating costs more than all the rest, and hardly any text needs it.
+        newer = pc.any(pc.match_substring_regex(found, _NEWER)).as_py()
+        convert = upper_of if newer else str.upper
+        upper = pa.array(map(convert, found.to_pylist()), texts.type)
+        return pc.replace_with_mask(result, other, upper)
 
 
 def upper_of(text: str) -> str:
@@ -97,7 +103,8 @@ _NEWER_CAPITALS: Final[dict[int, int]] = {
     0xA7DB: 0xA7DA,
     **{small: small - 0x20 for small in range(0x10D70, 0x10D86)},
 }
-"""Capitals that Unicode got after the version that Python 3.11 knows. A test compares all code points."""
+"""Capitals that Unicode got after the version that Python 3.11 knows (a test tries all of them)."""
+_NEWER: Final = f"[{''.join(map(chr, _NEWER_CAPITALS))}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Functions that a user's expression may not call, each with the reason.
 
-The list is about what a function does outside of its row. Functions of the row alone are all allowed.
+The list is about what a function does outside of its row. Functions of the row alone are all
+allowed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ _FROZEN = (
     "InsertField with `timestamp.field`"
 )
 _SEEDED = (
-    "its seed is drawn once for a kept plan, so micro-batches would repeat the same values; let the "
-    "source or the sink make them"
+    "its seed is drawn once for a kept plan, so micro-batches would repeat the same values; let "
+    "the source or the sink make them"
 )
 _MANY_ROWS = "it makes several rows of one; rows and offsets could no longer be matched"
 _FEW_ROWS = "it makes one row of several; a transform sees one row at a time"
@@ -28,8 +29,11 @@ _REASONS: Final[Mapping[str, str]] = {
     _READS_FILES: "from_protobuf to_protobuf read_files",
     _KNOWS_ENGINE: """
         input_file_name input_file_block_start input_file_block_length current_catalog
-        current_database current_schema current_user session_user user version spark_partition_id""",
-    _FROZEN: "now curdate current_date current_time current_timestamp current_timezone localtimestamp",
+        current_database current_schema current_user session_user user version
+        spark_partition_id""",
+    _FROZEN: """
+        now curdate current_date current_time current_timestamp current_timezone
+        localtimestamp""",
     _SEEDED: "rand random randn randstr uniform uuid shuffle monotonically_increasing_id",
     _MANY_ROWS: """
         explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple

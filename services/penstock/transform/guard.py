@@ -1,9 +1,11 @@
 """What a user's SQL may contain: one expression over the row, and nothing that reaches beyond it.
 
-Expressions are only ever given to Spark's expression parser, which reads one expression and no statement.
-That alone is not enough: a subquery, `reflect(…)` or `${env:…}` inside an expression reads other data, runs
-code, or leaks the environment. So the text is refused here before Spark sees it, with these codes:
-`transform.bad_expression`, `transform.subquery`, `transform.forbidden_function`, `transform.substitution`.
+Expressions are only ever given to Spark's expression parser, which reads one expression and no
+statement. That alone is not enough: a subquery, `reflect(…)` or `${env:…}` inside an expression
+reads other data, runs code, or leaks the environment. So the text is refused here before Spark sees
+it, with these codes:
+`transform.bad_expression`, `transform.subquery`, `transform.forbidden_function`,
+`transform.substitution`.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from penstock.transform.sql import has_substitution
 from penstock.transform.tokens import Kind, Token, tokens_of
 
 _QUERY_WORDS: Final = ("SELECT", "TABLE", "VALUES", "USING")
-"""One of these is in every query that Spark's grammar allows in an expression; a query that starts with
-FROM is seen by its parenthesis. `EXISTS`, `IN` and scalar subqueries all need one."""
+"""One of these is in every query that Spark's grammar allows in an expression; a query that starts
+with FROM is seen by its parenthesis. `EXISTS`, `IN` and scalar subqueries all need one."""
 
 _CLOSES: Final = {")": "(", "]": "["}
 
@@ -63,8 +65,8 @@ def _check_sign(token: Token, path: str) -> None:
 
 
 def _check_nesting(tokens: Sequence[Token], path: str) -> None:
-    """Refuse brackets that do not match: an expression is later put between parentheses, and must not be
-    able to leave them.
+    """Refuse brackets that do not match: an expression is later put between parentheses, and must
+    not be able to leave them.
     """
     opened: list[str] = []
     for token in tokens:

@@ -1,4 +1,6 @@
-"""The half of a row that a transform works on: its value, or its key (Kafka's `$Value` and `$Key`)."""
+"""The half of a row that a transform works on: its value, or its key (Kafka's `$Value` and
+`$Key`).
+"""
 
 from __future__ import annotations
 
@@ -66,19 +68,21 @@ def _struct(fields: Sequence[Output], path: str) -> Output:
             fix="Choose other names.",
             config_path=path,
         )
-    pairs = ", ".join(f"{sql.literal(field.name)}, {field.sql}" for field in fields)
+    # Spark calls a constant "not null"; Arrow has a null for it where the whole key is null.
+    there = f"CASE WHEN {sql.name(KEY)} IS NOT NULL THEN"
+    pairs = ", ".join(f"{sql.literal(f.name)}, {there} {f.sql} END" for f in fields)
     types = [(field.name, field.type) for field in fields]
     known = all(type_ is not None for _, type_ in types)
     return Output(
         KEY,
-        f"CASE WHEN {sql.name(KEY)} IS NOT NULL THEN named_struct({pairs}) END",
+        f"{there} named_struct({pairs}) END",
         pa.struct(types) if known else None,
     )
 
 
 def new_name(name: str, path: str) -> str:
-    """Return the name of a column that a transform makes; reserved ones are refused, because a row could
-    then pretend to be another change, or to have another key.
+    """Return the name of a column that a transform makes; reserved ones are refused, because a row
+    could then pretend to be another change, or to have another key.
     """
     if is_reserved(name):
         raise ConfigError(

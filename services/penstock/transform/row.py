@@ -61,17 +61,13 @@ class Row:
         return next((column for column in self.columns if column.name == name), None)
 
     def type_of(self, name: str) -> pa.DataType | None:
-        """Return the type of a column, None when there is none or it is not known.
-
-        A name that differs from another only by case has no type here: which of them Spark would
-        take depends on its settings.
-        """
-        alike = [column for column in self.columns if column.name.lower() == name.lower()]
-        return alike[0].type if len(alike) == 1 and alike[0].name == name else None
+        """Return the type of a column, None when there is none or it is not known."""
+        column = self.get(name)
+        return None if column is None else column.type
 
     def require(self, name: str, path: str) -> None:
-        """Refuse a name that no column has, whatever its case."""
-        if name.lower() not in {column.name.lower() for column in self.columns}:
+        """Refuse a name that no column has. The engine tells capitals from small letters."""
+        if self.get(name) is None:
             raise ConfigError(
                 "transform.unknown_column",
                 f"the rows have no column `{name}`",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from penstock.model.errors import ConfigError
 
-_SUBSTITUTION: Final = re.compile(r"\$\{")
-"""Spark replaces `${…}` by its settings, system properties and environment variables before it parses,
-inside quotes too. A text that keeps this pair of signs would read the engine's environment (invariant 9)."""
+_SUBSTITUTION: Final = "${"
+"""Spark replaces `${…}` by its settings, system properties and environment variables before it
+parses, inside quotes too. A text that keeps this pair of signs would read the engine's environment
+(invariant 9)."""
 
 _ESCAPED: Final = {"\\": "\\\\", "'": "\\'", "$": "\\u0024", "\0": "\\u0000"}
 
 
 def has_substitution(text: str) -> bool:
     """Tell whether Spark would replace a part of a text before it parses it."""
-    return _SUBSTITUTION.search(text) is not None
+    return _SUBSTITUTION in text
 
 
 def name(text: str) -> str:
@@ -41,7 +41,9 @@ def literal(text: str) -> str:
         ConfigError: it is not a Unicode text.
     """
     if not _is_unicode(text):
-        raise ConfigError("transform.bad_text", f"{text!r} is not a Unicode text", fix="Correct it.")
+        raise ConfigError(
+            "transform.bad_text", f"{text!r} is not a Unicode text", fix="Correct it."
+        )
     return "'" + "".join(_ESCAPED.get(sign, sign) for sign in text) + "'"
 
 

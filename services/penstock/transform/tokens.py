@@ -1,8 +1,8 @@
 """Spark SQL's tokens, as far as it takes to know what is code and what is quoted.
 
-Two readers rely on it: the guard, which refuses whatever is not a plain expression, and the condition
-parser of the fused lane. Where Spark's lexer and this one could differ, this one makes a token that both
-refuse.
+Two readers rely on it: the guard, which refuses whatever is not a plain expression, and the
+condition parser of the fused lane. Where Spark's lexer and this one could differ, this one makes a
+token that both refuse.
 """
 
 from __future__ import annotations

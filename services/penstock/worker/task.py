@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.model.connector import TaskState, TaskStatus
@@ -47,7 +47,7 @@ class Task:
         connector: str,
         task_id: str,
         epoch: int,
-        spec: Callable[[], RunSpec],
+        spec: Callable[[], Awaitable[RunSpec]],
         policy: RestartPolicy,
         on_change: Callable[[], None],
     ) -> None:
@@ -110,7 +110,7 @@ class Task:
         """Run once; returns the error that ended it, None for completed or stopped."""
         self._become(TaskState.STARTING, self._diagnostic)
         try:
-            run = self._run = TaskRun(self._spec(), self._numbers, self._running)
+            run = self._run = TaskRun(await self._spec(), self._numbers, self._running)
             await run.run()
         except Exception as error:  # noqa: BLE001 - one task's error must not touch another (invariant 8)
             return first_error(error)

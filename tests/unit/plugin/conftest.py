@@ -35,9 +35,8 @@ T = TypeVar("T")
 
 HERE = Path(__file__).parent
 SCRIPTED = HERE / "plugins" / "scripted.py"
-QUICK = Deadlines(
-    handshake=5, health=3, describe=3, validate=0.5, open=3, prepare=2, commit=2, schema=2, end=0.5
-)
+QUICK = Deadlines(handshake=20, end=0.5)
+"""Long enough for a machine that is busy; a test that waits for a deadline sets its own."""
 KEY = {"file": "a"}
 ID = partition_id(KEY)
 SCHEMA = pa.schema([pa.field("line", pa.string())])
@@ -109,7 +108,7 @@ class Kit:
 
     # ── frames of a source ──
 
-    def opened(self, heartbeat: float = 5) -> source_pb.ReadResponse:
+    def opened(self, heartbeat: float = 30) -> source_pb.ReadResponse:
         """Return the first frame of a source."""
         frame = source_pb.ReadResponse(opened=source_pb.ReadOpened(encoding=1, needs_commit=True))
         frame.opened.heartbeat_every.FromMilliseconds(int(heartbeat * 1000))
@@ -125,9 +124,7 @@ class Kit:
     def ready(self, seq: int, rows: int = 10, size: int = 100) -> source_pb.ReadResponse:
         """Return a batch."""
         return source_pb.ReadResponse(
-            ready=source_pb.BatchReady(
-                seq=seq, schema_id=1, partition_id=ID, rows=rows, bytes=size
-            )
+            ready=source_pb.BatchReady(seq=seq, schema_id=1, partition_id=ID, rows=rows, bytes=size)
         )
 
     def checkpoint(
@@ -135,9 +132,7 @@ class Kit:
     ) -> source_pb.ReadResponse:
         """Return a checkpoint with an offset."""
         frame = source_pb.ReadResponse(
-            checkpoint=source_pb.Checkpoint(
-                checkpoint_id=id_, rows=rows, last_seq=last_seq, **more
-            )
+            checkpoint=source_pb.Checkpoint(checkpoint_id=id_, rows=rows, last_seq=last_seq, **more)
         )
         frame.checkpoint.offsets[ID].fields["byte"].int_value = last_seq * 1000
         return frame
@@ -161,6 +156,12 @@ class Kit:
             )
         except psutil.Error:
             return False
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Wait for a condition, or fail."""
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 - processes and counters set no event
+                await asyncio.sleep(0.01)
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 5.0) -> None:
         """Wait for a condition outside of this process, or fail."""
@@ -199,5 +200,3 @@ def run() -> Callable[[Coroutine[Any, Any, T]], T]:
         return asyncio.run(bounded())
 
     return run_it
-
-

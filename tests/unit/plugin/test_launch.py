@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.plugin import launch
+from penstock.plugin import guard, launch
 
 PROGRAM = Path(__file__).parent / "programs" / "host.py"
 
@@ -126,8 +126,20 @@ def test_what_a_crashed_plugin_had_started_is_ended_too(kit, run):
         assert len(kit.processes()) == 3  # the plugin, its child, the watcher
         os.kill(process.pid, signal.SIGKILL)
         assert await asyncio.wait_for(process.exited, 5) == -signal.SIGKILL
-        while kit.processes():
-            await asyncio.sleep(0.01)
+        await kit.until(lambda: not kit.processes())
+        await process.stop()
+
+    run(scenario())
+
+
+def test_the_host_ends_the_group_of_a_crashed_plugin_without_the_watcher_too(kit, run):
+    async def scenario():
+        process = await kit.start("child")
+        (watcher,) = [p for p in kit.processes() if guard.__file__ in p.cmdline()]
+        watcher.kill()
+        os.kill(process.pid, signal.SIGKILL)
+        await process.exited
+        await kit.until(lambda: not kit.processes())
         await process.stop()
 
     run(scenario())
@@ -150,7 +162,7 @@ def test_no_process_is_left_when_the_host_is_killed(kit, modes):
     )
     with host:
         if "silent" in modes:
-            kit.wait_for(lambda: len(kit.processes()) == 2, "plugin and watcher")
+            kit.wait_for(lambda: len(kit.processes()) == 2, "plugin and watcher", 30)
         else:
             assert host.stdout.readline() == b"started\n"
         started = kit.processes()

@@ -130,7 +130,7 @@ def test_a_flood_neither_blocks_the_plugin_nor_grows_the_host(kit, run, caplog):
 
     with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
         slowest = run(scenario())
-    assert slowest < 0.5
+    assert slowest < 2
     assert len(caplog.records) < 5_000
     assert all(record.getMessage().isprintable() for record in caplog.records)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

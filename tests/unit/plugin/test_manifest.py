@@ -71,7 +71,7 @@ def test_a_command_that_cannot_be_run_is_refused_before_it_is_tried(tmp_path, wo
         (GOOD.replace('"source"', '"spring"'), "source, sink"),
         (GOOD.replace('command = ["{python}", "{folder}/main.py"]', "command = []"), "command"),
         (GOOD.replace('version = "1.2.0"', "version = 1"), "version"),
-        (GOOD.split("[[")[0], "connector"),
+        (GOOD.partition("[[")[0], "connector"),
         ("name = ", "plugin.toml"),
         (GOOD + "\n[env]\nLD_PRELOAD='x'\n", "env"),
     ],
@@ -117,7 +117,7 @@ def test_one_broken_manifest_hides_no_other_and_is_named_when_something_is_missi
     write(tmp_path / "p" / "good", GOOD)
     registry = Registry.load([tmp_path / "p"], builtin=False)
     assert registry.find("file-sink")[0].name == "files"
-    with pytest.raises(ConfigError, match="bad/plugin.toml"):
+    with pytest.raises(ConfigError, match=r"bad/plugin\.toml"):
         registry.find("other")
 
 

@@ -27,7 +27,9 @@ def test_properties_keep_kafka_connects_syntax(tmp_path):
 
 
 def test_yaml_nests_and_lists_are_only_a_kinder_way_to_write_the_same_keys(tmp_path):
-    text = "connector.class: file-sink\ntopics: [a, b]\nflush: {rows: 5, interval: 1s}\nfsync: true\n"
+    text = (
+        "connector.class: file-sink\ntopics: [a, b]\nflush: {rows: 5, interval: 1s}\nfsync: true\n"
+    )
     assert read_flat(write(tmp_path, "c.yaml", text)) == {
         "connector.class": "file-sink",
         "topics": "a,b",

@@ -1,6 +1,7 @@
 """Each defect that is made on purpose turns the checker red, and only that one."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -92,8 +93,7 @@ def test_however_rows_are_split_into_batches_a_whole_delivery_is_clean(data):
     for partition in ("p", "q"):
         cuts = sorted(data.draw(st.sets(st.integers(1, 98), max_size=6)) | {0, 99})
         ledger += [
-            entry((low, high - 1), partition=partition, txn=low)
-            for low, high in zip(cuts, cuts[1:], strict=False)
+            entry((low, high - 1), partition=partition, txn=low) for low, high in pairwise(cuts)
         ]
     source = {"p": Spans([(0, 98)]), "q": Spans([(0, 98)])}
     check(source, ledger).require()

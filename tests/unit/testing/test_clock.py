@@ -25,7 +25,7 @@ def test_sleepers_wake_in_the_order_of_their_time():
 
         tasks = [asyncio.create_task(sleeper(s)) for s in (3, 1, 2, 0)]
         while clock.sleepers < 3:
-            await asyncio.sleep(0)
+            await clock.sleep(0)
         clock.advance(2)
         await asyncio.gather(*tasks[1:])
         assert (woke, clock.sleepers) == ([0, 1, 2], 1)

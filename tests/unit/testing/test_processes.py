@@ -1,17 +1,18 @@
 """A process in its own folder: waits have deadlines, orphans and leftovers are found."""
 
-import os
+import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from penstock.testing import processes
 from penstock.testing.processes import PenstockProcess, census, wait_until
 
 ORPHAN = """
 import os, subprocess, sys, time
-child = subprocess.Popen(["sleep", "60"], start_new_session=True, env={} if "clean" in sys.argv else None)
+env = {} if "clean" in sys.argv else None
+child = subprocess.Popen(["sleep", "60"], start_new_session=True, env=env)
 open(os.path.join(os.environ["TMPDIR"], "left"), "w").close()
 print("child", child.pid, flush=True)
 time.sleep(60)
@@ -68,13 +69,11 @@ def test_an_orphan_is_found_and_ended_whatever_its_environment(start, environmen
 
 
 def test_a_socket_that_is_left_is_found(tmp_path):
-    import socket
-
-    folder = Path(processes.tempfile.mkdtemp(prefix="pst-"))
+    folder = Path(tempfile.mkdtemp(prefix="pst-"))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "s"))
         assert census(folder).sockets == (str(folder / "s"),)
-    os.unlink(folder / "s")
+    (folder / "s").unlink()
     assert not census(folder)
     folder.rmdir()
 

@@ -35,7 +35,7 @@ def test_the_tree_of_this_process_holds_its_child():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         family = tree(os.getpid())
-        assert [p.pid for p in family][0] == os.getpid()
+        assert family[0].pid == os.getpid()
         assert child.pid in {p.pid for p in family}
         assert usage_of(os.getpid()).rss["driver"] > MIB
     finally:

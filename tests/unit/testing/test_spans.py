@@ -1,5 +1,7 @@
 """Sets of ranges behave as sets of numbers do."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def test_spans_are_sets_of_numbers(one, other):
 @given(spans)
 def test_ranges_never_touch_so_equal_sets_are_equal(one):
     ranges = list(Spans(one))
-    assert all(last + 1 < first for (_, last), (first, _) in zip(ranges, ranges[1:], strict=False))
+    assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
     assert Spans(one) == Spans.of(numbers(one))
 
 

@@ -69,7 +69,9 @@ def test_an_interval_holds_rows_back_until_its_end_even_when_no_new_row_comes():
     assert batcher.due_in(12.0) == 0.0
 
 
-@pytest.mark.parametrize("rules", [FlushRules(interval=9, rows=20), FlushRules(interval=9, bytes=200)])
+@pytest.mark.parametrize(
+    "rules", [FlushRules(interval=9, rows=20), FlushRules(interval=9, bytes=200)]
+)
 def test_enough_rows_or_bytes_end_the_interval(rules: FlushRules):
     batcher = Batcher(rules)
     batcher.ready(ready(1), 0.0)

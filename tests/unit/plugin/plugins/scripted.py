@@ -4,6 +4,8 @@ No SDK: raw grpc.aio, as a stranger would write it. Modes are words of the comma
 plays the JSON list in its configuration key `script`: frames, or orders such as {"crash": 9}.
 """
 
+# ruff: noqa: N802 - gRPC names the methods
+
 import asyncio
 import json
 import os
@@ -12,6 +14,21 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import grpc
+import grpc.aio
+from google.protobuf import json_format
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
+from penstock.api.connector.v1 import connector_service_pb2_grpc as connector_grpc
+from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
+from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
+from penstock.api.connector.v1 import sink_service_pb2_grpc as sink_grpc
+from penstock.api.connector.v1 import source_service_pb2 as source_pb
+from penstock.api.connector.v1 import source_service_pb2_grpc as source_grpc
+from penstock.api.error.v1 import diagnostic_pb2
 
 MODES = set(sys.argv[1:])
 FOLDER = os.environ["PLUGIN_UNIX_SOCKET_DIR"]
@@ -29,64 +46,44 @@ def forever() -> None:
         signal.pause()
 
 
+LINES = {
+    "wrong_core": f"2|1|unix|{SOCKET}|grpc|",
+    "wrong_protocol": f"1|7|unix|{SOCKET}|grpc|",
+    "tcp": "1|1|tcp|127.0.0.1:1234|grpc|",
+    "netrpc": f"1|1|unix|{SOCKET}|netrpc|",
+    "foreign": "1|1|unix|/run/docker.sock|grpc|",
+    "dotdot": f"1|1|unix|{FOLDER}/../s|grpc|",
+    "tls": f"1|1|unix|{SOCKET}|grpc|MIIBcert",
+    "bad_line": "1|1|unix",
+    "no_server": LINE,
+}
+
+
 def before_serving() -> None:
     """Misbehave in ways that need no server."""
     if "ignore_term" in MODES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "child" in MODES:  # a grandchild of the host, which inherits the pipes
+        subprocess.Popen([sys.executable, "-c", "import signal\nwhile 1: signal.pause()"])
     if "exit" in MODES:
         sys.stderr.write("Traceback: no module named 'nothing'\n")
         sys.exit(3)
     if "die" in MODES:
         os.kill(os.getpid(), signal.SIGKILL)
-    if "silent" in MODES:
-        forever()
-    if "child" in MODES:  # a grandchild of the host, which inherits the pipes
-        subprocess.Popen([sys.executable, "-c", "import signal\nwhile 1: signal.pause()"])
-    lines = {
-        "wrong_core": f"2|1|unix|{SOCKET}|grpc|",
-        "wrong_protocol": f"1|7|unix|{SOCKET}|grpc|",
-        "tcp": "1|1|tcp|127.0.0.1:1234|grpc|",
-        "netrpc": f"1|1|unix|{SOCKET}|netrpc|",
-        "foreign": "1|1|unix|/run/docker.sock|grpc|",
-        "dotdot": f"1|1|unix|{FOLDER}/../s|grpc|",
-        "tls": f"1|1|unix|{SOCKET}|grpc|MIIBcert",
-        "bad_line": "1|1|unix",
-        "no_server": LINE,
-    }
-    for mode, line in lines.items():
-        if mode in MODES:
-            say(line)
-            forever()
+    for mode in MODES & LINES.keys():
+        say(LINES[mode])
     if "no_newline" in MODES:
         say(LINE, end="")
-        forever()
     if "closes_stdout" in MODES:
         os.close(1)
-        forever()
     if "deaf" in MODES:  # listens, and never answers
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(SOCKET)
         listener.listen()
         say(LINE)
         forever()
-
-
-before_serving()
-
-import grpc
-import grpc.aio
-from google.protobuf import json_format
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-
-from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
-from penstock.api.connector.v1 import connector_service_pb2_grpc as connector_grpc
-from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
-from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
-from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
-from penstock.api.connector.v1 import sink_service_pb2_grpc as sink_grpc
-from penstock.api.connector.v1 import source_service_pb2 as source_pb
-from penstock.api.connector.v1 import source_service_pb2_grpc as source_grpc
-from penstock.api.error.v1 import diagnostic_pb2
+    if MODES & {"silent", "no_newline", "closes_stdout", *LINES}:
+        forever()
 
 
 async def refuse(context, code: str, message: str, kind: int = 2) -> None:
@@ -143,7 +140,9 @@ class Connector(connector_grpc.ConnectorServiceServicer):
             secret = request.target.secrets["password"]
             await refuse(context, "mine.bad", f"\x1b[31m{secret} is wrong\nreally")
         if "status" in config:
-            await context.abort(grpc.StatusCode.UNKNOWN, "boom " + request.target.secrets["password"])
+            await context.abort(
+                grpc.StatusCode.UNKNOWN, "boom " + request.target.secrets["password"]
+            )
         if "say" in config:
             print(config["say"], file=sys.stderr, flush=True)
         metadata = dict(context.invocation_metadata())
@@ -152,10 +151,12 @@ class Connector(connector_grpc.ConnectorServiceServicer):
             values=[
                 connector_pb.ConfigValue(name="credential", value=metadata["penstock-credential"]),
                 connector_pb.ConfigValue(name="environment", value=json.dumps(dict(os.environ))),
-                connector_pb.ConfigValue(name="cwd", value=os.getcwd()),
+                connector_pb.ConfigValue(name="cwd", value=str(Path.cwd())),
                 connector_pb.ConfigValue(
                     name="bad",
-                    diagnostics=[diagnostic_pb2.Diagnostic(code="mine.key", message="no", severity=3)],
+                    diagnostics=[
+                        diagnostic_pb2.Diagnostic(code="mine.key", message="no", severity=3)
+                    ],
                 ),
             ],
         )
@@ -178,38 +179,49 @@ class Connector(connector_grpc.ConnectorServiceServicer):
 
 
 async def play(context, script: list, kind: type) -> None:
-    """Send frames and follow orders; `take` reads what the host sent."""
+    """Send frames and follow orders; `take` reads what the host sent, `end` ends the stream."""
     for step in script:
         if "frame" in step:
             await context.write(json_format.ParseDict(step["frame"], kind()))
-        elif "garbage" in step:
-            await context.write(kind.FromString(bytes.fromhex(step["garbage"])))
-        elif "crash" in step:
-            os._exit(step["crash"])
-        elif "kill" in step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif "stop" in step:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif "refuse" in step:
-            await refuse(context, step["refuse"], "refused", step.get("class", 2))
-        elif "end" in step:
+            continue
+        ((order, value),) = ((k, v) for k, v in step.items() if k != "class")
+        if order == "end":
             return
-        elif "hang" in step:
-            await asyncio.Event().wait()
-        elif "take" in step:
-            for _ in range(step["take"]):
-                await take(context, step)
-        elif "repeat" in step:
-            for number in range(step["repeat"]):
-                await play(context, step["each"](number), kind)
+        if order == "garbage":
+            await context.write(kind.FromString(bytes.fromhex(value)))
+        await ORDERS.get(order, nothing)(context, value, step)
     await until_closed(context)
 
 
-async def take(context, step) -> None:
-    """Read a frame of the host; report it as a line of the log, where a test can see it."""
-    request = await context.read()
-    text = "EOF" if request is grpc.aio.EOF else json.dumps(json_format.MessageToDict(request))
-    print(f"took {text}", file=sys.stderr, flush=True)
+async def nothing(*_) -> None:
+    pass
+
+
+async def take(context, times, _) -> None:
+    """Read frames of the host; report each as a line of the log, where a test can see it."""
+    for _ in range(times):
+        request = await context.read()
+        text = json.dumps(json_format.MessageToDict(request))
+        print(f"took {text}", file=sys.stderr, flush=True)
+
+
+async def crash(_, status, __) -> None:
+    os._exit(status)
+
+
+async def send_signal(_, number, __) -> None:
+    os.kill(os.getpid(), number)
+
+
+async def hang(*_) -> None:
+    await asyncio.Event().wait()
+
+
+async def refuse_with(context, code, step) -> None:
+    await refuse(context, code, "refused", step.get("class", 2))
+
+
+ORDERS = {"take": take, "crash": crash, "signal": send_signal, "hang": hang, "refuse": refuse_with}
 
 
 async def until_closed(context) -> None:
@@ -220,8 +232,11 @@ async def until_closed(context) -> None:
 class Source(source_grpc.SourceServiceServicer):
     async def Read(self, _, context):
         request = await context.read()
-        print("open " + json.dumps(json_format.MessageToDict(request.open.task)), file=sys.stderr, flush=True)
-        await play(context, json.loads(request.open.target.config["script"]), source_pb.ReadResponse)
+        task = json.dumps(json_format.MessageToDict(request.open.task))
+        print(f"open {task}", file=sys.stderr, flush=True)
+        await play(
+            context, json.loads(request.open.target.config["script"]), source_pb.ReadResponse
+        )
 
 
 class Sink(sink_grpc.SinkServiceServicer):
@@ -240,7 +255,10 @@ class Sink(sink_grpc.SinkServiceServicer):
         while (request := await context.read()) is not grpc.aio.EOF:
             kind = request.WhichOneof("kind")
             if kind in config:
-                await play(context, json.loads(config[kind]), sink_pb.WriteResponse)
+                script = json.loads(config[kind])
+                await play(context, script, sink_pb.WriteResponse)
+                if {"end": 1} in script:
+                    return
                 continue
             answer = self.answer(order, kind, request)
             if answer:
@@ -275,7 +293,9 @@ def handshake() -> None:
         part.rename(place)
         return
     if "dirty" in MODES:
-        say("Picked up JAVA_TOOL_OPTIONS: -Xmx1g\n\n|a|table|\n1|2|3\nno newline before it:", end="")
+        say(
+            "Picked up JAVA_TOOL_OPTIONS: -Xmx1g\n\n|a|table|\n1|2|3\nno newline before it:", end=""
+        )
     if "binary" in MODES:
         sys.stdout.buffer.write(bytes(range(128, 256)) * 300 + b"\n\x00\xff")
         sys.stdout.flush()
@@ -334,4 +354,5 @@ def watch_stdin(loop) -> None:
     loop.call_soon_threadsafe(ENDING.set)
 
 
+before_serving()
 asyncio.run(main())

@@ -1,0 +1,538 @@
+"""A source over the wire: what the host can rely on."""
+
+import threading
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from penstock.api.connector.v1 import source_service_pb2 as pb
+from penstock.api.connector.v1 import types_pb2 as types_pb
+from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
+from penstock.api.error.v1 import diagnostic_pb2 as error_pb
+from penstock_connector import Batch, DataError, OffsetLostError, Partition, Source, key
+from penstock_connector import _pump as pump
+from penstock_connector import _reading as reading
+from penstock_connector.testing import Call, RemoteError, Testbed, plan, source_task, validate
+
+
+class Script(Source):
+    """Gives what a test says.
+
+    More about it.
+    """
+
+    name = "script"
+    batches = ()
+    made: ClassVar[list] = []
+
+    def connect(self, partitions):
+        self.script = iter(self.batches)
+        self.acks = []
+        self.partitions = partitions
+        self.made.append(self)
+
+    def read_batch(self):
+        return next(self.script, None)
+
+    def wait(self, timeout):
+        self.stopping.wait(timeout)
+
+    def ack(self, offsets):
+        self.acks.append(offsets)
+
+    def close(self):
+        self.closed = True
+
+
+def script(*batches, **fields):
+    return type("Scripted", (Script,), {"batches": batches, "made": [], **fields})
+
+
+def batch(number, rows=1, **fields):
+    return Batch([{"n": number}] * rows, offset={"n": number}, **fields)
+
+
+ONE = '{"source":"script"}'
+
+
+def test_a_task_goes_on_after_the_last_commit(counter):
+    config = {"limit": "40", "batch.rows": "10"}
+    with source_task(counter, config) as task:
+        assert [row["number"] for row in task.rows(20)] == list(range(20))
+        task.until("checkpoint")
+        task.commit()
+    with source_task(counter, config, offsets=task.offsets) as task:
+        assert [row["number"] for row in task.all_rows()] == list(range(20, 40))
+
+
+def test_every_checkpoint_is_a_place_to_go_on(counter):
+    config = {"limit": "7", "batch.rows": "2"}
+    with source_task(counter, config) as task:
+        task.all_rows()
+        starts = [f.checkpoint.offsets for f in task.seen if f.HasField("checkpoint")]
+    for start in starts:
+        ((id_, offset),) = start.items()
+        at = offset.fields["next"].int_value
+        with source_task(counter, config, offsets={id_: {"next": at}}) as task:
+            assert [row["number"] for row in task.all_rows()] == list(range(at, 7))
+
+
+def test_numbers_have_no_gaps_and_rows_are_counted():
+    kind = script(batch(1, 3), Batch([{"n": 9}]), batch(2), Batch(offset={"n": 3}))
+    with source_task(kind, {}) as task:
+        frames = [task.event() for _ in range(7)]
+    kinds = [frame.WhichOneof("kind") for frame in frames]
+    assert kinds == ["schema", "ready", "checkpoint", "ready", "ready", "checkpoint", "checkpoint"]
+    assert [f.ready.seq for f in frames if f.HasField("ready")] == [1, 2, 3]
+    checkpoints = [f.checkpoint for f in frames if f.HasField("checkpoint")]
+    assert [(c.checkpoint_id, c.rows, c.last_seq) for c in checkpoints] == [
+        (1, 3, 1),
+        (2, 2, 3),
+        (3, 0, 3),
+    ]
+
+
+def test_a_checkpoint_without_rows_is_kept_and_may_await_its_commit():
+    kind = script(Batch(offset={"start": "0/1"}, await_commit=True))
+    with source_task(kind, {}) as task:
+        checkpoint = task.until("checkpoint").checkpoint
+        assert (checkpoint.rows, checkpoint.await_commit) == (0, True)
+        assert checkpoint.offsets[ONE].fields["start"].string_value == "0/1"
+
+
+def test_credit_is_never_overdrawn_by_more_than_one_batch():
+    kind = script(*(batch(n, 1000) for n in range(50)))
+    credit = 20_000
+    with source_task(kind, {}, credit=credit) as task:
+        held = []
+        while sum(held) < credit:
+            held.append(task.until("ready").ready.bytes)
+        task.until("checkpoint")
+        with pytest.raises(TimeoutError):
+            task.event(timeout=0.3)
+        assert sum(held[:-1]) < credit
+        task.release(len(held), held[0])
+        rest = task.until("ready").ready
+        assert rest.seq == len(held) + 1
+        task.until("checkpoint")
+        assert (sum(held) - held[0] + rest.bytes < credit) or _is_silent(task)
+
+
+def _is_silent(task):
+    try:
+        task.event(timeout=0.3)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_credit_in_batches_counts_too():
+    kind = script(*(batch(n) for n in range(10)))
+    with source_task(kind, {}, credit=0) as task:
+        task.send(credit=types_pb.Credit(bytes=1 << 20, batches=2))
+        assert [task.until("ready").ready.seq for _ in range(2)] == [1, 2]
+        task.until("checkpoint")
+        assert _is_silent(task)
+
+
+def test_fetch_gives_the_same_batch_until_it_is_released():
+    with source_task(script(batch(1, 5), batch(2)), {}) as task:
+        ready = task.until("ready").ready
+        first, second = task.fetch_frames(1), task.fetch_frames(1)
+        assert first == second
+        assert task.fetch(1).num_rows == 5
+        task.release(1, ready.bytes)
+        task.until("ready")
+        with pytest.raises(RemoteError, match="released") as caught:
+            _until_refused(task, 1)
+        assert caught.value.diagnostic.error_class == error_pb.ERROR_CLASS_RETRIABLE
+        assert task.fetch(2).num_rows == 1
+        with pytest.raises(RemoteError) as caught:
+            task.fetch(3)
+        assert caught.value.code == "source.batch.unannounced"
+
+
+def _until_refused(task, seq):
+    for _ in range(1000):
+        task.fetch(seq)
+
+
+def test_frames_of_no_known_kind_are_ignored():
+    with source_task(script(batch(1)), {}) as task:
+        task.call.send(pb.ReadRequest.FromString(b"\xfa\x3f\x02hi"))
+        task.call.send(pb.ReadRequest())
+        assert task.rows(1) == [{"n": 1}]
+        assert task.drain().checkpoint_id == 1
+
+
+def test_a_stale_epoch_is_refused_and_a_newer_one_ends_the_older():
+    kind = script(batch(1))
+    with Testbed(kind) as bed, source_task(kind, {}, epoch=5, bed=bed) as older:
+        older.rows(1)
+        with pytest.raises(RemoteError) as caught:
+            older.fetch(1, epoch=4)
+        assert caught.value.diagnostic.error_class == error_pb.ERROR_CLASS_FENCED
+        with (
+            pytest.raises(RemoteError) as caught,
+            source_task(kind, {}, epoch=4, bed=bed),
+        ):
+            pass
+        assert caught.value.code == "task.stale_epoch"
+        with source_task(kind, {}, epoch=6, bed=bed) as newer:
+            with pytest.raises(RemoteError) as caught:
+                older.until("drained")
+            assert caught.value.code == "task.taken_over"
+            assert kind.made[0].closed
+            newer.rows(1)
+            with pytest.raises(RemoteError) as caught:
+                older.fetch(1)
+            assert caught.value.code == "task.stale_epoch"
+            assert newer.fetch(1).num_rows == 1
+
+
+def test_acks_are_cumulative_and_come_from_the_tasks_own_thread():
+    two = [Partition({"p": 1}), Partition({"p": 2})]
+    threads = set()
+
+    def ack(self, offsets):
+        threads.add(threading.current_thread().name)
+        Script.ack(self, offsets)
+
+    kind = script(
+        batch(1, partition=two[0]),
+        batch(2, partition={"p": 2}),
+        batch(3, partition=two[0]),
+        plan=classmethod(lambda *_: two),
+        ack=ack,
+    )
+    with source_task(kind, {}) as task:
+        for _ in range(3):
+            task.until("checkpoint")
+        task.commit()
+        task.release(3, 1)
+        task.drain()
+        assert list(task.call.receive_all()) == []
+    assert kind.made[0].acks == [{'{"p":1}': {"n": 3}, '{"p":2}': {"n": 2}}]
+    assert threads == {"read-test-0"}
+
+
+def test_nothing_is_acked_before_the_host_says_committed():
+    kind = script(batch(1))
+    with source_task(kind, {}) as task:
+        assert task.opened.needs_commit
+        task.rows(1)
+        task.until("checkpoint")
+        task.release(1, 1)
+        task.drain(grace=0)
+        assert _is_silent(task)  # it stays for the Committed that is still to come
+        assert kind.made[0].acks == []
+        task.commit()
+        assert task.event() is None
+    assert kind.made[0].acks == [{ONE: {"n": 1}}]
+
+
+def test_a_drain_ends_with_the_last_checkpoint_and_the_task_stays_fetchable():
+    kind = script(batch(1), batch(2))
+    with source_task(kind, {}) as task:
+        for _ in range(2):
+            task.until("checkpoint")
+        assert task.drain().checkpoint_id == 2
+        assert task.fetch(2).num_rows == 1
+        task.commit()
+        task.release(2, 1)
+        assert task.event() is None
+    assert kind.made[0].acks == [{ONE: {"n": 2}}]
+    assert kind.made[0].closed
+
+
+def test_a_drain_does_not_wait_for_credit_beyond_its_grace():
+    kind = script(batch(1), batch(2, 1000))
+    limits = types_pb.Limits(max_batch_rows=1)
+    with source_task(kind, {}, credit=1, limits=limits) as task:
+        task.until("checkpoint")
+        task.send(credit=types_pb.Credit(bytes=1000))
+        task.until("ready")  # the rest of the second batch is in hand, and has no credit
+        assert task.drain(grace=0.1).checkpoint_id == 1
+
+
+def test_hanging_up_closes_the_source():
+    closed = threading.Event()
+    kind = script(batch(1), close=lambda _: closed.set())
+    with source_task(kind, {}) as task:
+        task.rows(1)
+        task.call.hang_up()
+        assert closed.wait(10)
+
+
+def test_a_lost_host_closes_the_source():
+    closed = threading.Event()
+    kind = script(close=lambda _: closed.set())
+    with Testbed(kind) as bed:
+        with source_task(kind, {}, bed=bed):
+            pass
+        assert closed.wait(10)
+
+
+def test_a_bounded_source_ends_its_partitions_and_itself(counter):
+    with source_task(counter, {"limit": "3"}) as task:
+        assert len(task.all_rows()) == 3
+        kinds = [frame.WhichOneof("kind") for frame in task.seen[-2:]]
+        assert kinds == ["partition_done", "drained"]
+
+
+def test_rows_that_no_offset_follows_fail_a_source_that_finishes():
+    kind = script(Batch([{"n": 1}]), bounded=True, finished=lambda _: True)
+    with source_task(kind, {}) as task, pytest.raises(RemoteError) as caught:
+        task.until("drained")
+    assert caught.value.code == "source.rows_without_offset"
+
+
+def test_a_commit_can_never_cover_rows_whose_offset_did_not_move():
+    two = [Partition({"p": 1}), Partition({"p": 2})]
+    kind = script(
+        Batch([{"n": 1}], two[0]),
+        batch(2, partition=two[1]),
+        plan=classmethod(lambda *_: two),
+    )
+    with source_task(kind, {}) as task, pytest.raises(RemoteError) as caught:
+        task.until("checkpoint")
+    assert caught.value.code == "source.rows_without_offset"
+
+
+def test_a_commit_of_what_was_never_said_is_harmless():
+    kind = script(batch(1))
+    with source_task(kind, {}) as task:
+        task.until("checkpoint")
+        task.send(committed=pb.ReadCommitted(checkpoint_id=2**63))
+        task.release(1, 1)
+        task.drain()
+        assert task.event() is None
+    assert kind.made[0].acks == [{ONE: {"n": 1}}]
+
+
+def test_a_partition_can_end_by_itself():
+    kind = script(batch(1, finished_partition=True))
+    with source_task(kind, {}) as task:
+        done = task.until("partition_done").partition_done
+        assert (done.partition_id, done.finished) == (ONE, True)
+        assert done.offset.fields["n"].int_value == 1
+
+
+def test_a_64_mib_row_comes_in_chunks():
+    text = "x" * (64 << 20)
+    kind = script(Batch([{"s": "a"}, {"s": text}], offset={"n": 1}))
+    with source_task(kind, {}, credit=1) as task:
+        task.send(credit=types_pb.Credit(bytes=200 << 20))
+        assert task.until("ready").ready.rows == 1
+        assert task.until("ready").ready.rows == 1
+        frames = task.fetch_frames(2)
+        assert [frame.batch.more_chunks for frame in frames] == [True, False]
+        assert task.fetch(2).to_pylist() == [{"s": text}]
+
+
+def test_batches_keep_the_hosts_limits():
+    rows = pa.table({"s": ["x" * 100] * 10_000})
+    kind = script(Batch(rows, offset={"n": 1}))
+    limits = types_pb.Limits(
+        max_message_bytes=200_000, target_batch_bytes=100_000, max_batch_rows=500
+    )
+    with source_task(kind, {}, limits=limits) as task:
+        task.until("checkpoint")
+        ready = [frame.ready for frame in task.seen if frame.HasField("ready")]
+        assert sum(r.rows for r in ready) == 10_000
+        assert all(r.rows <= 500 and r.bytes <= 200_000 for r in ready)
+        assert task.fetch(1).num_rows == ready[0].rows
+
+
+def test_schemas_come_before_their_rows_and_only_once():
+    kind = script(
+        batch(1, dataset="a", key_columns=("n",)),
+        batch(2, dataset="a", key_columns=("n",)),
+        Batch([{"n": 1, "m": "x"}], offset={"n": 3}, dataset="a", key_columns=("n",)),
+        batch(4, dataset="b"),
+    )
+    with source_task(kind, {}) as task:
+        for _ in range(4):
+            task.until("checkpoint")
+        kinds = [f.WhichOneof("kind") for f in task.seen if not f.HasField("checkpoint")]
+        assert kinds[1:] == ["schema", "ready", "ready", "schema", "ready", "schema", "ready"]
+        datasets = [f.schema.dataset for f in task.seen if f.HasField("schema")]
+        assert datasets == ["a", "a", "b"]
+
+
+def test_a_pause_stops_reading_until_it_ends():
+    gate = threading.Semaphore(0)
+
+    def read_batch(self):
+        gate.release()
+        return next(self.script, None)
+
+    kind = script(*(batch(n) for n in range(3)), read_batch=read_batch, wait=Source.wait)
+    with source_task(kind, {}, credit=0) as task:
+        task.send(pause=pb.ReadPause(all_partitions=True, pause=[ONE]))
+        task.send(credit=types_pb.Credit(bytes=1 << 20))
+        assert _is_silent(task)
+        task.send(pause=pb.ReadPause(all_partitions=True, resume=[ONE]))
+        assert task.rows(3)[-1] == {"n": 2}
+
+
+def test_rows_that_cannot_be_read_are_handed_over_with_their_bytes():
+    bad = [(b"{oops", DataError("json.invalid", "not JSON", fix="Fix the file."))]
+    kind = script(Batch([{"n": 1}], offset={"n": 2}, bad_rows=bad, dataset="d"))
+    with source_task(kind, {}) as task:
+        row = task.until("bad_row").bad_row
+        assert (row.raw, row.reason.code, row.dataset) == (b"{oops", "json.invalid", "d")
+        assert row.reason.error_class == error_pb.ERROR_CLASS_DATA
+        assert task.until("checkpoint").checkpoint.rows == 1
+
+
+def test_an_error_of_the_source_ends_the_task_with_its_diagnostic():
+    def read_batch(_):
+        raise OffsetLostError("log.purged", "the log was purged", fix="Start again.")
+
+    with (
+        source_task(script(read_batch=read_batch), {}) as task,
+        pytest.raises(RemoteError) as caught,
+    ):
+        task.event()
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.error_class == error_pb.ERROR_CLASS_OFFSET_LOST
+    assert (diagnostic.code, diagnostic.fix) == ("log.purged", "Start again.")
+
+
+def test_a_defect_names_the_method_and_has_its_stack_trace():
+    def read_batch(_):
+        raise KeyError("missing")
+
+    with (
+        source_task(script(read_batch=read_batch), {}) as task,
+        pytest.raises(RemoteError, match=r"Scripted\.read_batch: KeyError") as caught,
+    ):
+        task.event()
+    assert caught.value.diagnostic.error_class == error_pb.ERROR_CLASS_INTERNAL
+    assert "in read_batch" in caught.value.diagnostic.detail
+
+
+def test_a_failed_connect_is_not_hidden_by_the_close_that_follows():
+    def connect(_self, _partitions):
+        raise ConnectionRefusedError("nobody there")
+
+    def close(self):
+        self.socket.close()
+
+    kind = script(connect=connect, close=close)
+    with pytest.raises(RemoteError, match="nobody there") as caught, source_task(kind, {}):
+        pass
+    assert caught.value.diagnostic.error_class == error_pb.ERROR_CLASS_RETRIABLE
+
+
+def test_a_batch_without_partition_is_refused_when_the_task_has_several():
+    kind = script(batch(1), plan=classmethod(lambda *_: [Partition({"p": 1}), Partition({"p": 2})]))
+    with source_task(kind, {}) as task, pytest.raises(RemoteError) as caught:
+        task.until("ready")
+    assert caught.value.code == "source.batch.no_partition"
+
+
+def test_a_heartbeat_comes_while_idle_and_not_while_the_source_hangs(monkeypatch):
+    monkeypatch.setattr(reading, "HEARTBEAT", 0.15)
+    monkeypatch.setattr(pump, "_PROGRESS_EVERY", 3600)
+    hang = threading.Event()
+
+    def read_batch(self):
+        return next(self.script, None) or (hang.wait(20) and None)
+
+    with source_task(script(wait=Source.wait), {}) as idle:
+        beats = [idle.call.receive(5).WhichOneof("kind") for _ in range(4)]
+        assert beats == ["progress"] * 4
+    with source_task(script(batch(1), read_batch=read_batch), {}) as stuck:
+        stuck.until("checkpoint")
+        assert sum(_beats(stuck)) < 5
+        hang.set()
+
+
+def _beats(task):
+    """Count frames until there is none for a while."""
+    while True:
+        try:
+            task.call.receive(0.6)
+        except TimeoutError:
+            return
+        yield 1
+
+
+def test_what_is_left_is_told():
+    kind = script(batch(1), remaining=lambda _: (1000, 10))
+    with source_task(kind, {}) as task:
+        while not (frame := task.call.receive()).HasField("progress"):
+            pass
+        assert (frame.progress.lag_bytes, frame.progress.lag_records) == (1000, 10)
+
+
+def test_a_wait_is_woken_by_an_ack_and_by_the_end():
+    def wait(self, timeout):
+        self.inbox.wait(timeout)
+        self.inbox.clear()
+
+    kind = script(
+        batch(1),
+        wait=wait,
+        wake=lambda self: self.inbox.set(),
+        init=lambda self, _: setattr(self, "inbox", threading.Event()),
+    )
+    with source_task(kind, {}) as task:
+        task.until("checkpoint")
+        task.commit()
+        task.release(1, 1)
+        assert task.drain().checkpoint_id == 1
+        assert task.event() is None
+    assert kind.made[0].acks == [{ONE: {"n": 1}}]
+
+
+@dataclass(frozen=True)
+class Range:
+    low: int = key(0, doc="Low.")
+    high: int = key(9, doc="High.")
+
+
+class Ranged(Source[Range]):
+    """Has a rule over two keys."""
+
+    name = "ranged"
+
+    @classmethod
+    def validate(cls, config):
+        if config.low <= config.high:
+            return []
+        return [DataError("range.empty", "low is above high", config_path="low")]
+
+    @classmethod
+    def plan(cls, config, max_tasks, known):
+        return [Partition({"n": n}) for n in range(config.low, config.high + 1)]
+
+
+def test_rules_over_several_keys_are_checked_after_the_types():
+    assert validate(Ranged, {"low": "5", "high": "1"}) == ["range.empty"]
+    assert validate(Ranged, {"low": "x", "high": "1"}) == ["config.invalid_value"]
+    assert validate(Ranged, {}) == []
+
+
+def test_a_plan_is_of_the_source():
+    assert [p.key for p in plan(Ranged, {"high": "1"}, max_tasks=2)] == [{"n": 0}, {"n": 1}]
+
+
+def test_a_wrong_configuration_is_told_by_every_call(counter):
+    with pytest.raises(RemoteError) as caught, source_task(counter, {"limit": "x"}):
+        pass
+    assert caught.value.code == "config.invalid_value"
+    assert caught.value.diagnostic.config_path == "limit"
+
+
+def test_a_stream_that_does_not_begin_with_open_is_refused(counter):
+    with Testbed(counter) as bed:
+        call = Call(SourceServiceStub(bed.channel).Read, bed.metadata)
+        call.send(pb.ReadRequest(drain=pb.ReadDrain()))
+        with pytest.raises(RemoteError) as caught:
+            call.receive()
+    assert caught.value.code == "read.not_opened"

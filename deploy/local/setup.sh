@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Makes everything that Penstock needs on this machine, once: Python, a JDK, a virtual environment with penstock in it.
+# Source it: `. deploy/local/setup.sh [dev|quickstart]`. Afterwards PATH holds the environment. The second time it takes a moment.
+set -euo pipefail
+root="$(cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+extra="${1:-dev}"
+export PENSTOCK_VENV="${PENSTOCK_VENV:-$root/.venv}"
+say() { printf '\033[1m· %s\033[0m\n' "$*" >&2; }
+die() { printf 'error: %s\n  fix: %s\n' "$1" "$2" >&2; exit 1; }
+apt_install() { # packages…; quiet, as root or through sudo
+  command -v apt-get > /dev/null || die "$* missing, and this machine has no apt-get" "Install Python >= 3.11 with venv and a JDK 17 or 21."
+  local sudo=(); [ "$(id -u)" = 0 ] || sudo=(sudo -n)
+  "${sudo[@]}" true 2> /dev/null || die "$* missing, and only root may install" "As root: apt-get install $* (any Python >= 3.11 and any JDK 17 or 21 will do)"
+  say "installing $*"
+  "${sudo[@]}" apt-get update -qq && "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "$@" > /dev/null 2> >(grep -v 'no installation candidate\|Unable to locate' >&2)
+}
+fits() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; }
+find_python() { for python in "${PENSTOCK_PYTHON:-python3}" python3.{11,12,13,14} /usr/bin/python3; do fits "$python" && return; done; return 1; }
+java_fits() { "$1" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; }
+find_java() { # the JDK of JAVA_HOME or PATH when it is 17 or 21, else any such one that is installed
+  local home
+  for home in "${JAVA_HOME:-/none}" "$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")" /usr/lib/jvm/*; do
+    [ -x "$home/bin/java" ] && java_fits "$home/bin/java" && export JAVA_HOME="$home" && return
+  done; return 1
+}
+find_python || apt_install python3 python3-venv || true; find_python || apt_install python3.11 python3.11-venv || true
+find_python || die "no Python >= 3.11 with venv" "Install one and name it in PENSTOCK_PYTHON."
+find_java || apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true
+find_java || die "no Java 17 or 21" "Install a JDK 17 or 21 and name it in JAVA_HOME."
+stamp="$("$python" -V) $root $(sha256sum < "$root/pyproject.toml")"
+if ! grep -qsxF "$stamp" "$PENSTOCK_VENV/.ready-$extra" "$PENSTOCK_VENV/.ready-dev"; then
+  say "installing penstock[$extra] into $PENSTOCK_VENV (some minutes the first time)"
+  [ -x "$PENSTOCK_VENV/bin/python" ] || "$python" -m venv "$PENSTOCK_VENV"
+  "$PENSTOCK_VENV/bin/python" -m pip install -q --disable-pip-version-check -e "$root[$extra]"
+  printf '%s\n' "$stamp" > "$PENSTOCK_VENV/.ready-$extra"
+fi
+export PATH="$PENSTOCK_VENV/bin:$PATH"

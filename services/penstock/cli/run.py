@@ -1,0 +1,119 @@
+"""`penstock run pipeline.yaml`: one pipeline, from its file to its end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
+from penstock.cli.process import hosted
+from penstock.cli.progress import ProgressBar, Totals, human_bytes
+from penstock.model.connector import TaskState, TaskStatus
+from penstock.standalone.node import Node
+from penstock.standalone.pipeline import read_pipeline
+from penstock.standalone.reconcile import run_connector, validate
+from penstock.standalone.settings import default_state_dir, node_settings
+
+RESTARTS = "5"
+"""Restarts after retriable errors, where the pipeline says nothing: a person waits for the command to end."""
+
+FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.STOPPED})
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("run", help="run a pipeline file until it ends, or is interrupted")
+    parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
+    parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
+    parser.add_argument("--fresh", action="store_true", help="forget where the last run stopped")
+    parser.add_argument("--no-progress", action="store_true", help="draw no progress bar")
+    parser.add_argument("--report", type=Path, help="write the summary as JSON to this file")
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the verb."""
+    return hosted(lambda: _run(arguments))
+
+
+async def _run(arguments: argparse.Namespace) -> int:
+    connector = read_pipeline(arguments.pipeline)
+    state = arguments.state or _state_of(arguments.pipeline)
+    if arguments.fresh:
+        shutil.rmtree(state, ignore_errors=True)
+    settings, _ = node_settings({"state.dir": str(state)})
+    began = time.monotonic()
+    async with Node(settings) as node:
+        config = {"restart.max": RESTARTS, **connector.config}
+        checked, findings = await validate(node, _with(connector, config))
+        for finding in findings:
+            print_diagnostic(finding)
+        await run_connector(node, checked)
+        tasks = await _follow(node, connector.name, draw=not arguments.no_progress)
+    return _summary(arguments, tasks, time.monotonic() - began)
+
+
+def _with(connector: Any, config: dict[str, str]) -> Any:
+    return type(connector)(connector.name, config, connector.kind)
+
+
+async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus]:
+    """Show progress until every task has ended; returns how they ended."""
+    console = Console(stderr=True)
+    bar = ProgressBar(name, console) if draw and console.is_terminal else None
+    tasks: dict[str, TaskStatus] = {}
+    ended = asyncio.create_task(node.lost())
+    try:
+        async for task in node.worker.watch_tasks(every=0.25):
+            if ended.done():
+                ended.result()
+                break
+            tasks[task.task_id] = task
+            if bar is not None:
+                bar.show(Totals.of(list(tasks.values())))
+            if all(status.state in FINAL for status in tasks.values()):
+                break
+    finally:
+        ended.cancel()
+        if bar is not None:
+            bar.close()
+    return list(tasks.values())
+
+
+def _summary(arguments: argparse.Namespace, tasks: Sequence[TaskStatus], seconds: float) -> int:
+    totals = Totals.of(tasks)
+    failed = [task for task in tasks if task.state is TaskState.FAILED]
+    for task in failed:
+        if task.diagnostic is not None:
+            print_diagnostic(task.diagnostic)
+    if arguments.report is not None:
+        report = {**asdict(totals), "seconds": seconds, "failed": len(failed)}
+        arguments.report.write_text(json.dumps(report), encoding="utf-8")
+    print(
+        f"{totals.rows_read:,} rows read, {totals.rows_written:,} written, "
+        f"{human_bytes(totals.bytes_read)} in {totals.batches:,} micro-batches, "
+        f"{seconds:.1f} s with start-up",
+        file=sys.stderr,
+    )
+    if not totals.rows_read and not failed:
+        print("Nothing new since the last run; --fresh starts over.", file=sys.stderr)
+    if failed:
+        return FAILED
+    return 0 if all(t.state is TaskState.COMPLETED for t in tasks) else INTERRUPTED
+
+
+def _state_of(pipeline: Path) -> Path:
+    """Return the state folder of a pipeline file: a namesake in another folder has its own."""
+    digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
+    return default_state_dir() / "run" / f"{pipeline.stem}-{digest}"

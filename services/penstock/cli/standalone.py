@@ -1,0 +1,110 @@
+"""`penstock standalone [worker file] connector files…`: all services in one process, as Kafka Connect's standalone."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.errors import print_diagnostic, print_error
+from penstock.cli.process import JVM_LOST, hosted
+from penstock.model.connector import Connector
+from penstock.model.errors import ConfigError
+from penstock.standalone.files import read_flat
+from penstock.standalone.node import Node
+from penstock.standalone.reconcile import run_connector, validate
+from penstock.standalone.settings import node_settings
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser(
+        "standalone", help="run connectors on this machine until interrupted"
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        help="a worker file (optional, first), then connector files: properties, YAML or JSON",
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the verb."""
+    return hosted(lambda: _run(arguments.files))
+
+
+async def _run(files: Sequence[Path]) -> int:
+    began = time.monotonic()
+    worker, connectors = _split(files)
+    settings, warnings = node_settings(worker)
+    for warning in warnings:
+        print_diagnostic(warning)
+    async with Node(settings) as node:
+        say(f"control plane answers after {time.monotonic() - began:.1f} s")
+        checked = [await _checked(node, connector) for connector in connectors]
+        for connector in checked:
+            await run_connector(node, connector)
+            say(f"connector {connector.name} started ({connector.kind.name.lower()})")
+        await node.engine_ready()
+        say(f"rows move after {time.monotonic() - began:.1f} s")
+        await node.lost()
+    return JVM_LOST
+
+
+def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
+    """Return the worker's keys and the connectors: a file without `connector.class` is the worker's."""
+    read = [(path, read_flat(path)) for path in files]
+    worker: dict[str, str] = {}
+    if "connector.class" not in read[0][1]:
+        worker = read.pop(0)[1]
+    connectors = [_connector(path, config) for path, config in read]
+    names = [connector.name for connector in connectors]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(
+                "config.duplicate_name",
+                f"two connector files are named `{name}`",
+                fix="Give every connector a name of its own.",
+                config_path="name",
+            )
+    if not connectors:
+        raise ConfigError("config.missing", "no connector file was given")
+    return worker, connectors
+
+
+def _connector(path: Path, config: dict[str, str]) -> Connector:
+    if "connector.class" not in config:
+        raise ConfigError(
+            "config.missing",
+            f"{path} names no connector",
+            fix="Set `connector.class`; only the first file may be a worker file.",
+            config_path="connector.class",
+        )
+    return Connector(config.get("name", path.stem), {"name": path.stem, **config})
+
+
+async def _checked(node: Node, connector: Connector) -> Connector:
+    try:
+        checked, findings = await validate(node, connector)
+    except ConfigError as error:
+        print_error(error)
+        raise ConfigError(
+            "connector.not_valid",
+            f"connector `{connector.name}` cannot be started",
+            fix="See the error above.",
+        ) from error
+    for finding in findings:
+        print_diagnostic(finding)
+    return checked
+
+
+def say(text: str) -> None:
+    """Tell a person what happens, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+

@@ -1,0 +1,115 @@
+"""The worker's own keys, and Kafka Connect's worker keys that mean something here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.model.config_def import ConfigKey, read
+from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.spark.settings import EngineSettings
+
+KEYS: Final = (
+    ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
+    ConfigKey("topics.dir", doc="Folder of embedded topics; default: inside the state folder."),
+    ConfigKey("plugin.path", "list", (), doc="Folders with installed plugins."),
+    ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
+    ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
+    ConfigKey("spark.driver.memory", default="1g", doc="Heap of the JVM."),
+)
+
+IGNORED: Final = (
+    "bootstrap.servers", "key.converter", "value.converter", "header.converter",
+    "offset.flush.", "internal.", "producer.", "consumer.", "admin.", "listeners",
+    "rest.", "config.providers", "group.id", "config.storage.", "offset.storage.",
+    "status.storage.", "plugin.discovery", "connector.client.config.override.policy",
+)  # fmt: skip
+"""Kafka Connect's worker keys that load and have no effect in standalone mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Where a node keeps its state and what it runs with."""
+
+    state_dir: Path
+    topics_dir: Path
+    plugin_path: tuple[Path, ...]
+    engine: EngineSettings
+
+
+def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnostic]]:
+    """Return the settings of a worker file, and warnings about keys without effect.
+
+    Raises:
+        ConfigError: a key is misspelt or has a wrong value.
+    """
+    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith("spark.conf.")}
+    values, errors = read(KEYS, ours)
+    if errors:
+        raise errors[0]
+    state = _state_dir(values)
+    extra = {
+        key.removeprefix("spark.conf."): value
+        for key, value in config.items()
+        if key.startswith("spark.conf.")
+    }
+    engine = {"driver_memory": values["spark.driver.memory"], "extra": extra}
+    if values["spark.master"]:
+        engine["master"] = values["spark.master"]
+    settings = NodeSettings(
+        state_dir=state,
+        topics_dir=Path(values["topics.dir"]) if values["topics.dir"] else state / "topics",
+        plugin_path=tuple(Path(folder) for folder in values["plugin.path"]),
+        engine=EngineSettings(**engine),
+    )
+    return settings, [_no_effect(key) for key in sorted(config) if not _is_ours(key)]
+
+
+def default_state_dir() -> Path:
+    """Return where state is kept when nothing else is said."""
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "penstock"
+
+
+def _is_ours(key: str) -> bool:
+    return key in {k.name for k in KEYS} or not key.startswith(IGNORED)
+
+
+def _state_dir(values: Mapping[str, str]) -> Path:
+    if values["state.dir"]:
+        return Path(values["state.dir"]).absolute()
+    if values["offset.storage.file.filename"]:
+        return Path(values["offset.storage.file.filename"] + ".penstock").absolute()
+    return default_state_dir() / "standalone"
+
+
+def _no_effect(key: str) -> Diagnostic:
+    what = "topics are embedded: no broker is asked" if key == "bootstrap.servers" else "no effect"
+    return Diagnostic(
+        "config.not_here_yet",
+        f"`{key}` is known from Kafka Connect and is not used in standalone mode ({what})",
+        ErrorClass.CONFIG,
+        Severity.WARNING,
+        fix="Remove it, or leave it: it does no harm.",
+        config_path=key,
+    )
+
+
+def prepare_folder(path: Path) -> None:
+    """Make a state folder, private to its owner.
+
+    Raises:
+        ConfigError: `state.not_writable`.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            "state.not_writable",
+            f"the state folder {path} cannot be made: {error.strerror}",
+            fix="Choose another folder with `state.dir`.",
+            config_path="state.dir",
+        ) from error

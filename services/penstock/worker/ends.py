@@ -1,0 +1,87 @@
+"""Which ends a connector's kind has, and how one run of a task opens them.
+
+source: plugin → topic · sink: topic → plugin · pipeline: plugin → plugin · mirror: topic → topic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.client import OffsetClient
+from penstock.model.connector import ConnectorKind, TaskPlan
+from penstock.model.stream import Offsets, PreparedTxn
+from penstock.plugin import PluginHost, PluginReadStream, PluginWriteStream
+from penstock.topic.embedded import EmbeddedTopics
+from penstock.worker.planning import Design
+from penstock.worker.ports import ReadStream, WriteStream
+from penstock.worker.run import Claim
+
+_READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
+_WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The ends of one run: the write end, and how to open the read end once offsets are known."""
+
+    writer: WriteStream
+    open_reader: Callable[[TaskPlan], ReadStream]
+
+
+class EndMaker:
+    """Makes the ends of tasks out of plugins and topics."""
+
+    def __init__(self, host: PluginHost, topics: EmbeddedTopics) -> None:
+        self._host, self._topics = host, topics
+
+    async def make(self, design: Design, plan: TaskPlan, epoch: int) -> Ends:
+        """Return the ends of a run; plugin processes are started when they are not up."""
+        return Ends(await self._writer(design, plan), await self._reader(design, epoch))
+
+    async def _writer(self, design: Design, plan: TaskPlan) -> WriteStream:
+        if design.kind in _WRITES_PLUGIN:
+            target = design.sink_target()
+            process = await self._host.acquire(target.connector)
+            return PluginWriteStream(process, target, plan)
+        return self._topics.writer(plan.task_id, design.settings.topic_partitions)
+
+    async def _reader(self, design: Design, epoch: int) -> Callable[[TaskPlan], ReadStream]:
+        settings = design.settings
+        if design.kind in _READS_PLUGIN:
+            target = design.source_target()
+            process = await self._host.acquire(target.connector)
+            return lambda plan: PluginReadStream(
+                process, target, plan, epoch, credit_bytes=settings.credit_bytes
+            )
+        return lambda plan: self._topics.reader(
+            plan.partitions, settings.offset_reset, settings.credit_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOffsets:
+    """The offset service, as one task at one epoch sees it."""
+
+    client: OffsetClient
+    generation: str
+    task_id: str
+    epoch: int
+
+    async def claim(self) -> Claim:
+        """Fence older epochs."""
+        claim = await self.client.claim(self.generation, self.task_id, self.epoch)
+        return Claim(claim.last_prepared, claim.recover)
+
+    async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
+        """Read the offsets of partitions; those never committed are absent."""
+        return dict(await self.client.get(self.generation, partition_ids))
+
+    async def commit(
+        self, offsets: Offsets, prepared: PreparedTxn | None, applied_txn_id: int
+    ) -> None:
+        """Store offsets and prepared state in one fenced write."""
+        await self.client.commit(
+            self.generation, self.task_id, self.epoch, offsets, prepared, applied_txn_id
+        )

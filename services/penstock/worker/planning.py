@@ -1,0 +1,199 @@
+"""Validation, and splitting a connector into tasks: what only a machine with the plugins can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from penstock.model.config_def import did_you_mean
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Partition,
+    Target,
+    TaskPlan,
+)
+from penstock.model.errors import (
+    ConfigError,
+    Diagnostic,
+    PenstockError,
+    Severity,
+)
+from penstock.plugin import Kind, PluginHost
+from penstock.transform import build_chain
+from penstock.worker.sections import FRAMEWORK, Sections, plugin_class, sections
+from penstock.worker.settings import ConnectorSettings, read_settings
+
+_KINDS: Mapping[Kind, ConnectorKind] = {
+    Kind.SOURCE: ConnectorKind.SOURCE,
+    Kind.SINK: ConnectorKind.SINK,
+}
+
+
+class TopicPartitions(Protocol):
+    """What planning needs to know of topics."""
+
+    async def count(self, topic: str) -> int | None:
+        """Return how many partitions a topic has; None when there is no such topic yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A connector taken apart: its kind, whose keys are whose, its settings, what was found."""
+
+    connector: Connector
+    kind: ConnectorKind
+    parts: Sections
+    settings: ConnectorSettings
+    findings: tuple[Diagnostic, ...]
+
+    def source_target(self) -> Target:
+        """Return the source plugin's configuration."""
+        return self._target(self.parts.source, "source")
+
+    def sink_target(self) -> Target:
+        """Return the sink plugin's configuration."""
+        return self._target(self.parts.sink, "sink")
+
+    def _target(self, section: Mapping[str, str], end: str) -> Target:
+        config = {key: value for key, value in section.items() if key != "connector.class"}
+        name = plugin_class(section, self.parts.framework, end)
+        return Target(name, self.connector.name, config)
+
+
+def design_of(host: PluginHost, connector: Connector) -> Design:
+    """Take a connector apart. Cheap: no plugin is started.
+
+    Raises:
+        ConfigError: its class is missing, or not installed.
+    """
+    kind = connector.kind
+    if kind is ConnectorKind.UNSPECIFIED:
+        _, entry = host.registry.find(plugin_class({}, connector.config, "connector"))
+        kind = _KINDS[entry.kind]
+    parts = sections(connector.config, kind)
+    settings, findings = read_settings({"name": connector.name, **parts.framework}, parts.not_yet)
+    return Design(replace(connector, kind=kind), kind, parts, settings, tuple(findings))
+
+
+class Planner:
+    """Validates connectors and splits them."""
+
+    def __init__(self, host: PluginHost, topics: TopicPartitions) -> None:
+        self._host, self._topics = host, topics
+
+    async def validate(self, connector: Connector) -> tuple[list[Diagnostic], ConnectorKind]:
+        """Return all findings about a configuration, and the kind of the connector."""
+        try:
+            design = design_of(self._host, connector)
+        except ConfigError as error:
+            return [error.diagnostic], connector.kind
+        findings = list(design.findings)
+        try:
+            build_chain(design.parts.chain)
+        except PenstockError as error:
+            findings.append(error.diagnostic)
+        if design.kind is ConnectorKind.SINK and not design.settings.topics:
+            findings.append(_no_topics())
+        for target, end in _targets(design):
+            findings += await self._validated(target, end, design.kind)
+        return findings, design.kind
+
+    async def plan(self, connector: Connector) -> list[TaskPlan]:
+        """Return the tasks of a valid connector. The same input gives the same tasks."""
+        design = design_of(self._host, connector)
+        settings = design.settings
+        if design.kind in {ConnectorKind.SINK, ConnectorKind.MIRROR}:
+            partitions = await self._topic_partitions(settings)
+        else:
+            target = design.source_target()
+            process = await self._host.acquire(target.connector)
+            planned = await process.plan(target, settings.tasks_max)
+            if planned.tasks:
+                return [_named(connector, n, task) for n, task in enumerate(planned.tasks)]
+            partitions = list(planned.partitions)
+        return [
+            _named(connector, n, TaskPlan("", tuple(part)))
+            for n, part in enumerate(spread(partitions, settings.tasks_max))
+        ]
+
+    async def _validated(
+        self, target: Target, end: str, kind: ConnectorKind
+    ) -> list[Diagnostic]:
+        process = await self._host.acquire(target.connector)
+        validation = await process.validate(target)
+        prefix = f"{end}." if kind is ConnectorKind.PIPELINE else ""
+        found = [d for value in validation.values for d in value.diagnostics]
+        return [
+            replace(_with_framework(d, kind), config_path=f"{prefix}{d.config_path}")
+            for d in (*found, *validation.diagnostics)
+        ]
+
+    async def _topic_partitions(self, settings: ConnectorSettings) -> list[Partition]:
+        partitions = []
+        for topic in settings.topics:
+            count = await self._topics.count(topic) or settings.topic_partitions
+            partitions += [Partition({"topic": topic, "partition": n}) for n in range(count)]
+        return partitions
+
+
+def spread(partitions: Sequence[Partition], most: int) -> list[list[Partition]]:
+    """Return the partitions of each task: by weight, heaviest first, always to the lightest task.
+
+    At least one task, even when there is no partition yet: it waits for some.
+    """
+    tasks: list[list[Partition]] = [[] for _ in range(max(1, min(most, len(partitions))))]
+    loads = [0.0] * len(tasks)
+    for partition in sorted(partitions, key=lambda p: (-p.weight, p.id)):
+        lightest = loads.index(min(loads))
+        tasks[lightest].append(partition)
+        loads[lightest] += partition.weight
+    return tasks
+
+
+def refuse_errors(findings: Sequence[Diagnostic]) -> None:
+    """Raise the first error among findings, with all of them as its detail."""
+    errors = [d for d in findings if d.severity is not Severity.WARNING]
+    if not errors:
+        return
+    first = errors[0]
+    raise ConfigError(
+        first.code,
+        first.message if len(errors) == 1 else f"{first.message} (and {len(errors) - 1} more)",
+        fix=first.fix,
+        config_path=first.config_path,
+        suggestion=first.suggestion,
+        detail="\n".join(str(error) for error in errors),
+    )
+
+
+def _targets(design: Design) -> list[tuple[Target, str]]:
+    targets = []
+    if design.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
+        targets.append((design.source_target(), "source"))
+    if design.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
+        targets.append((design.sink_target(), "sink"))
+    return targets
+
+
+def _named(connector: Connector, number: int, plan: TaskPlan) -> TaskPlan:
+    # generations, not names, are keys: a namesake made later never meets this plan (invariant 10)
+    return replace(plan, task_id=f"{connector.generation}-{number}")
+
+
+def _with_framework(found: Diagnostic, kind: ConnectorKind) -> Diagnostic:
+    """An unknown key of a flat configuration may be a misspelt one of the framework."""
+    if found.code != "config.unknown_key" or kind is ConnectorKind.PIPELINE:
+        return found
+    near = did_you_mean(found.config_path, FRAMEWORK)
+    return replace(found, fix=near) if near.startswith("Did") else found
+
+
+def _no_topics() -> Diagnostic:
+    return ConfigError(
+        "config.missing",
+        "a sink reads topics, and `topics` names none",
+        fix="Set `topics` to one or more names, separated by commas.",
+        config_path="topics",
+    ).diagnostic

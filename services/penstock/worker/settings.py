@@ -1,0 +1,107 @@
+"""The framework's own keys of a connector, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.model.config_def import ConfigKey, read
+from penstock.model.connector import CommitMode
+from penstock.model.errors import Diagnostic, ErrorClass, Severity
+from penstock.worker.batching import FlushRules
+from penstock.worker.task import RestartPolicy
+
+_DELIVERY: Final[Mapping[str, CommitMode]] = {
+    "auto": CommitMode.UNSPECIFIED,
+    "at-least-once": CommitMode.HOST,
+    "idempotent": CommitMode.IDEMPOTENT,
+    "exactly-once": CommitMode.TWO_PHASE,
+    "exactly-once-sink": CommitMode.SINK,
+}
+
+KEYS: Final = (
+    ConfigKey("name", required=True, doc="Name of the connector, unique in the cluster."),
+    ConfigKey("connector.class", doc="Name of an installed connector, or an alias of it."),
+    ConfigKey("tasks.max", "int", 1, doc="Most tasks the connector is split into."),
+    ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
+    ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
+    ConfigKey("topic.partitions", "int", 1, doc="Partitions of a topic that is made."),
+    ConfigKey(
+        "auto.offset.reset",
+        default="earliest",
+        choices=("earliest", "latest", "fail"),
+        doc="Where to start in a topic without an offset, or with one that is gone.",
+    ),
+    ConfigKey("delivery", default="auto", choices=tuple(_DELIVERY), doc="Guarantee asked for."),
+    ConfigKey("flush.interval", "duration", 0.0, doc="Time that rows may wait for company."),
+    ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
+    ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),
+    ConfigKey("batch.max.rows", "int", 1_000_000, doc="Most rows of a micro-batch."),
+    ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Most bytes of a micro-batch."),
+    ConfigKey("credit.bytes", "size", 128 << 20, doc="Most bytes a source holds ready."),
+    ConfigKey("stall.timeout", "duration", 60.0, doc="Time a fetch or put may make no progress."),
+    ConfigKey("restart.max", "int", -1, doc="Restarts after retriable errors; -1: no limit."),
+    ConfigKey("errors.tolerance", default="none", choices=("none", "all"), doc="See the README."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSettings:
+    """What the framework does for a connector."""
+
+    tasks_max: int
+    topic: str
+    topics: tuple[str, ...]
+    topic_partitions: int
+    offset_reset: str
+    commit_mode: CommitMode
+    rules: FlushRules
+    credit_bytes: int
+    stall: float
+    restarts: RestartPolicy
+
+
+def read_settings(
+    framework: Mapping[str, str], not_yet: tuple[str, ...] = ()
+) -> tuple[ConnectorSettings, list[Diagnostic]]:
+    """Return the settings, and everything that is wrong or worth a warning."""
+    values, errors = read(KEYS, framework)
+    defaults = {key.name: key.default for key in KEYS}
+    findings = [error.diagnostic for error in errors]
+    findings += [_no_effect(key) for key in not_yet]
+    if framework.get("errors.tolerance") == "all":
+        findings.append(_no_effect("errors.tolerance"))
+    return _settings({**defaults, **values}), findings
+
+
+def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
+    return ConnectorSettings(
+        tasks_max=max(1, values["tasks.max"]),
+        topic=values["topic"] or values["name"] or "",
+        topics=tuple(values["topics"]),
+        topic_partitions=values["topic.partitions"],
+        offset_reset=values["auto.offset.reset"],
+        commit_mode=_DELIVERY[values["delivery"]],
+        rules=FlushRules(
+            interval=values["flush.interval"],
+            rows=values["flush.rows"],
+            bytes=values["flush.bytes"],
+            max_rows=values["batch.max.rows"],
+            max_bytes=values["batch.max.bytes"],
+        ),
+        credit_bytes=values["credit.bytes"],
+        stall=values["stall.timeout"],
+        restarts=RestartPolicy(most=values["restart.max"]),
+    )
+
+
+def _no_effect(key: str) -> Diagnostic:
+    return Diagnostic(
+        "config.not_here_yet",
+        f"`{key}` is known from Kafka Connect and has no effect here yet",
+        ErrorClass.CONFIG,
+        Severity.WARNING,
+        fix="Remove it, or leave it: it does no harm. A bad row stops the task.",
+        config_path=key,
+    )

@@ -1,0 +1,151 @@
+"""The same lines through Kafka Connect and through Penstock, in one session, and the ratio.
+
+file → topic → file with both connectors running at once. Both systems are measured the same way:
+started, warmed with 100,000 lines, then all lines are appended at once, and the clock stops when
+the last of them is in the output file. Kafka Connect runs with its defaults (and string converters,
+which suit it best). The scripts that start a broker and a Connect worker are given by `--anchors`:
+a folder with `fetch.sh`, `kafka-up.sh`, `connect-up.sh` and `down.sh`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lines
+import through_topic
+from file_to_file import WARM_UP
+from penstock.testing import wait_until
+from report import Report, arguments
+from running import working_folder
+
+LIMIT = 300.0
+"""Seconds that Kafka Connect may take for one run."""
+
+REBALANCING = 409
+
+
+class KafkaConnect:
+    """A broker and a Connect worker, started by the anchors' scripts."""
+
+    def __init__(self, anchors: Path, port: str) -> None:
+        self._anchors = anchors
+        self._rest = f"http://127.0.0.1:{port}"
+        home = os.environ.get("KLAB_HOME", str(lines.home() / "kafka"))
+        self._env = {**os.environ, "KLAB_HOME": home, "CONNECT_PORT": port}
+
+    def script(self, name: str, *arguments: str) -> None:
+        """Run one of the anchors' scripts."""
+        subprocess.run(["bash", self._anchors / name, *arguments], env=self._env, check=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start what is needed, and stop it afterwards."""
+        self.script("fetch.sh", "broker", "connect", "plugin-file")
+        try:
+            self.script("kafka-up.sh")
+            self.script("connect-up.sh")
+            yield
+        finally:
+            self.script("down.sh", "connect", "kafka")
+
+    def put(self, name: str, config: dict[str, str]) -> None:
+        """Create a connector; tries again while the worker rebalances."""
+        wait_until(lambda: self._call("PUT", f"/connectors/{name}/config", config), 60, name)
+
+    def delete(self, name: str) -> None:
+        """Remove a connector."""
+        wait_until(lambda: self._call("DELETE", f"/connectors/{name}"), 60, name)
+
+    def _call(self, method: str, path: str, body: dict[str, str] | None = None) -> bool:
+        request = urllib.request.Request(
+            self._rest + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=90):
+                return True
+        except urllib.error.HTTPError as error:
+            if error.code == REBALANCING:
+                return False
+            raise
+
+
+def connectors(source: Path, output: Path, topic: str) -> dict[str, dict[str, str]]:
+    """Return the two file connectors."""
+    converter = "org.apache.kafka.connect.storage.StringConverter"
+    package = "org.apache.kafka.connect.file.FileStream"
+    shared = {"tasks.max": "1", "value.converter": converter}
+    into = {"connector.class": f"{package}SourceConnector", "file": str(source), "topic": topic}
+    out = {"connector.class": f"{package}SinkConnector", "file": str(output), "topics": topic}
+    return {f"{topic}-in": into | shared, f"{topic}-out": out | shared}
+
+
+def measure(kafka: KafkaConnect, count: int, runs: int) -> list[float]:
+    """Append the lines `runs` times; returns the seconds of each run."""
+    with kafka.running(), working_folder() as folder:
+        source, output = folder / "in.txt", folder / "out.txt"
+        source.touch()
+        pair = connectors(source, output, f"lines-{os.getpid()}")
+        for name, config in pair.items():
+            kafka.put(name, config)
+        try:
+            seconds = [_append(lines.plain(n), source, output) for n in [WARM_UP, *[count] * runs]]
+        finally:
+            for name in pair:
+                kafka.delete(name)
+        if lines.digest([output]) != lines.digest([source]):
+            sys.exit(f"WRONG OUTPUT of Kafka Connect: {output.stat().st_size:,} bytes")
+    return seconds[1:]
+
+
+def _append(part: Path, source: Path, output: Path) -> float:
+    size = source.stat().st_size + part.stat().st_size
+    began = time.monotonic()
+    lines.append(part, source)
+    wait_until(lambda: output.exists() and output.stat().st_size >= size, LIMIT, "Kafka Connect")
+    return time.monotonic() - began
+
+
+def main() -> int:
+    """Measure both, print, write."""
+    options = _options()
+    for count in (WARM_UP, options.lines):
+        lines.plain(count)
+    report = Report("Kafka Connect beside Penstock", facts={"lines": options.lines})
+    kafka = KafkaConnect(options.anchors, options.connect_port)
+    theirs = measure(kafka, options.lines, options.runs)
+    ours = through_topic.measure(options.lines, options.runs, report, keep=options.keep)
+    rates = (options.lines / seconds for seconds in theirs)
+    report.add("Kafka Connect, append → last line in the file", "rows/s", *rates)
+    ratio = statistics.median(theirs) / statistics.median(ours)
+    report.add("Penstock : Kafka Connect", "times", ratio, at_least=4, note="its defaults")
+    return report.finish(options)
+
+
+def _options() -> Any:
+    parser = arguments(__doc__)
+    parser.add_argument("--lines", type=int, default=2_000_000)
+    parser.add_argument("--anchors", type=Path, default=os.environ.get("PENSTOCK_ANCHORS"))
+    parser.add_argument("--connect-port", default="18083")
+    options: argparse.Namespace = parser.parse_args()
+    if options.anchors is None or not (Path(options.anchors) / "connect-up.sh").is_file():
+        parser.error("name the folder of the Kafka Connect scripts: --anchors or PENSTOCK_ANCHORS")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""The layers hold, and the tool that says so is able to say no."""
+
+import pytest
+
+from support.checkout import copy_of_checkout, run
+
+FORBIDDEN = {
+    "services/penstock/model/errors.py": "import penstock.rpc",
+    "services/penstock/topic/__init__.py": "import penstock.spark",
+    "services/penstock/worker/ports.py": "import pyspark",
+    "services/penstock/rpc/address.py": "import penstock.testing",
+    "connectors/python/penstock_connector/_values.py": "import penstock.model",
+    "connectors/builtin/penstock_builtin/__init__.py": "import penstock.api.offset.v1",
+}
+
+
+def lint(folder):
+    python_path = ":".join(
+        str(folder / name) for name in ("services", "connectors/python", "connectors/builtin")
+    )
+    return run("lint-imports", "--no-cache", cwd=folder, PYTHONPATH=python_path)
+
+
+def test_the_layers_hold(tmp_path):
+    done = lint(copy_of_checkout(tmp_path))
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("file", FORBIDDEN)
+def test_a_forbidden_import_goes_red(tmp_path, file):
+    place = copy_of_checkout(tmp_path) / file
+    place.write_text(f"{place.read_text()}\n{FORBIDDEN[file]}\n")
+    done = lint(tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert "BROKEN" in done.stdout
+    assert FORBIDDEN[file].split()[1] in done.stdout

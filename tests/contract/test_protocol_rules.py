@@ -1,0 +1,90 @@
+"""The protocol lints, and a change that breaks whoever uses it goes red."""
+
+import shutil
+
+import pytest
+
+from support.checkout import ROOT, run
+
+PLUGIN = "proto/penstock/api/connector/v1/plugin_service.proto"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository of the protocol and its rules alone, with one commit."""
+    for name in ("proto", "tests/breaking.sh", "buf.yaml"):
+        place = tmp_path / "origin" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, place)
+    git(tmp_path / "origin", "init", "-q", "-b", "main")
+    commit(tmp_path / "origin")
+    return tmp_path / "origin"
+
+
+def git(folder, *arguments):
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    done = run("git", *identity, *arguments, cwd=folder)
+    assert done.returncode == 0, done.stdout
+
+
+def commit(folder):
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "a change")
+
+
+def edit(repository, old, new):
+    file = repository / PLUGIN
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def breaking(folder):
+    return run("bash", "tests/breaking.sh", cwd=folder)
+
+
+def test_the_protocol_lints():
+    done = run("buf", "lint")
+    assert done.returncode == 0, done.stdout
+
+
+def test_lint_has_no_exceptions():
+    text = (ROOT / "buf.yaml").read_text()
+    assert "[STANDARD, COMMENTS]" in text
+    assert "FILE" in text
+    assert not {"except", "ignore", "ignore_only"} & set(text.replace(":", " ").split())
+    assert not [f for f in (ROOT / "proto").rglob("*.proto") if "buf:lint:ignore" in f.read_text()]
+
+
+def test_the_first_commit_has_nothing_to_break(repository):
+    done = breaking(repository)
+    assert (done.returncode, "no earlier commit" in done.stdout) == (0, True), done.stdout
+
+
+def test_a_service_that_is_gone_goes_red_and_a_comment_does_not(repository):
+    edit(repository, "service PluginService", "// More words.\nservice PluginService")
+    commit(repository)
+    done = breaking(repository)
+    assert (done.returncode, "compatible with" in done.stdout) == (0, True), done.stdout
+    edit(repository, "service PluginService", "service OtherService")
+    commit(repository)
+    done = breaking(repository)
+    assert done.returncode != 0
+    assert "PluginService" in done.stdout
+
+
+def test_a_shallow_clone_looks_one_commit_deeper(repository, tmp_path):
+    edit(repository, "service PluginService", "service OtherService")
+    commit(repository)
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
+    done = breaking(tmp_path / "clone")
+    assert done.returncode != 0, done.stdout
+    assert "PluginService" in done.stdout
+
+
+def test_a_branch_is_compared_with_where_it_left_main(repository):
+    git(repository, "checkout", "-q", "-b", "feature")
+    edit(repository, "service PluginService", "service OtherService")
+    commit(repository)
+    commit(repository)
+    assert breaking(repository).returncode != 0

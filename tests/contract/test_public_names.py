@@ -1,0 +1,40 @@
+"""What a connector's author may import is exactly this; a change here is a change of the SDK."""
+
+import penstock.testing
+import penstock_connector
+
+CONNECTOR = [
+    "AuthError",
+    "Batch",
+    "CommitMode",
+    "ConfigError",
+    "Connector",
+    "ConnectorError",
+    "DataError",
+    "FencedError",
+    "NoConfig",
+    "OffsetLostError",
+    "Op",
+    "Partition",
+    "PreparedTxn",
+    "RetriableError",
+    "SchemaError",
+    "Sink",
+    "Source",
+    "Staging",
+    "TransactionalSink",
+    "canonical_json",
+    "key",
+    "partition_id",
+    "serve",
+]
+
+
+def test_the_sdk_exports_exactly_these():
+    assert sorted(penstock_connector.__all__) == CONNECTOR
+
+
+def test_every_exported_name_is_there_and_has_its_meaning_beside_it():
+    for package in (penstock_connector, penstock.testing):
+        for name in package.__all__:
+            assert getattr(package, name).__doc__, f"{package.__name__}.{name}"

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# The checks that run no product code: style, types, layers, docstrings, the protocol. Wants the environment of setup.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+check() { local began=$SECONDS; printf '── %s\n' "$*"; "$@"; printf '   %d s\n' $((SECONDS - began)); }
+check ruff check .
+check ruff format --check .
+check mypy
+check lint-imports
+check interrogate -q services/penstock connectors/python/penstock_connector connectors/builtin/penstock_builtin
+check buf lint
+check bash tests/breaking.sh

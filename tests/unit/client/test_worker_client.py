@@ -1,0 +1,123 @@
+"""WorkerClient: values in, values out, whatever the worker answers."""
+
+# ruff: noqa: N802 - names of methods are those of the wire
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from penstock.api.worker.v1 import worker_service_pb2 as pb
+from penstock.api.worker.v1 import worker_service_pb2_grpc as api
+from penstock.client import WorkerClient
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Partition,
+    TaskPlan,
+    TaskState,
+    TaskStatus,
+)
+from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, FencedError
+from penstock.rpc import Server
+from penstock.wire import error
+from penstock.wire.config import connector_from_proto
+from penstock.wire.connector import plan_from_proto, plan_to_proto
+from penstock.wire.worker import (
+    InstalledConnector,
+    InstalledPlugin,
+    plugin_to_proto,
+    status_to_proto,
+)
+
+PLUGIN = InstalledPlugin(
+    "builtin", "1.0", (InstalledConnector("file-source", "source", "Files", ("FileStream",)),)
+)
+FINDING = Diagnostic("config.key", "no such key", ErrorClass.CONFIG, config_path="pth")
+PLAN = TaskPlan("g-0", (Partition({"file": "a"}, offset={"pos": 1}),), {"k": "v"})
+STATUS = TaskStatus("g-0", "orders", 7, TaskState.FAILED, FINDING, 1, 2, 3, 4, 5, -1, 6)
+ORDERS = Connector("orders", {"a": "1"}, ConnectorKind.SOURCE, generation="g", revision=3)
+
+
+class Worker(api.WorkerServiceServicer):
+    """Answers constants, and keeps what it was told."""
+
+    def __init__(self):
+        self.told = []
+
+    async def ListPlugins(self, request, context):
+        return pb.ListPluginsResponse(plugins=[plugin_to_proto(PLUGIN)])
+
+    async def ValidateConnector(self, request, context):
+        found = [error.to_proto(FINDING)]
+        kind = ConnectorKind.SOURCE
+        return pb.ValidateConnectorResponse(diagnostics=found, kind=int(kind))
+
+    async def PlanConnector(self, request, context):
+        return pb.PlanConnectorResponse(plans=[plan_to_proto(PLAN)])
+
+    async def StartTask(self, request, context):
+        connector, plan = connector_from_proto(request.connector), plan_from_proto(request.plan)
+        self.told.append((connector, plan, request.epoch))
+        return pb.StartTaskResponse()
+
+    async def StopTask(self, request, context):
+        raise FencedError("worker.stale_epoch", "newer")
+
+    async def ListTasks(self, request, context):
+        return pb.ListTasksResponse(tasks=[status_to_proto(STATUS)])
+
+    async def WatchTasks(self, request, context):
+        for _ in range(2):
+            yield pb.WatchTasksResponse(task=status_to_proto(STATUS))
+        if request.every_ms == 250:
+            raise ConfigError("x.y", "enough")
+
+
+@asynccontextmanager
+async def working(folder):
+    worker, server = Worker(), Server(f"unix:{folder}/s")
+    server.add(api.add_WorkerServiceServicer_to_server, worker)
+    async with server, WorkerClient(server.address) as client, asyncio.timeout(30):
+        yield worker, client
+
+
+def test_every_answer_is_a_value_of_the_model(tmp_path):
+    async def main():
+        async with working(tmp_path) as (worker, client):
+            assert await client.list_plugins() == [PLUGIN]
+            validated = await client.validate(ORDERS)
+            assert validated.diagnostics == (FINDING,)
+            assert validated.kind is ConnectorKind.SOURCE
+            assert (await client.plan(ORDERS)).plans == (PLAN,)
+            await client.start_task(ORDERS, PLAN, 7)
+            assert worker.told == [(ORDERS, PLAN, 7)]
+            assert await client.list_tasks() == [STATUS]
+            with pytest.raises(FencedError, match=r"worker\.stale_epoch"):
+                await client.stop_task("g-0", 6)
+
+    asyncio.run(main())
+
+
+def test_a_watch_of_tasks_streams_status_and_ends_with_its_error(tmp_path):
+    async def main():
+        async with working(tmp_path) as (_, client):
+            assert [s async for s in client.watch_tasks()] == [STATUS, STATUS]
+            watch = client.watch_tasks(every=0.25)
+            assert [await anext(watch), await anext(watch)] == [STATUS, STATUS]
+            with pytest.raises(ConfigError, match=r"x\.y"):
+                await anext(watch)
+
+    asyncio.run(main())
+
+
+def test_what_a_newer_version_says_reads_as_unset(tmp_path):
+    from penstock.wire.config import state_from_proto
+    from penstock.wire.worker import status_from_proto
+
+    message = pb.TaskStatus(task_id="g-0")
+    message.state = 99
+    assert status_from_proto(message).state is TaskState.UNSPECIFIED
+    assert state_from_proto(99).name == state_from_proto(0).name == "RUNNING"

@@ -1,0 +1,85 @@
+"""What a connector becomes, decided on values alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.config import Stored, rules, stored
+from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.model.errors import ConfigError
+from penstock.store import Entry
+
+
+def connector(**fields):
+    return Connector(**{"name": "orders", "config": {"a": "1"}, "generation": "g", **fields})
+
+
+@pytest.mark.parametrize("name", ["a", "Orders-2.v1_x", "0", "x" * 128])
+def test_names_of_letters_digits_dots_dashes_and_underscores_are_taken(name):
+    rules.check_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".hidden", "-x", "a/b", "a b", "a\n", "ünï", "x" * 129, "..", "a\x00", "a;--"]
+)
+def test_what_would_have_to_be_escaped_somewhere_is_no_name(name):
+    with pytest.raises(ConfigError, match=r"config\.name") as caught:
+        rules.check_name(name)
+    assert caught.value.diagnostic.config_path == "name"
+
+
+def test_a_configuration_is_bounded():
+    with pytest.raises(ConfigError, match=r"config\.too_large"):
+        rules.check_config("a", {"k": "x" * (rules.MOST_BYTES + 1)})
+    with pytest.raises(ConfigError, match=r"config\.too_large"):
+        rules.check_config("a", {str(i): "" for i in range(rules.MOST_KEYS + 1)})
+
+
+def test_a_configuration_of_another_name_or_with_an_empty_key_is_refused():
+    with pytest.raises(ConfigError, match=r"config\.name_mismatch"):
+        rules.check_config("a", {"name": "b"})
+    with pytest.raises(ConfigError, match=r"config\.empty_key"):
+        rules.check_config("a", {"": "b"})
+    rules.check_config("a", {"name": "a"})
+
+
+def test_an_equal_configuration_is_the_same_object():
+    existing = Stored(connector(kind=ConnectorKind.SINK))
+    assert rules.changed(existing, connector(), 5) is existing
+    assert rules.changed(existing, connector(kind=ConnectorKind.SINK), 5) is existing
+
+
+def test_a_new_configuration_keeps_generation_state_and_kind():
+    existing = Stored(connector(kind=ConnectorKind.SINK, target_state=TargetState.PAUSED))
+    new = rules.changed(existing, connector(config={"a": "2"}, generation=""), 5)
+    assert new.connector.config == {"a": "2"}
+    assert new.connector.generation == "g"
+    assert new.connector.target_state is TargetState.PAUSED
+    assert new.connector.kind is ConnectorKind.SINK
+    assert new.updated_at == 5
+
+
+def test_a_kind_that_was_unset_may_be_set_and_never_changed():
+    set_now = rules.changed(Stored(connector()), connector(kind=ConnectorKind.SINK), 5)
+    assert set_now.connector.kind is ConnectorKind.SINK
+    with pytest.raises(ConfigError, match=r"config\.kind_changed"):
+        rules.changed(set_now, connector(kind=ConnectorKind.SOURCE), 6)
+
+
+def test_a_name_that_is_not_there_is_told_with_those_that_look_like_it():
+    assert "orders" in rules.not_found("ordres", ["orders", "users"]).diagnostic.fix
+    assert rules.not_found("x", []).code == "config.not_found"
+
+
+@given(
+    st.dictionaries(st.text(), st.text()),
+    st.sampled_from(ConnectorKind),
+    st.sampled_from([s for s in TargetState if s]),
+    st.integers(1, 2**62),
+)
+def test_a_stored_connector_comes_back(config, kind, state, revision):
+    one = Stored(connector(config=config, kind=kind, target_state=state), 12.25)
+    entry = Entry("connector/orders", stored.encode(one), revision)
+    assert stored.decode(entry) == one.at(revision)

@@ -1,0 +1,164 @@
+"""Control calls: values in, values out, one deadline each, and failures that can be told apart."""
+
+import asyncio
+import logging
+import os
+import signal
+
+import grpc
+import grpc.aio
+import pytest
+
+from penstock.model.connector import CommitMode, Partition
+from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
+from penstock.plugin import ApplyAction, Deadlines
+from penstock.plugin.failures import DIAGNOSTIC_KEY, from_status
+
+
+def failing(kit, run, **config):
+    async def scenario():
+        deadlines = Deadlines(handshake=20, validate=0.5 if "hang" in config else 10)
+        async with kit.running(deadlines=deadlines) as process:
+            with pytest.raises(PenstockError) as caught:
+                await process.validate(kit.target(**config))
+            return caught.value
+
+    return run(scenario())
+
+
+def test_validation_comes_back_as_values(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            return await process.validate(kit.target())
+
+    validation = run(scenario())
+    assert validation.commit_modes == (CommitMode.TWO_PHASE,)
+    assert [error.code for error in validation.errors] == ["mine.key"]
+
+
+def test_plan_apply_and_check_come_back_as_values(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            known = [Partition({"n": 1, "at": b"x"}, {"lsn": 2**60})]
+            planned = await process.plan(kit.target(), 2, known)
+            applied = await process.apply(kit.target(), ApplyAction.DELETE, dry_run=True)
+            return known, planned, applied, await process.check(kit.target())
+
+    known, planned, applied, steps = run(scenario())
+    assert [task.task_id for task in planned.tasks] == ["0", "1"]
+    assert planned.tasks[0].partitions[0] == known[0]
+    assert applied.actions == ("3 True",)
+    assert [(step.step, step.ok) for step in steps] == [
+        ("dns", True),
+        ("tcp", True),
+        ("login", False),
+    ]
+
+
+def test_more_tasks_than_asked_for_are_refused(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            with pytest.raises(InternalError) as caught:
+                await process.plan(kit.target(more="1"), 2)
+            return caught.value.code
+
+    assert run(scenario()) == "plugin.protocol.too_many_tasks"
+
+
+def test_a_call_that_hangs_is_ended_and_named(kit, run):
+    error = failing(kit, run, hang="")
+    assert error.code == "plugin.deadline"
+    assert "stage plugin.validate took longer than 0.5 s" in str(error)
+    assert error.diagnostic.error_class is ErrorClass.RETRIABLE
+
+
+def test_a_call_that_hangs_holds_up_no_other(kit, run):
+    async def scenario():
+        async with kit.running(deadlines=Deadlines(validate=5)) as process:
+            hanging = asyncio.create_task(process.validate(kit.target(hang="")))
+            await process.validate(kit.target())
+            assert not hanging.done()
+            hanging.cancel()
+
+    run(scenario())
+
+
+def test_a_plugins_own_diagnostic_keeps_its_class_and_code_but_not_the_secret(kit, run):
+    error = failing(kit, run, refuse="")
+    assert isinstance(error, ConfigError)
+    assert error.code == "mine.bad"
+    assert error.diagnostic.message == r"\x1b[31m*** is wrong\nreally"
+    assert error.diagnostic.fix == "Do it right."
+
+
+def test_a_bare_status_is_told_without_the_secret(kit, run):
+    error = failing(kit, run, status="")
+    assert error.code == "plugin.failed"
+    assert "UNKNOWN: boom ***" in str(error)
+
+
+def test_a_secret_in_a_log_line_is_hidden(kit, run, caplog):
+    async def scenario():
+        async with kit.running() as process:
+            await process.validate(kit.target(say="password is s3cr3t-canary"))
+
+    with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
+        run(scenario())
+    assert "password is ***" in caplog.text
+    assert "s3cr3t-canary" not in caplog.text
+
+
+def test_a_crash_in_a_call_is_told_as_one_with_how_it_ended(kit, run):
+    error = failing(kit, run, crash="")
+    assert error.code == "plugin.crashed"
+    assert "exited with status 7" in str(error)
+
+
+def test_a_call_after_the_end_is_told_as_a_crash(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            os.kill(process.pid, signal.SIGKILL)
+            await process.exited
+            with pytest.raises(PenstockError) as caught:
+                await process.plan(kit.target(), 1)
+            assert not await process.healthy()
+            return caught.value
+
+    error = run(scenario())
+    assert error.code == "plugin.crashed"
+    assert "signal SIGKILL" in str(error)
+
+
+def test_a_crash_between_two_answers_of_a_stream_is_told(kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            with pytest.raises(PenstockError) as caught:
+                await process.check(kit.target(crash=""))
+            return caught.value.code
+
+    assert run(scenario()) == "plugin.crashed"
+
+
+def test_a_stopped_process_is_not_healthy(kit, run):
+    async def scenario():
+        async with kit.running(deadlines=Deadlines(health=0.3)) as process:
+            assert await process.healthy()
+            os.kill(process.pid, signal.SIGSTOP)
+            assert not await process.healthy()
+            os.kill(process.pid, signal.SIGCONT)
+
+    run(scenario())
+
+
+def test_a_wrong_credential_is_an_error_of_its_own():
+    """A plugin that refuses us was not built for this host: no retry helps."""
+    error = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAUTHENTICATED, grpc.aio.Metadata(), grpc.aio.Metadata(), "no"
+    )
+    assert from_status(error, "plugin.x", 1, str).code == "plugin.credential_refused"
+
+
+def test_a_broken_diagnostic_does_not_hide_the_status():
+    trailing = grpc.aio.Metadata((DIAGNOSTIC_KEY, b"\xff\xff\xff"))
+    error = grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, grpc.aio.Metadata(), trailing, "no")
+    assert from_status(error, "plugin.x", 1, str).code == "plugin.unimplemented"

@@ -1,0 +1,119 @@
+"""One process per plugin and connector, shared, restarted with back-off, ended with the host."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from penstock.model.errors import PenstockError
+from penstock.plugin import PluginHost
+from penstock.plugin.backoff import Backoff
+
+
+def test_backoff_doubles_to_its_longest():
+    backoff, waits = Backoff(), []
+    for _ in range(9):
+        backoff.ended(started=0, now=1)
+        waits.append(backoff.delay(1))
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10])
+    assert backoff.delay(6) == 5
+    assert backoff.delay(60) == 0
+
+
+def test_backoff_forgets_after_health():
+    backoff = Backoff()
+    for _ in range(5):
+        backoff.ended(started=0, now=1)
+    backoff.ended(started=100, now=130)
+    assert backoff.delay(130) == pytest.approx(0.1)
+
+
+def test_backoff_stays_finite():
+    backoff = Backoff(failures=100_000)
+    backoff.ended(started=0, now=0)
+    assert backoff.delay(0) == 10
+
+
+def test_tasks_share_one_process_and_one_start(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
+        names = ["source", "org.example.Source", "scripted/source", "source"]
+        processes = await asyncio.gather(*(host.acquire(name) for name in names))
+        assert len({process.pid for process in processes}) == 1
+        other = await host.acquire("sink")
+        assert other.pid != processes[0].pid
+        assert host.statistics()["scripted/source"] == {"starts": 1, "failures": 0}
+        await host.close(0.5)
+        assert not other.alive
+        await host.close()
+
+    run(scenario())
+
+
+def test_a_crashed_process_is_replaced_after_its_backoff(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
+        first = await host.acquire("source")
+        os.kill(first.pid, signal.SIGKILL)
+        await first.exited
+        asked = asyncio.get_running_loop().time()
+        second = await host.acquire("source")
+        assert asyncio.get_running_loop().time() - asked >= 0.1
+        assert second.pid != first.pid
+        assert host.statistics()["scripted/source"] == {"starts": 2, "failures": 1}
+        await host.close(0.5)
+
+    run(scenario())
+
+
+def test_a_plugin_that_cannot_start_is_not_tried_in_a_tight_loop(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry("exit"), kit.runtime_dir, deadlines=kit.deadlines)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        for _ in range(4):
+            with pytest.raises(PenstockError, match="exited_early"):
+                await host.acquire("source")
+        assert loop.time() - started >= 0.1 + 0.2 + 0.4
+        await host.close()
+
+    run(scenario())
+
+
+def test_one_caller_that_gives_up_does_not_end_the_start_of_others(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
+        impatient = asyncio.create_task(host.acquire("source"))
+        patient = asyncio.create_task(host.acquire("source"))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        assert (await patient).alive
+        assert impatient.cancelled()
+        await host.close(0.5)
+
+    run(scenario())
+
+
+def test_closing_ends_a_start_and_tells_who_waits(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry("silent"), kit.runtime_dir, deadlines=kit.deadlines)
+        waiting = asyncio.create_task(host.acquire("source"))
+        await kit.until(kit.processes)
+        await host.close()
+        for late in (waiting, host.acquire("source")):
+            with pytest.raises(PenstockError, match="host_closed"):
+                await late
+
+    run(scenario())
+
+
+def test_an_unknown_class_is_told_at_once(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir)
+        with pytest.raises(PenstockError, match="not_installed"):
+            await host.acquire("sourse")
+        assert [m.name for m in host.list_plugins()] == ["scripted"]
+        await host.close()
+
+    run(scenario())

@@ -1,0 +1,279 @@
+"""A write stream: one answer for each question, and no sink that is believed blindly."""
+
+import asyncio
+import json
+import time
+
+import pyarrow as pa
+import pytest
+
+from penstock.api.connector.v1 import sink_service_pb2 as pb
+from penstock.model.connector import CommitMode
+from penstock.model.errors import (
+    ConfigError,
+    FencedError,
+    InternalError,
+    PenstockError,
+    SchemaError,
+)
+from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, TxnCommitted
+from penstock.plugin import Deadlines, PluginWriteStream, StreamLimits
+
+SCHEMA = StreamSchema(3, "d", pa.schema([("a", pa.string())]))
+SLOTS = [PutSlot(0, 11, 3), PutSlot(1, 12, 2)]
+OFFSETS = {'{"file":"a"}': {"byte": 7}}
+
+
+QUICK = Deadlines(handshake=20, open=0.5, schema=0.5, prepare=0.5, commit=0.5, end=0.3)
+
+
+def waits_for_deadline(scripts):
+    return any({"hang": 1} in script for script in scripts.values())
+
+
+@pytest.fixture
+def writing(kit, run):
+    """Runs `body(stream)` on a sink that plays scripts instead of some of its answers."""
+
+    def write(body, asked=CommitMode.TWO_PHASE, open_it=True, **scripts):
+        async def scenario():
+            deadlines = QUICK if waits_for_deadline(scripts) else kit.deadlines
+            async with kit.running(connector="sink", deadlines=deadlines) as process:
+                config = {name: kit.script(script) for name, script in scripts.items()}
+                stream = PluginWriteStream(process, kit.target("sink", **config), kit.plan())
+                if not open_it:
+                    return await body(stream)
+                await stream.open(5, asked, None, False)
+                try:
+                    return await body(stream)
+                finally:
+                    await stream.close(0.3)
+
+        return run(scenario())
+
+    return write
+
+
+async def prepare(stream):
+    return await stream.prepare(1, SLOTS, b"token", OFFSETS)
+
+
+def opened(**more):
+    more.setdefault("encoding", 1)
+    return pb.WriteResponse(opened=pb.WriteOpened(**more))
+
+
+def prepared(**more):
+    return pb.WriteResponse(prepared=pb.Prepared(txn=pb.PreparedTxn(**more)))
+
+
+def test_a_transaction_goes_from_schema_to_visible(writing):
+    async def body(stream):
+        await stream.apply_schema(SCHEMA)
+        txn = await prepare(stream)
+        return txn, await stream.commit(1)
+
+    txn, committed = writing(body)
+    assert json.loads(txn.state) == [[0, 11, 3], [1, 12, 2]]
+    assert txn == PreparedTxn(1, 5, txn.state, b"token")
+    assert committed == TxnCommitted(1, 5, {"version": "1"})
+
+
+def test_the_next_transaction_may_overlap(writing):
+    async def body(stream):
+        await prepare(stream)
+        committed, txn = await asyncio.gather(
+            stream.commit(1), stream.prepare(2, SLOTS, b"", OFFSETS)
+        )
+        await stream.abort(2)
+        return committed.txn_id, txn.txn_id
+
+    assert writing(body) == (1, 2)
+
+
+def test_a_ticket_has_all_that_an_executor_needs(writing):
+    async def body(stream):
+        return stream.ticket(9, 2, 3), stream._process
+
+    ticket, process = writing(body)
+    assert json.loads(json.dumps(ticket)) == ticket
+    assert ticket == {
+        "kind": "plugin",
+        "address": process.address,
+        "credential": process.credential,
+        "task_id": "g-0",
+        "epoch": 5,
+        "txn_id": 9,
+        "schema_id": 3,
+        "max_message_bytes": 4 << 20,
+    }
+
+
+def test_a_message_is_no_larger_than_either_side_takes(kit, run):
+    async def scenario():
+        async with kit.running(connector="sink") as process:
+            config = {"open": kit.script([opened(commit_mode=3, limits={"max_message_bytes": 9})])}
+            stream = PluginWriteStream(
+                process, kit.target("sink", **config), kit.plan(), limits=StreamLimits()
+            )
+            await stream.open(5, CommitMode.UNSPECIFIED, None, False)
+            size = stream.ticket(1, 0, 1)["max_message_bytes"]
+            await stream.close(0.1)
+            return size
+
+    assert run(scenario()) == 9
+
+
+def test_what_the_sink_has_already_is_given_to_the_task(writing):
+    async def body(stream):
+        return await stream.open(5, CommitMode.SINK, PreparedTxn(3, 4, b"s", b"t"), True)
+
+    last = pb.PreparedTxn(txn_id=3, epoch=4, token=b"t")
+    result = writing(
+        body,
+        open_it=False,
+        open=[opened(commit_mode=2, committed=last, commit_every={"seconds": 2})],
+    )
+    assert result.committed == PreparedTxn(3, 4, b"", b"t")
+    assert result.commit_mode is CommitMode.SINK
+    assert result.commit_every == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "weaker"),
+    [
+        (CommitMode.TWO_PHASE, CommitMode.HOST, True),
+        (CommitMode.TWO_PHASE, CommitMode.IDEMPOTENT, True),
+        (CommitMode.SINK, CommitMode.HOST, True),
+        (CommitMode.IDEMPOTENT, CommitMode.HOST, True),
+        (CommitMode.SINK, CommitMode.TWO_PHASE, False),
+        (CommitMode.HOST, CommitMode.SINK, False),
+        (CommitMode.UNSPECIFIED, CommitMode.HOST, False),
+    ],
+)
+def test_a_weaker_commit_mode_than_asked_for_fails_at_the_start(writing, asked, given, weaker):
+    async def body(stream):
+        return await stream.open(5, asked, None, False)
+
+    script = [opened(commit_mode=int(given))]
+    if not weaker:
+        assert writing(body, open_it=False, open=script).commit_mode is given
+        return
+    with pytest.raises(ConfigError) as caught:
+        writing(body, open_it=False, open=script)
+    assert caught.value.code == "plugin.weaker_commit_mode"
+    assert asked.name in str(caught.value)
+    assert given.name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ([opened(commit_mode=0)], "plugin.protocol.commit_mode"),
+        ([opened(commit_mode=99)], "plugin.protocol.commit_mode"),
+        ([opened(commit_mode=3, encoding=2)], "plugin.protocol.encoding"),
+        ([prepared(txn_id=1)], "plugin.protocol.not_opened"),
+        ([{"hang": 1}], "plugin.deadline"),
+        ([{"crash": 4}], "plugin.crashed"),
+        ([{"refuse": "mine.no"}], "mine.no"),
+    ],
+)
+def test_a_sink_that_does_not_open_is_told(writing, script, code):
+    async def body(stream):
+        await stream.open(5, CommitMode.UNSPECIFIED, None, False)
+
+    with pytest.raises(PenstockError) as caught:
+        writing(body, open_it=False, open=script)
+    assert caught.value.code == code
+
+
+def test_a_sink_with_a_newer_owners_transaction_fences_the_task(writing):
+    async def body(stream):
+        await stream.open(5, CommitMode.SINK, None, False)
+
+    newer = pb.PreparedTxn(txn_id=1, epoch=6)
+    with pytest.raises(FencedError):
+        writing(body, open_it=False, open=[opened(commit_mode=2, committed=newer)])
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ([prepared(txn_id=2, epoch=5)], "plugin.protocol.unasked"),
+        ([prepared(txn_id=1, epoch=4)], "plugin.protocol.epoch"),
+        ([prepared(txn_id=1, epoch=5, state=b"x" * 65_537)], "plugin.protocol.state_size"),
+        ([opened(commit_mode=3)], "plugin.protocol.second_opened"),
+        (
+            [
+                pb.WriteResponse(
+                    prepared={"txn": {"txn_id": 1, "epoch": 5}, "safe_offsets": {"a": {}}}
+                )
+            ],
+            "plugin.protocol.feature_not_agreed",
+        ),
+        (
+            [pb.WriteResponse(ask={"rewind": {"a": {}}})],
+            "plugin.protocol.feature_not_agreed",
+        ),
+        ([{"hang": 1}], "plugin.deadline"),
+        ([{"crash": 5}], "plugin.crashed"),
+        ([{"end": 1}], "plugin.stream_ended"),
+        ([{"refuse": "mine.full", "class": 1}], "mine.full"),
+    ],
+)
+def test_a_prepare_that_goes_wrong_is_told_and_ends_the_stream(writing, script, code):
+    async def body(stream):
+        with pytest.raises(PenstockError) as first:
+            await prepare(stream)
+        with pytest.raises(PenstockError) as second:
+            await stream.commit(1)
+        return first.value.code, second.value.code
+
+    assert writing(body, prepare=script) == (code, code)
+
+
+def test_a_second_answer_ends_the_stream(writing):
+    async def body(stream):
+        await prepare(stream)
+        with pytest.raises(InternalError) as caught:
+            await stream.commit(1)
+        return caught.value.code
+
+    answers = [prepared(txn_id=1, epoch=5), prepared(txn_id=1, epoch=5)]
+    assert writing(body, prepare=answers) == "plugin.protocol.unasked"
+
+
+def test_what_a_newer_sink_says_is_ignored(writing):
+    async def body(stream):
+        return (await prepare(stream)).txn_id
+
+    more = [
+        pb.WriteResponse(credit={"bytes": 1}),
+        pb.WriteResponse(progress={"phase": "x"}),
+        pb.WriteResponse(ask={"commit_now": True}),
+        {"garbage": "fa3e03616263"},
+        prepared(txn_id=1, epoch=5),
+    ]
+    assert writing(body, prepare=more) == 1
+
+
+def test_a_schema_that_the_sink_refuses_is_told_with_its_reason(writing):
+    async def body(stream):
+        with pytest.raises(SchemaError) as caught:
+            await stream.apply_schema(SCHEMA)
+        return caught.value.diagnostic
+
+    refused = pb.SchemaApplied(schema_id=3, refused=True)
+    refused.diagnostics.add(message="type of a", fix="Cast it.")
+    diagnostic = writing(body, schema=[pb.WriteResponse(schema_applied=refused)])
+    assert diagnostic.code == "plugin.schema_refused"
+    assert "type of a" in diagnostic.message
+    assert diagnostic.fix == "Cast it."
+
+
+def test_a_sink_that_does_not_close_is_let_go_in_time(writing):
+    async def body(_):
+        return time.monotonic()
+
+    before = writing(body, close=[{"hang": 1}])
+    assert time.monotonic() - before < 4

@@ -1,0 +1,100 @@
+"""Log lines: attributed, parseable, not to be forged."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+
+import pytest
+
+from penstock.telemetry import LogFormat, attributed, set_up
+
+log = logging.getLogger("penstock.somewhere")
+
+
+@pytest.fixture
+def stream():
+    """The stream that is logged to, with the root logger put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:], root.level = handlers, level
+
+
+def test_a_json_line_has_time_level_logger_message_and_attributes(stream):
+    set_up(LogFormat.JSON, stream=stream)
+    with attributed(connector="orders", task="g-0", epoch=7):
+        log.info("opened %d partitions", 3)
+    document = json.loads(stream.getvalue())
+    assert document.pop("time").endswith("Z")
+    assert document == {
+        "level": "info",
+        "logger": "penstock.somewhere",
+        "message": "opened 3 partitions",
+        "connector": "orders",
+        "task": "g-0",
+        "epoch": 7,
+    }
+
+
+def test_concurrent_tasks_keep_their_attributes_apart(stream):
+    set_up(LogFormat.JSON, stream=stream)
+
+    async def work(name: str) -> None:
+        with attributed(connector=name):
+            for _ in range(5):
+                await asyncio.sleep(0)
+                await asyncio.create_task(inner(name))
+
+    async def inner(name: str) -> None:
+        log.info(name)
+
+    async def main() -> None:
+        await asyncio.gather(*(work(f"c{i}") for i in range(5)))
+        log.info("outside")
+
+    asyncio.run(main())
+    documents = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert len(documents) == 26
+    assert all(d.get("connector", "outside") == d["message"] for d in documents)
+
+
+def test_attributes_add_up_and_end_with_their_block(stream):
+    set_up(LogFormat.JSON, stream=stream)
+    with attributed(connector="a"):
+        with attributed(task="t"):
+            log.info("both")
+        log.info("one")
+    both, one = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (both["connector"], both["task"]) == ("a", "t")
+    assert "task" not in one
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+def test_a_record_can_forge_neither_a_line_nor_a_colour(stream, form):
+    set_up(form, stream=stream)
+    log.warning("row \x1b[31m\n2026-01-01T00:00:00Z ERROR   forged: \u202e\x00")
+    text = stream.getvalue()
+    assert text.count("\n") == 1
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_setting_up_again_replaces_and_does_not_repeat(stream):
+    set_up(LogFormat.JSON, stream=stream)
+    set_up(LogFormat.TEXT, level="DEBUG", stream=stream)
+    log.debug("once")
+    assert stream.getvalue().count("once") == 1
+
+
+def test_a_traceback_is_shown_below_its_line(stream):
+    set_up(stream=stream)
+    try:
+        raise ValueError("why")
+    except ValueError:
+        log.exception("what")
+    lines = stream.getvalue().splitlines()
+    assert lines[0].endswith("ERROR   penstock.somewhere: what")
+    assert lines[-1] == "    ValueError: why"

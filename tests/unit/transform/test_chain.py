@@ -1,0 +1,274 @@
+"""The chain: Kafka Connect's keys in, steps out; everything wrong is said at once."""
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from penstock.model.errors import ConfigError
+from penstock.transform import build_chain
+from penstock.transform.registry import PREDICATES, TRANSFORMS
+
+SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "__op": pa.int8()})
+KAFKA = "org.apache.kafka.connect.transforms"
+
+
+def one(type_, **keys):
+    own = {f"transforms.t.{key.replace('_', '.')}": value for key, value in keys.items()}
+    return {"transforms": "t", "transforms.t.type": type_} | own
+
+
+def compiled(config, dataset="d", schema=SCHEMA):
+    return build_chain(config).compile(dataset, schema)
+
+
+def refused(config, schema=SCHEMA):
+    with pytest.raises(ConfigError) as caught:
+        compiled(config, schema=schema)
+    return caught.value.diagnostic
+
+
+def test_no_transforms_make_no_steps():
+    assert compiled({"name": "n"}).steps == ()
+    assert compiled({"transforms": ""}).dataset == "d"
+
+
+def test_steps_come_in_the_order_of_the_list():
+    config = {
+        "transforms": "b, a",
+        "transforms.a.type": "Filter",
+        "transforms.a.condition": "x = 'v'",
+        "transforms.b.type": "InsertField",
+        "transforms.b.static.field": "x",
+        "transforms.b.static.value": "v",
+    }
+    insert, keep = compiled(config).steps
+    assert keep.where == "x = 'v'"
+    assert insert.select == (("id", "`id`"), ("name", "`name`"), ("x", "'v'"), ("__op", "`__op`"))
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        (f"{KAFKA}.Filter", "Filter"),
+        (f"{KAFKA}.InsertField$Value", "InsertField"),
+        (f"{KAFKA}.InsertField$Key", "InsertField$Key"),
+        (f"{KAFKA}.ReplaceField$Value", "ReplaceField"),
+        (f"{KAFKA}.ReplaceField$Key", "ReplaceField$Key"),
+        (f"{KAFKA}.RegexRouter", "RegexRouter"),
+    ],
+)
+def test_kafka_connects_names_are_aliases(alias, name):
+    assert TRANSFORMS[alias] is TRANSFORMS[name]
+
+
+@pytest.mark.parametrize("name", ["TopicNameMatches", "RecordIsTombstone", "HasHeaderKey"])
+def test_kafka_connects_predicates_are_aliases(name):
+    assert PREDICATES[f"{KAFKA}.predicates.{name}"] is PREDICATES[name]
+
+
+def test_a_predicate_over_names_is_decided_for_the_whole_dataset():
+    config = one(f"{KAFKA}.Filter", predicate="p") | {
+        "predicates": "p",
+        "predicates.p.type": "TopicNameMatches",
+        "predicates.p.pattern": "tmp-.*",
+    }
+    assert compiled(config, "orders").steps == ()
+    (dropped,) = compiled(config, "tmp-1").steps
+    assert dropped.where == "false"
+    batch = pa.RecordBatch.from_pylist([{"id": 1}], SCHEMA)
+    assert dropped.kernel(batch).num_rows == 0
+    (negated,) = compiled(config | {"transforms.t.negate": "true"}, "orders").steps
+    assert negated.where == "false"
+
+
+def test_a_predicate_over_rows_leaves_the_fused_lane():
+    config = one("InsertField", static_field="f", static_value="v", predicate="p")
+    (step,) = compiled(config | {"predicates": "p", "predicates.p.type": "RecordIsTombstone"}).steps
+    assert step.kernel is None
+    assert dict(step.select)["f"].startswith("CASE WHEN (")
+    assert dict(step.select)["id"] == "`id`"
+
+
+def test_a_header_is_never_there_where_rows_have_no_headers():
+    config = one("InsertField", static_field="f", static_value="v", predicate="p") | {
+        "predicates": "p",
+        "predicates.p.type": "HasHeaderKey",
+        "predicates.p.name": "h",
+    }
+    assert compiled(config).steps == ()
+
+
+def test_a_router_names_the_dataset_and_later_transforms_see_it():
+    config = {
+        "transforms": "r,i",
+        "transforms.r.type": "RegexRouter",
+        "transforms.r.regex": "(.*)-(\\d+)",
+        "transforms.r.replacement": "$2.$1",
+        "transforms.i.type": "InsertField",
+        "transforms.i.topic.field": "topic",
+    }
+    routed = compiled(config, "orders-7")
+    assert routed.dataset == "7.orders"
+    assert dict(routed.steps[0].select)["topic"] == "'7.orders'"
+    assert compiled(config, "orders-x").dataset == "orders-x"
+
+
+def test_kernels_can_be_sent_to_executors():
+    config = one("Project", columns="id, upper(name) AS u, length(name) AS n") | {
+        "transforms": "t,f",
+        "transforms.f.type": "Filter",
+        "transforms.f.condition": "id in (1, 2) and not u like 'A_%' or id is null",
+    }
+    batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "é"}, {"id": 2, "name": "ab"}], SCHEMA)
+    for step in compiled(config).steps:
+        batch = pickle.loads(pickle.dumps(step.kernel))(batch)
+    assert batch.to_pylist() == [{"id": 1, "u": "É", "n": 1, "__op": None}]
+
+
+def test_replace_field_passes_over_names_that_a_dataset_does_not_have():
+    assert compiled(one("ReplaceField", exclude="nope", renames="other:name")).steps == ()
+
+
+def test_replace_field_excludes_before_it_includes_and_can_swap():
+    (step,) = compiled(one("ReplaceField", include="id,name", exclude="id")).steps
+    assert [name for name, _ in step.select] == ["name", "__op"]
+    (step,) = compiled(one("ReplaceField", renames="id:name,name:id")).steps
+    assert step.select == (("name", "`id`"), ("id", "`name`"), ("__op", "`__op`"))
+
+
+def test_keys_of_members_that_are_not_listed_are_passed_over():
+    assert compiled({"transforms": "", "transforms.off.type": "Nonsense"}).steps == ()
+
+
+def test_a_predicate_that_nobody_uses_is_fine():
+    assert compiled({"predicates": "p", "predicates.p.type": "RecordIsTombstone"}).steps == ()
+
+
+def test_a_longer_name_owns_the_keys_that_start_with_it():
+    config = one("Filter", condition="id = 1") | {
+        "transforms": "t,t.x",
+        "transforms.t.x.type": "Filter",
+        "transforms.t.x.condition": "id = 2",
+    }
+    assert [step.where for step in compiled(config).steps] == ["id = 1", "id = 2"]
+
+
+TOMBSTONE = {"predicates": "p", "predicates.p.type": "RecordIsTombstone"}
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "path", "says"),
+    [
+        (one("Filtr", condition="x"), "transform.unknown_transform", "t.type", "`Filter`"),
+        (one("Nonsense"), "transform.unknown_transform", "t.type", "`RegexRouter`"),
+        ({"transforms": "t"}, "config.missing", "t.type", "type"),
+        (one("Filter", conditon="x"), "config.unknown_key", "t.conditon", "`condition`"),
+        (one("Filter"), "config.missing", "t.condition", "predicate"),
+        (one("Filter", condition="ide = 1"), "transform.unknown_column", "t.condition", "`id`"),
+        (one("Filter", condition="(id"), "transform.bad_expression", "t.condition", "one"),
+        (one("Filter", condition=" "), "transform.bad_expression", "t.condition", "one"),
+        (one("Filter", condition="id=1", negate="true"), "config.missing", "t.predicate", "negate"),
+        (one("Filter", predicate="q"), "transform.unknown_predicate_name", "t.predicate", "List"),
+        (one("RegexRouter", regex="a"), "config.missing", "t.replacement", "Set it"),
+        (one("InsertField"), "config.missing", "t", "field"),
+        (one("InsertField", static_field="f"), "config.missing", "t.static.value", "static.value"),
+        (
+            one("InsertField", topic_field="id"),
+            "transform.duplicate_column", "t", "another name",
+        ),
+        (
+            one("InsertField", topic_field="__key"),
+            "transform.reserved_column", "t.topic.field", "another",
+        ),
+        (one("InsertField", topic_field="!"), "transform.bad_name", "t.topic.field", "character"),
+        (one("InsertField", topic_field="${env:A}"), "transform.bad_name", "t.topic.field", "${"),
+        (one("InsertField", offset_field="o"), "transform.no_metadata", "t.offset.field", "source"),
+        (
+            one("InsertField", timestamp_field="o!"),
+            "transform.no_metadata", "t.timestamp.field", "source",
+        ),
+        (one("InsertField$Key", topic_field="a"), "transform.key_not_struct", "t", "$Value"),
+        (one("ReplaceField", whitelist="a"), "config.unknown_key", "t.whitelist", "`include`"),
+        (one("ReplaceField", blacklist="a"), "config.unknown_key", "t.blacklist", "`exclude`"),
+        (one("ReplaceField", renames="a"), "config.wrong_type", "t.renames", "old:new"),
+        (one("ReplaceField", renames="a:b:c"), "config.wrong_type", "t.renames", "old:new"),
+        (one("ReplaceField", renames="id:name"), "transform.duplicate_column", "t", "another"),
+        (one("ReplaceField", renames="id:__op"), "transform.reserved_column", "t.renames", ""),
+        (one("ReplaceField", exclude="__op"), "transform.reserved_column", "t.exclude", "always"),
+        (one("Project", columns="id, nam"), "transform.unknown_column", "t.columns", "`name`"),
+        (one("Project", columns="id, id"), "transform.duplicate_column", "t.columns", "another"),
+        (one("Project", columns="id + 1"), "transform.bad_expression", "t.columns", "AS"),
+        (one("Project", columns="id,,name"), "transform.bad_expression", "t.columns", "AS"),
+        (one("Project", columns="id AS __key"), "transform.reserved_column", "t.columns", ""),
+        (one("Project", columns="sum(id) AS s"), "transform.forbidden_function", "t.columns", ""),
+        (
+            one("RegexRouter", regex="d", replacement="x", predicate="p") | TOMBSTONE,
+            "transform.row_predicate", "t", "TopicNameMatches",
+        ),
+        (
+            one("Project", columns="name AS id", predicate="p") | TOMBSTONE,
+            "transform.type_conflict", "t", "predicate",
+        ),
+        (
+            one("RegexRouter", regex="d", replacement="$1"),
+            "transform.bad_replacement", "t.replacement", "$1",
+        ),
+        (one("RegexRouter", regex="(", replacement="a"), "transform.bad_regex", "t.regex", ""),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place_and_a_fix(config, code, path, says):
+    found = refused(config)
+    assert (found.code, found.config_path) == (code, f"transforms.{path}")
+    assert says in found.fix
+    assert found.fix
+
+
+def test_a_misspelt_predicate_names_the_nearest():
+    config = one("Filter", predicate="tombstone") | {
+        "predicates": "tombstones",
+        "predicates.tombstones.type": "RecordIsTombstone",
+    }
+    assert refused(config).suggestion == "tombstones"
+
+
+def test_a_type_of_predicate_that_does_not_exist_lists_those_that_do():
+    found = refused({"predicates": "p", "predicates.p.type": "TopicMatches"})
+    assert (found.code, found.config_path) == ("transform.unknown_predicate", "predicates.p.type")
+    assert "TopicNameMatches" in found.fix
+
+
+def test_members_without_a_list_are_noticed():
+    assert refused({"transforms.t.type": "Filter"}).config_path == "transforms"
+
+
+def test_a_name_listed_twice_is_noticed():
+    assert refused(one("Filter", condition="id=1") | {"transforms": "t,t"}).code == (
+        "transform.duplicate_member"
+    )
+
+
+def test_everything_wrong_is_said_at_once():
+    config = one("Filter", conditon="x") | {
+        "transforms": "t,u",
+        "transforms.u.type": "RegexRouter",
+        "predicates": "p",
+    }
+    detail = refused(config).detail
+    for path in (
+        "transforms.t.conditon", "transforms.u.regex", "transforms.u.replacement",
+        "predicates.p.type",
+    ):  # fmt: skip
+        assert path in detail
+    assert detail.count("\n") == 3
+
+
+def test_two_columns_of_one_name_are_refused_before_any_expression_reads_them():
+    schema = pa.schema([("a", pa.int64()), ("a", pa.string())])
+    assert refused(one("Filter", condition="a = 1"), schema).code == "transform.duplicate_column"
+
+
+def test_a_row_without_columns_is_refused():
+    assert refused(one("ReplaceField", exclude="a"), pa.schema({"a": pa.int64()})).code == (
+        "transform.no_columns"
+    )
