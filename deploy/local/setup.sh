@@ -26,6 +26,7 @@ find_java() { # the JDK of JAVA_HOME or PATH when it is 17 or 21, else any such 
 }
 find_python || apt_install python3 python3-venv || true; find_python || apt_install python3.11 python3.11-venv || true
 find_python || die "no Python >= 3.11 with venv" "Install one and name it in PENSTOCK_PYTHON."
+[ "$extra" != dev ] || command -v git > /dev/null || apt_install git  # some tests make repositories
 find_java || apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true
 find_java || die "no Java 17 or 21" "Install a JDK 17 or 21 and name it in JAVA_HOME."
 stamp="$("$python" -V) $root $(sha256sum < "$root/pyproject.toml")"

@@ -1,6 +1,7 @@
 """What a task holds ready: a window of byte credit over batches that can be fetched.
 
-Every announced batch uses up credit until the host releases it (rule R9): so the memory of a task is bounded by what the host granted, whatever the speed of either side.
+Every announced batch uses up credit until the host releases it (rule R9): so the memory of a task
+is bounded by what the host granted, whatever the speed of either side.
 """
 
 from __future__ import annotations

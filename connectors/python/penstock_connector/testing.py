@@ -157,7 +157,7 @@ class SourceTask:
         while (frame := self.event()) is not None and not frame.HasField("drained"):
             if frame.HasField("ready"):
                 rows += self.fetch(frame.ready.seq).to_pylist()
-                self.release(frame.ready.seq, frame.ready.bytes)
+                self.release(frame.ready.seq)
         return rows
 
     def fetch(self, seq: int, *, epoch: int | None = None) -> pa.RecordBatch:
@@ -182,10 +182,9 @@ class SourceTask:
         self.offsets.update(self._pending)
         self.send(committed=source_pb.ReadCommitted(checkpoint_id=self._checkpoint))
 
-    def release(self, seq: int, freed_bytes: int) -> None:
-        """Let batches go, and give their credit back."""
+    def release(self, seq: int) -> None:
+        """Let all batches up to a number go; their credit comes back with them."""
         self.send(release=source_pb.ReadRelease(seq=seq))
-        self.send(credit=types_pb.Credit(bytes=freed_bytes))
 
     def drain(self, grace: float = 5.0) -> source_pb.Drained:
         """Ask for the end, and return how it came."""

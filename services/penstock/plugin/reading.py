@@ -256,7 +256,13 @@ class PluginReadStream:
                 return
 
     async def _send(self, frame: pb.ReadRequest, stage: str) -> None:
-        await self._live().send(frame, stage, self._deadlines.send)
+        try:
+            await self._live().send(frame, stage, self._deadlines.send)
+        except PenstockError as error:
+            # A source that asked for no commits may leave once it is drained and all is released.
+            left = error.code == "plugin.stream_ended" and self._rules.drained
+            if self.needs_commit or not left:
+                raise
 
     def _live(self) -> _Control:
         if self._control is None:

@@ -62,6 +62,9 @@ def _check_sign(token: Token, path: str) -> None:
         raise _bad(f"`;` at {token.at}: one expression, not a statement", path)
     if token.is_symbol("'", '"', "`"):
         raise _bad(f"the quote at {token.at} is never closed", path)
+    if token.kind is Kind.SYMBOL and not (token.text.isascii() and token.text.isprintable()):
+        # Spark may take it for a space: it must not stand between a name and its parenthesis.
+        raise _bad(f"{token.text!r} at {token.at} is no sign of SQL", path)
 
 
 def _check_nesting(tokens: Sequence[Token], path: str) -> None:

@@ -97,6 +97,8 @@ class Place:
             if owner.get("task") == task_id:
                 if owner["epoch"] > epoch:
                     raise self._fenced(owner["epoch"])
+                if owner["epoch"] < epoch:
+                    disk.unlink(self.staging, _alive_name(task_id, owner["epoch"]))
             elif owner and self._lives(owner):
                 raise ConfigError(
                     "file.in_use",
@@ -162,10 +164,7 @@ class Place:
         if self._alive is not None:
             os.close(self._alive)
         self._alive = self._open_alive(task_id, epoch)
-        try:
-            fcntl.flock(self._alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return  # somebody is looking whether we live, this instant; the next claim tells it
+        fcntl.flock(self._alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def _lives(self, owner: dict[str, Any]) -> bool:
         fd = self._open_alive(owner["task"], owner["epoch"])

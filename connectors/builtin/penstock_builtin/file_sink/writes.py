@@ -1,0 +1,166 @@
+"""What a transaction will do to which file: decided when it is prepared, stored by the host, done
+when it is committed. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock_builtin.file_sink.staging import Part
+
+INLINE_MOST: Final = 48 << 10
+"""Bytes of state that go to the host as they are; it takes 64 KiB. More is kept beside the staged
+files, and the state only names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Staged files that become the end of a file, or a file of their own.
+
+    Attributes:
+        folder: Path of the target's folder.
+        target: Name of the target; empty place names are for folders of files.
+        single: The place is this one file, not a folder of files.
+        before: The target's length before.
+        head: What begins the file; only written when it is new.
+        parts: Names and sizes of the staged files, in order.
+    """
+
+    folder: str
+    target: str
+    single: bool
+    before: int
+    head: bytes
+    parts: tuple[tuple[str, int], ...]
+
+    @property
+    def after(self) -> int:
+        """The target's length after."""
+        return self.before + len(self.start) + sum(size for _, size in self.parts)
+
+    @property
+    def start(self) -> bytes:
+        """The head, when it has to be written."""
+        return b"" if self.before else self.head
+
+    @property
+    def renames(self) -> bool:
+        """One staged file is the whole target: it only needs its name."""
+        return not self.before and not self.head and len(self.parts) == 1
+
+
+def encode_state(writes: Iterable[Write]) -> bytes:
+    """Return writes as the state of a transaction."""
+    listed = [
+        [
+            write.folder,
+            write.target,
+            write.single,
+            write.before,
+            base64.b64encode(write.head).decode(),
+            [list(part) for part in write.parts],
+        ]
+        for write in writes
+    ]
+    return json.dumps({"version": 1, "writes": listed}, separators=(",", ":")).encode()
+
+
+def decode_state(state: bytes) -> list[Write]:
+    """Return the writes of a state."""
+    return [
+        Write(
+            folder=folder,
+            target=target,
+            single=single,
+            before=before,
+            head=base64.b64decode(head),
+            parts=tuple((name, size) for name, size in parts),
+        )
+        for folder, target, single, before, head, parts in json.loads(state)["writes"]
+    ]
+
+
+@dataclass(slots=True)
+class Rolling:
+    """The file of a folder that is appended to now."""
+
+    name: str
+    head: bytes
+    size: int = 0
+    rows: int = 0
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RollingRules:
+    """When a new file begins. 0 holds nothing back."""
+
+    rows: int = 0
+    bytes: int = 0
+    interval: float = 0.0
+
+    def is_full(self, current: Rolling, part: Part, now: float) -> bool:
+        """Tell whether a part has to go to a new file."""
+        return bool(
+            part.head != current.head
+            or (self.rows and current.rows + part.rows > self.rows)
+            or (self.bytes and current.size >= self.bytes)
+            or (self.interval and now - current.since >= self.interval)
+        )
+
+
+@dataclass(slots=True)
+class _Plan:
+    rolling: Rolling
+    before: int
+    parts: list[Part] = field(default_factory=list)
+
+
+def roll(
+    parts: Sequence[Part],
+    current: Rolling | None,
+    rules: RollingRules,
+    names: Iterable[str],
+    now: float,
+) -> tuple[list[tuple[Rolling, int, list[Part]]], Rolling | None]:
+    """Spread parts over files: what goes where, and the file that is current afterwards.
+
+    Args:
+        parts: In order.
+        current: The file so far; it is not changed.
+        rules: When a file is full.
+        names: Names for new files.
+        now: Monotonic seconds.
+
+    Returns:
+        For each file the file as it is afterwards, its length before, and its parts.
+    """
+    plans: list[_Plan] = []
+    fresh = iter(names)
+    for part in parts:
+        if current is None or rules.is_full(current, part, now):
+            current = Rolling(next(fresh), part.head, since=now)
+        if not plans or plans[-1].rolling.name != current.name:
+            plans.append(_Plan(current, current.size))
+        start = 0 if current.size else len(part.head)
+        current = Rolling(
+            current.name,
+            current.head,
+            current.size + start + part.size,
+            current.rows + part.rows,
+            current.since,
+        )
+        plans[-1].rolling = current
+        plans[-1].parts.append(part)
+    return [(plan.rolling, plan.before, plan.parts) for plan in plans], current
+
+
+def describe(writes: Sequence[Write]) -> dict[str, Any]:
+    """Return what people like to know about a commit."""
+    names = [f"{write.folder}/{write.target}" for write in writes]
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return {"files": shown} if names else {}
