@@ -1,4 +1,5 @@
 """The `penstock` command: one file per verb, `__main__` only picks one.
 
-Exit codes: 0 done · 1 the work failed · 2 the configuration or the command line is wrong · 130 interrupted.
+Exit codes: 0 done · 1 the work failed · 2 the configuration or the command line is wrong · 130
+interrupted.
 """

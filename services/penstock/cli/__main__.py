@@ -7,8 +7,11 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from penstock.cli import plugins, quickstart, run, standalone
 from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, print_error
+from penstock.cli.plugins import add_parser as add_plugins
+from penstock.cli.quickstart import add_parser as add_quickstart
+from penstock.cli.run import add_parser as add_run
+from penstock.cli.standalone import add_parser as add_standalone
 from penstock.model.errors import ConfigError, PenstockError
 
 
@@ -35,8 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-    for module in (quickstart, run, standalone, plugins):
-        module.add_parser(verbs)
+    for add in (add_quickstart, add_run, add_standalone, add_plugins):
+        add(verbs)
     return parser
 
 

@@ -1,4 +1,6 @@
-"""The life of a process that hosts services: logs, signals, and a new start when the JVM is gone."""
+"""The life of a process that hosts services: logs, signals, and a new start when the JVM is
+gone.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ JVM_LOST = -1
 def hosted(main: Callable[[], Awaitable[int]]) -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
 
-    A JVM cannot be started again inside a process that had one: the process replaces itself, and resumes from its state.
+    A JVM cannot be started again inside a process that had one: the process replaces itself, and
+    resumes from its state.
     """
     set_up()
     code = asyncio.run(_guarded(main))
     if code == JVM_LOST:
         log.warning("starting anew after the loss of the JVM")
-        os.execv(sys.executable, [sys.executable, "-m", "penstock.cli", *sys.argv[1:]])  # noqa: S606 - ourselves
+        again = [sys.executable, "-m", "penstock.cli", *sys.argv[1:]]
+        os.execv(sys.executable, again)  # noqa: S606 - ourselves
     return code
 
 

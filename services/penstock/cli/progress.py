@@ -1,6 +1,7 @@
 """A progress bar over the tasks of one connector: rows/s, bytes, percent, time left.
 
-On a terminal it is a live line; elsewhere (a pipe, CI) nothing is drawn, and the summary at the end says it all.
+On a terminal it is a live line; elsewhere (a pipe, CI) nothing is drawn, and the summary at the end
+says it all.
 """
 
 from __future__ import annotations

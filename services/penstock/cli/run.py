@@ -26,7 +26,8 @@ from penstock.standalone.reconcile import run_connector, validate
 from penstock.standalone.settings import default_state_dir, node_settings
 
 RESTARTS = "5"
-"""Restarts after retriable errors, where the pipeline says nothing: a person waits for the command to end."""
+"""Restarts after retriable errors, where the pipeline says nothing: a person waits for the command
+to end."""
 
 FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.STOPPED})
 

@@ -1,4 +1,6 @@
-"""`penstock standalone [worker file] connector files…`: all services in one process, as Kafka Connect's standalone."""
+"""`penstock standalone [worker file] connector files…`: all services in one process, as Kafka
+Connect's standalone.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,7 @@ from penstock.standalone.settings import node_settings
 
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
-    parser = verbs.add_parser(
-        "standalone", help="run connectors on this machine until interrupted"
-    )
+    parser = verbs.add_parser("standalone", help="run connectors on this machine until interrupted")
     parser.add_argument(
         "files",
         nargs="+",
@@ -57,7 +57,9 @@ async def _run(files: Sequence[Path]) -> int:
 
 
 def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
-    """Return the worker's keys and the connectors: a file without `connector.class` is the worker's."""
+    """Return the worker's keys and the connectors: a file without `connector.class` is the
+    worker's.
+    """
     read = [(path, read_flat(path)) for path in files]
     worker: dict[str, str] = {}
     if "connector.class" not in read[0][1]:
@@ -106,5 +108,3 @@ async def _checked(node: Node, connector: Connector) -> Connector:
 def say(text: str) -> None:
     """Tell a person what happens, on standard error."""
     print(text, file=sys.stderr, flush=True)
-
-

@@ -19,8 +19,9 @@ from penstock.model.errors import Diagnostic
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """One slot: rows announced, where to read, where to write. Slots are numbered from 0 over a whole
-    transaction.
+    """One slot: rows announced, where to read, where to write.
+
+    Slots are numbered from 0 over a whole transaction.
     """
 
     slot: int

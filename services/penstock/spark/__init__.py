@@ -1,4 +1,5 @@
-"""The engine: Spark, kept warm, with one plan per task and schema. The only room that imports pyspark.
+"""The engine: Spark, kept warm, with one plan per task and schema. The only room that imports
+pyspark.
 
 - `settings`       what can be set, and Spark's settings that were measured
 - `session`        starts and stops the Spark session

@@ -23,10 +23,10 @@ from penstock.model.errors import (
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark import report
+from penstock.spark.gate import Gate
 from penstock.spark.plan import PROPERTY, Plan, build
 from penstock.spark.session import start_session
 from penstock.spark.settings import EngineSettings
-from penstock.spark.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,8 @@ _BAD_ROW = ("SparkArithmeticException", "SparkNumberFormatException", "SparkDate
 class Engine:
     """Runs micro-batches. `start()` once, in a thread; then `build` and `run`; `stop()` at the end.
 
-    `lost` is set when the JVM is gone: this process must be started anew (doing it inside took 18 s).
+    `lost` is set when the JVM is gone: this process must be started anew (doing it inside took 18
+    s).
     """
 
     def __init__(self, settings: EngineSettings | None = None) -> None:

@@ -1,4 +1,6 @@
-"""Who runs next, when the engine is busy: the micro-batch that has waited longest. Pure asyncio, no Spark."""
+"""Who runs next, when the engine is busy: the micro-batch that has waited longest. Pure asyncio, no
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from contextlib import asynccontextmanager
 class Gate:
     """Lets a bounded number in, those with the largest lag first.
 
-    Spark's own fair pools were uneven with 50 busy threads; a queue before them is fair and costs nothing.
+    Spark's own fair pools were uneven with 50 busy threads; a queue before them is fair and costs
+    nothing.
     """
 
     def __init__(self, width: int) -> None:

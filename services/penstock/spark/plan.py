@@ -1,7 +1,7 @@
 """Read end → steps → write end, analysed once; each micro-batch only brings a new ticket.
 
-An empty chain, or one whose steps all have an Arrow kernel, is a single `mapInArrow`: rows stay in the Python worker. Any
-other chain crosses into the JVM, where its steps are Spark columns.
+An empty chain, or one whose steps all have an Arrow kernel, is a single `mapInArrow`: rows stay in
+the Python worker. Any other chain crosses into the JVM, where its steps are Spark columns.
 """
 
 from __future__ import annotations
@@ -138,9 +138,7 @@ def _marking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise report.marked(error) from None
 
 
-def _written(
-    ticket: Ticket, slot: SlotTicket, rows: Iterable[pa.RecordBatch]
-) -> pa.RecordBatch:
+def _written(ticket: Ticket, slot: SlotTicket, rows: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     attempt = int(_context().taskAttemptId())
     try:
         written = ends.write(ticket, slot, attempt, rows)

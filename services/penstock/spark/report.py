@@ -18,8 +18,8 @@ DDL: Final = (
 )
 
 MARK: Final = "penstock-diagnostic:"
-"""Stands before the JSON of a diagnostic in an exception's text, so that the driver finds it in what Spark makes
-of an error that a read end raised."""
+"""Stands before the JSON of a diagnostic in an exception's text, so that the driver finds it in
+what Spark makes of an error that a read end raised."""
 
 _SCHEMA: Final = pa.schema(
     [

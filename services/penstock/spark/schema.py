@@ -1,8 +1,9 @@
 """Which Arrow types Spark takes, and how the others are brought there without loss.
 
-uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 · large and view strings and
-binaries → string, binary · dictionary → its values · null → string · times of the day → int64 microseconds ·
-timestamps of s, ms → us (of ns: cut to us) · date64 → date32. Nested types are taken apart and rebuilt.
+uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 · large
+and view strings and binaries → string, binary · dictionary → its values · null → string · times of
+the day → int64 microseconds · timestamps of s, ms → us (of ns: cut to us) · date64 → date32. Nested
+types are taken apart and rebuilt.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def normal_type(type_: pa.DataType) -> pa.DataType:
 
 
 def normal_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of rows as Spark gets them. Every column may be null: Spark checks nothing."""
+    """Return the schema of rows as Spark gets them. Every column may be null: Spark checks
+    nothing.
+    """
     return pa.schema([_normal_field(field) for field in schema])
 
 

@@ -18,7 +18,8 @@ class EngineSettings:
     """How the engine is run."""
 
     master: str = field(default_factory=lambda: f"local[{default_slots()},1]")
-    """Spark master URL. With `local[N,1]` Spark tries nothing twice: the engine does, by micro-batch."""
+    """Spark master URL. With `local[N,1]` Spark tries nothing twice: the engine does, by
+    micro-batch."""
     slots: int = field(default_factory=default_slots)
     """Slots that a large micro-batch is divided into."""
     driver_memory: str = "1g"
@@ -65,6 +66,8 @@ _MEASURED: Mapping[str, str] = {
     # a row's column is found by its exact name
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "true",
+    # `${env:…}` in an expression would be replaced before it is parsed: the environment is no row
+    "spark.sql.variable.substitute": "false",
     "spark.log.level": "ERROR",
     # two short-lived jobs a second leave nothing worth compacting
     "spark.cleaner.periodicGC.interval": "10min",

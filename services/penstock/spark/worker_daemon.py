@@ -2,13 +2,15 @@
 
 Stock settings cost 80-200 ms of CPU for every Python task, all of it outside of the task:
 
-- Spark puts `pyspark.zip` and `spark-core.jar` first on the path, and every task calls `importlib.invalidate_caches()`,
-  which re-reads those archives once per cached importer. Here they leave the path; pyspark is imported from where it is
-  installed.
+- Spark puts `pyspark.zip` and `spark-core.jar` first on the path, and every task calls
+`importlib.invalidate_caches()`, which re-reads those archives once per cached importer. Here they
+leave the path; pyspark is imported from where it is installed.
 - modules that a task needs are imported here, before the fork, once.
-- the daemon collects garbage after each task (40 ms with what is loaded); frozen objects are not looked at.
+- the daemon collects garbage after each task (40 ms with what is loaded); frozen objects are not
+looked at.
 
-It leans on internals of `pyspark.daemon`, so a test guards the CPU of a task against stock settings.
+It leans on internals of `pyspark.daemon`, so a test guards the CPU of a task against stock
+settings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""All services in one process, for one machine: the same code, the same gRPC, SQLite instead of etcd.
+"""All services in one process, for one machine: the same code, the same gRPC, SQLite instead of
+etcd.
 
 - `files`      reads worker, connector and pipeline files (properties, JSON, YAML)
 - `settings`   the worker's own keys, and Kafka Connect's that mean something here

@@ -1,7 +1,8 @@
 """Reads worker, connector and pipeline files: properties, JSON or YAML, told apart by their ending.
 
-Every value becomes text, as Kafka Connect has it. A nested mapping joins its keys with dots, a list of scalars becomes a
-comma-separated text, so that a YAML file is only a kinder way to write the same keys.
+Every value becomes text, as Kafka Connect has it. A nested mapping joins its keys with dots, a list
+of scalars becomes a comma-separated text, so that a YAML file is only a kinder way to write the
+same keys.
 """
 
 from __future__ import annotations

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from penstock.api.config.v1.config_service_pb2_grpc import add_ConfigServiceServicer_to_server
 from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServicer_to_server
@@ -28,6 +29,8 @@ from penstock.worker.service import WorkerService
 from penstock.worker.worker import Worker
 
 log = logging.getLogger(__name__)
+
+_S = TypeVar("_S")
 
 
 class Node:
@@ -91,7 +94,10 @@ class Node:
         )
         self.config = await self._stack.enter_async_context(ConfigClient(config))
         offset = await self._serve(
-            runtime, "offset", add_OffsetServiceServicer_to_server, OffsetService(store, self.config)
+            runtime,
+            "offset",
+            add_OffsetServiceServicer_to_server,
+            OffsetService(store, self.config),
         )
         self.offset = await self._stack.enter_async_context(OffsetClient(offset))
         worker = await self._worker(runtime)
@@ -120,7 +126,9 @@ class Node:
         topics = await self._stack.enter_async_context(EmbeddedTopics(self._settings.topics_dir))
         return Worker(host, self._engine, topics, self.offset)
 
-    async def _serve(self, runtime: Path, name: str, register, servicer) -> str:  # type: ignore[no-untyped-def] # noqa: ANN001 - each service's own registration
+    async def _serve(
+        self, runtime: Path, name: str, register: Callable[[_S, Any], None], servicer: _S
+    ) -> str:
         server = Server(f"unix:{runtime / name}")
         server.add(register, servicer)
         await self._stack.enter_async_context(server)

@@ -1,4 +1,6 @@
-"""A pipeline file as a connector: `source:`, `transforms:`, `sink:` and framework keys beside them."""
+"""A pipeline file as a connector: `source:`, `transforms:`, `sink:` and framework keys beside
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Makes what runs equal to what is configured: on one machine, where every task belongs to this worker."""
+"""Makes what runs equal to what is configured: on one machine, where every task belongs to this
+worker.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ async def validate(node: Node, connector: Connector) -> tuple[Connector, Sequenc
 async def run_connector(node: Node, connector: Connector) -> Connector:
     """Store a connector, plan it and start its tasks; returns it as it is stored.
 
-    Starting again after a crash is the same: an equal configuration keeps its generation and so its offsets, and the
-    new plans get a new epoch, which fences whatever the crash left behind.
+    Starting again after a crash is the same: an equal configuration keeps its generation and so its
+    offsets, and the new plans get a new epoch, which fences whatever the crash left behind.
     """
     stored, _ = await node.config.put(connector)
     planned = await node.worker.plan(stored)

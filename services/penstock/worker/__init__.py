@@ -1,7 +1,8 @@
 """The worker service: it runs tasks, and answers what only a machine with the plugins can.
 
-A task is one loop: **read end → transform chain → write end → commit offsets**. Its driver, here, handles control only;
-rows go from end to end inside a Spark job and never pass through this process.
+A task is one loop: **read end → transform chain → write end → commit offsets**. Its driver, here,
+handles control only; rows go from end to end inside a Spark job and never pass through this
+process.
 
 - `ports`      what a task needs of its two ends and of the engine
 - `settings`   the framework's own keys of a connector

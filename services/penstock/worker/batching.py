@@ -1,8 +1,9 @@
-"""Which announced batches make the next micro-batch, and when it is due. Pure: time comes in as a number.
+"""Which announced batches make the next micro-batch, and when it is due. Pure: time comes in as a
+number.
 
-A micro-batch ends at a checkpoint, because only there is an offset that can be committed. Checkpoints that are ready
-together merge into one micro-batch, up to the limits: a busy engine so makes larger micro-batches by itself, an idle one
-takes every checkpoint at once.
+A micro-batch ends at a checkpoint, because only there is an offset that can be committed.
+Checkpoints that are ready together merge into one micro-batch, up to the limits: a busy engine so
+makes larger micro-batches by itself, an idle one takes every checkpoint at once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class FlushRules:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """The rows between two commits. `since` is when its first batch was announced (monotonic seconds)."""
+    """The rows between two commits. `since` is when its first batch was announced (monotonic
+    seconds).
+    """
 
     batches: tuple[BatchReady, ...]
     offsets: Offsets
@@ -97,13 +100,17 @@ class Batcher:
         self._bytes += group.bytes
 
     def due_in(self, now: float) -> float | None:
-        """Return the seconds until the next micro-batch is due: 0 for now, None when nothing is ready."""
+        """Return the seconds until the next micro-batch is due: 0 for now, None when nothing is
+        ready.
+        """
         if not self._groups:
             return None
         rules = self.rules
         if any(group.checkpoint.await_commit for group in self._groups):
             return 0.0  # rule R4: the source cannot go on before this is committed
-        if (rules.rows and self._rows >= rules.rows) or (rules.bytes and self._bytes >= rules.bytes):
+        if (rules.rows and self._rows >= rules.rows) or (
+            rules.bytes and self._bytes >= rules.bytes
+        ):
             return 0.0
         if self._bytes >= rules.max_bytes or self._rows >= rules.max_rows:
             return 0.0

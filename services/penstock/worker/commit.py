@@ -1,11 +1,12 @@
 """The order of a commit: sink durable → offset durable (fenced) → source told.
 
-Rows become visible after the offset is durable, where prepared state is stored with it; before, where the sink itself
-keeps the offsets.
+Rows become visible after the offset is durable, where prepared state is stored with it; before,
+where the sink itself keeps the offsets.
 
-One commit is under way at a time, in order of transaction, while the next micro-batch is already in Spark. This is where
-invariants 1 and 2 are upheld; each step has a fault point before and after it, and `break` at a fault point skips the
-invariant on purpose, so that a test can see the checker turn red.
+One commit is under way at a time, in order of transaction, while the next micro-batch is already in
+Spark. This is where invariants 1 and 2 are upheld; each step has a fault point before and after it,
+and `break` at a fault point skips the invariant on purpose, so that a test can see the checker turn
+red.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from penstock.worker.execution import Moved
 from penstock.worker.ports import ReadStream, WriteStream
 
 APPLIED_BY_HOST = frozenset({CommitMode.TWO_PHASE})
-"""Modes in which the prepared state is stored with the offsets, to be applied again after a crash."""
+"""Modes in which the prepared state is stored with the offsets, to be applied again after a
+crash."""
 
 
 class OffsetWriter(Protocol):

@@ -1,7 +1,8 @@
 """One micro-batch through the engine: read ends → chain → write ends, with bounded retries.
 
-Plans are kept per schema and number of slots; a batch only brings a new ticket. A retried slot puts under a new attempt,
-so a repetition never doubles rows: only the attempts that are returned here are named in the commit.
+Plans are kept per schema and number of slots; a batch only brings a new ticket. A retried slot puts
+under a new attempt, so a repetition never doubles rows: only the attempts that are returned here
+are named in the commit.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from penstock.worker.slots import by_schema, divide
 log = logging.getLogger(__name__)
 
 TRIES = 4
-"""Times a micro-batch is tried before the run of the task ends: enough for a lost Python worker or executor, and
-little enough that a job which kills its worker every time is seen within seconds."""
+"""Times a micro-batch is tried before the run of the task ends: enough for a lost Python worker or
+executor, and little enough that a job which kills its worker every time is seen within seconds."""
 
 FIRST_DELAY = 0.2
 """Seconds before the second try; doubles."""
@@ -106,7 +107,9 @@ class Execution:
         self._routes[schema.schema_id] = _Route(schema, compiled.dataset, compiled.steps)
 
     async def move(self, txn_id: int, batch: MicroBatch, lag: float) -> Moved:
-        """Run a micro-batch into a transaction of the write end, and return the attempts that count."""
+        """Run a micro-batch into a transaction of the write end, and return the attempts that
+        count.
+        """
         jobs: list[tuple[_Route, list[list[BatchReady]]]] = []
         for schema_id, batches in by_schema(batch.batches).items():
             route = self._route(schema_id)
@@ -147,7 +150,8 @@ class Execution:
         return plan
 
     async def _announce(self, route: _Route, schema: pa.Schema) -> None:
-        # a schema takes effect in stream order (rule R15): nothing of an older one may still be committing
+        # a schema takes effect in stream order (rule R15): nothing of an older one may still be
+        # committing
         await self._settle()
         keys = tuple(name for name in route.schema.key_columns if name in schema.names)
         write_id = 1 + sum(1 for other in self._routes.values() if other.write_id)

@@ -118,9 +118,7 @@ class Planner:
             for n, part in enumerate(spread(partitions, settings.tasks_max))
         ]
 
-    async def _validated(
-        self, target: Target, end: str, kind: ConnectorKind
-    ) -> list[Diagnostic]:
+    async def _validated(self, target: Target, end: str, kind: ConnectorKind) -> list[Diagnostic]:
         process = await self._host.acquire(target.connector)
         validation = await process.validate(target)
         prefix = f"{end}." if kind is ConnectorKind.PIPELINE else ""

@@ -1,4 +1,6 @@
-"""What a task needs of its two ends and of the engine: structural ports, defined beside their user."""
+"""What a task needs of its two ends and of the engine: structural ports, defined beside their
+user.
+"""
 
 from __future__ import annotations
 

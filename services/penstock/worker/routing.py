@@ -1,4 +1,6 @@
-"""The name of a dataset before the chain sees it: rows that name none go by the connector's topic."""
+"""The name of a dataset before the chain sees it: rows that name none go by the connector's
+topic.
+"""
 
 from __future__ import annotations
 

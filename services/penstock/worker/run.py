@@ -1,8 +1,9 @@
 """One life of a task: from opening its ends to closing them.
 
-Opening order: claim the task (fences older epochs) → open the write end (recovers a half-applied transaction, tells its
-own offsets in SINK mode) → open the read end where the offsets say. Then three coroutines share the work: events are
-pumped into the batcher, micro-batches are moved through Spark, and finished ones are committed in order.
+Opening order: claim the task (fences older epochs) → open the write end (recovers a half-applied
+transaction, tells its own offsets in SINK mode) → open the read end where the offsets say. Then
+three coroutines share the work: events are pumped into the batcher, micro-batches are moved through
+Spark, and finished ones are committed in order.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from penstock.worker.ports import Engine, ReadStream, WriteStream
 log = logging.getLogger(__name__)
 
 STOP_GRACE = 1.2
-"""Seconds that a micro-batch under way gets when the task is stopped; then its job is cancelled. A stop must take
-effect within 2 s, and a cancelled job needs up to 0.5 s to end."""
+"""Seconds that a micro-batch under way gets when the task is stopped; then its job is cancelled. A
+stop must take effect within 2 s, and a cancelled job needs up to 0.5 s to end."""
 
 CLOSE_GRACE = 2.0
-"""Seconds that an end gets to close. Longer keeps a hanging plugin's task from being restarted; shorter cuts a slow
-sink off that has nothing left to lose."""
+"""Seconds that an end gets to close. Longer keeps a hanging plugin's task from being restarted;
+shorter cuts a slow sink off that has nothing left to lose."""
 
 
 @dataclass(slots=True)
@@ -94,12 +95,14 @@ class RunSpec:
 
 
 class TaskRun:
-    """One life of a task. `run()` returns when it is completed or stopped, and raises when it failed."""
+    """One life of a task. `run()` returns when it is completed or stopped, and raises when it
+    failed.
+    """
 
-    def __init__(
-        self, spec: RunSpec, numbers: Numbers, on_running: Callable[[], None]
-    ) -> None:
-        """`numbers` go on over the runs of a task; `on_running` is called when both ends are open."""
+    def __init__(self, spec: RunSpec, numbers: Numbers, on_running: Callable[[], None]) -> None:
+        """`numbers` go on over the runs of a task; `on_running` is called when both ends are
+        open.
+        """
         self._spec = spec
         self._on_running = on_running
         self._numbers = numbers
@@ -113,7 +116,9 @@ class TaskRun:
         self.completed = False
 
     async def run(self) -> None:
-        """Open the ends, move rows until the end of a bounded read, a stop or an error, close the ends."""
+        """Open the ends, move rows until the end of a bounded read, a stop or an error, close the
+        ends.
+        """
         spec = self._spec
         claim = await spec.offsets.claim()
         try:
@@ -134,12 +139,16 @@ class TaskRun:
             await spec.writer.close(CLOSE_GRACE)
 
     def stop(self) -> None:
-        """Ask for the end: the micro-batch under way is finished if that is quick. Safe to call again."""
+        """Ask for the end: the micro-batch under way is finished if that is quick. Safe to call
+        again.
+        """
         self._stopping = True
         self._wake.set()
 
     async def _positioned(self, opened: WriteOpened) -> TaskPlan:
-        """Return the plan with the offsets to start from, from whoever is the authority for them."""
+        """Return the plan with the offsets to start from, from whoever is the authority for
+        them.
+        """
         plan = self._spec.plan
         offsets: Offsets = await self._spec.offsets.get([p.id for p in plan.partitions])
         if opened.commit_mode is CommitMode.SINK and opened.committed is not None:

@@ -1,7 +1,8 @@
 """Which keys of a configuration are whose. Pure.
 
-A connector's configuration is flat, as Kafka Connect has it: the framework's keys, the chain's and the plugin's share one
-mapping. A pipeline has two plugins, so their keys carry `source.` and `sink.`.
+A connector's configuration is flat, as Kafka Connect has it: the framework's keys, the chain's and
+the plugin's share one mapping. A pipeline has two plugins, so their keys carry `source.` and
+`sink.`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How a micro-batch is divided among Spark's slots. Pure.
 
-The rows of a transaction are ordered by slot, then by arrival in the slot. So slots take contiguous runs of batches, and
-order within every partition of a dataset is kept (invariant 6), however many slots there are.
+The rows of a transaction are ordered by slot, then by arrival in the slot. So slots take contiguous
+runs of batches, and order within every partition of a dataset is kept (invariant 6), however many
+slots there are.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ SMALL_ROWS = 20_000
 def by_schema(batches: Sequence[BatchReady]) -> dict[int, list[BatchReady]]:
     """Return the batches of each schema, in order of first appearance: each is one Spark job.
 
-    A stream of many datasets interleaves them; gathering keeps the jobs few. The order of rows is kept within a
-    dataset and partition, not between datasets.
+    A stream of many datasets interleaves them; gathering keeps the jobs few. The order of rows is
+    kept within a dataset and partition, not between datasets.
     """
     jobs: dict[int, list[BatchReady]] = {}
     for batch in batches:
@@ -27,7 +28,9 @@ def by_schema(batches: Sequence[BatchReady]) -> dict[int, list[BatchReady]]:
 
 
 def divide(batches: Sequence[BatchReady], slots: int) -> list[list[BatchReady]]:
-    """Return contiguous runs of about equal bytes: one when the batches are small, at most `slots`."""
+    """Return contiguous runs of about equal bytes: one when the batches are small, at most
+    `slots`.
+    """
     rows = sum(batch.rows for batch in batches)
     if slots <= 1 or len(batches) <= 1 or rows < SMALL_ROWS:
         return [list(batches)]

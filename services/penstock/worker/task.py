@@ -1,7 +1,7 @@
 """A task over its lives: an error ends a run, the class of the error says what comes next.
 
-RETRIABLE → run again after a growing delay · FENCED → stop, another owner has it · everything else → FAILED, with the
-diagnostic in the status.
+RETRIABLE → run again after a growing delay · FENCED → stop, another owner has it · everything else
+→ FAILED, with the diagnostic in the status.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ log = logging.getLogger(__name__)
 class RestartPolicy:
     """How often and how fast a task is run again after a retriable error.
 
-    `first` and `longest` are seconds. A smaller `first` spins on a plugin that dies at once; a larger `longest` leaves
-    rows waiting after a long outage. `healthy`: a run this long starts the delays anew. `most` -1 means no limit.
+    `first` and `longest` are seconds. A smaller `first` spins on a plugin that dies at once; a
+    larger `longest` leaves rows waiting after a long outage. `healthy`: a run this long starts the
+    delays anew. `most` -1 means no limit.
     """
 
     first: float = 0.5
@@ -112,7 +113,7 @@ class Task:
         try:
             run = self._run = TaskRun(await self._spec(), self._numbers, self._running)
             await run.run()
-        except Exception as error:  # noqa: BLE001 - one task's error must not touch another (invariant 8)
+        except Exception as error:  # noqa: BLE001 - it must not touch another task (invariant 8)
             return first_error(error)
         finally:
             self._run = None

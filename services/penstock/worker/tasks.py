@@ -11,8 +11,9 @@ from penstock.model.errors import FencedError, InternalError
 from penstock.worker.task import Task
 
 STOP_DEADLINE = 10.0
-"""Seconds until a task that was told to stop is given up on. It covers the grace of a micro-batch (1.2 s), the end of a
-cancelled job and the closing of both ends; beyond it the coroutine is cancelled."""
+"""Seconds until a task that was told to stop is given up on. It covers the grace of a micro-batch
+(1.2 s), the end of a cancelled job and the closing of both ends; beyond it the coroutine is
+cancelled."""
 
 FINAL = frozenset({TaskState.FAILED, TaskState.COMPLETED, TaskState.STOPPED})
 
@@ -79,7 +80,9 @@ class Tasks:
         asyncio.ensure_future(self._notify())  # noqa: RUF006 - short, and nobody awaits it
 
     async def watch(self, every: float) -> AsyncIterator[list[TaskStatus]]:
-        """Yield all statuses: at once, at each change of state, and every `every` seconds (0: never)."""
+        """Yield all statuses: at once, at each change of state, and every `every` seconds (0:
+        never).
+        """
         while True:
             seen = self._version
             yield self.statuses()

@@ -63,9 +63,7 @@ class Worker:
         """Drain all tasks."""
         await self.tasks.stop_all()
 
-    async def _spec(
-        self, design: Design, chain: Routed, plan: TaskPlan, epoch: int
-    ) -> RunSpec:
+    async def _spec(self, design: Design, chain: Routed, plan: TaskPlan, epoch: int) -> RunSpec:
         ends = await self._ends.make(design, plan, epoch)
         settings = design.settings
         return RunSpec(
@@ -76,11 +74,7 @@ class Worker:
             stall=settings.stall,
             chain=chain,
             engine=self.engine,
-            offsets=ServiceOffsets(
-                self._offsets, design.connector.generation, plan.task_id, epoch
-            ),
+            offsets=ServiceOffsets(self._offsets, design.connector.generation, plan.task_id, epoch),
             writer=ends.writer,
             open_reader=ends.open_reader,
         )
-
-

@@ -111,6 +111,19 @@ def size(folder: int, name: str) -> int:
         return 0
 
 
+def first_line(folder: int, name: str) -> bytes:
+    """Return the first line of a file; nothing when there is none."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return b""
+    try:
+        data = os.read(fd, 1 << 16)
+    finally:
+        os.close(fd)
+    return data[: data.find(b"\n") + 1] or data
+
+
 def common_length(target: int, at: int, source: int, size_: int) -> int:
     """Return how many bytes of a staged file stand at a place of another already."""
     done = 0

@@ -63,6 +63,7 @@ class Place:
         name: The file in it; empty for a folder of files.
         folder: Its descriptor.
         staging: The descriptor of the hidden folder.
+        where: What to call it.
     """
 
     def __init__(self, path: str, name: str, task_id: str, roots: Roots) -> None:
@@ -74,7 +75,7 @@ class Place:
         except BaseException:
             os.close(self.folder)
             raise
-        self._where = f"{path}/{name}" if name else path
+        self.where = f"{path}/{name}" if name else path
         self._alive: int | None = None
         self._owner = (task_id, 0)
 
@@ -102,7 +103,7 @@ class Place:
             elif owner and self._lives(owner):
                 raise ConfigError(
                     "file.in_use",
-                    f"{self._where} is written by another task, {owner['task']}",
+                    f"{self.where} is written by another task, {owner['task']}",
                     fix="Set `tasks.max` to 1, put ${task} into `file`, or use `path`.",
                     config_path="file",
                 )
@@ -127,7 +128,7 @@ class Place:
     def _fenced(self, epoch: int) -> FencedError:
         return FencedError(
             "file.fenced",
-            f"{self._where} is written by epoch {epoch} now, this is {self._owner[1]}",
+            f"{self.where} is written by epoch {epoch} now, this is {self._owner[1]}",
             fix="Nothing to do: the newer task goes on.",
         )
 
@@ -149,7 +150,7 @@ class Place:
                 if time.monotonic() > deadline:
                     raise RetriableError(
                         "file.locked",
-                        f"lock: another process has been writing to {self._where} for "
+                        f"lock: another process has been writing to {self.where} for "
                         f"{_LOCKED_WITHIN:g} s",
                         fix="Look for a process of this task that hangs or was stopped.",
                     ) from None

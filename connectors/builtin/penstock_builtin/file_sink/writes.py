@@ -8,13 +8,10 @@ import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
 
+
+from penstock_builtin.file_sink.place import Place
 from penstock_builtin.file_sink.staging import Part
-
-INLINE_MOST: Final = 48 << 10
-"""Bytes of state that go to the host as they are; it takes 64 KiB. More is kept beside the staged
-files, and the state only names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class Write:
 
     Attributes:
         folder: Path of the target's folder.
-        target: Name of the target; empty place names are for folders of files.
+        target: Name of the target.
         single: The place is this one file, not a folder of files.
         before: The target's length before.
         head: What begins the file; only written when it is new.
@@ -51,6 +48,18 @@ class Write:
     def renames(self) -> bool:
         """One staged file is the whole target: it only needs its name."""
         return not self.before and not self.head and len(self.parts) == 1
+
+
+def write_of(place: Place, name: str, before: int, parts: Sequence[Part]) -> Write:
+    """Return the write that makes parts the end of a file."""
+    return Write(
+        folder=place.path,
+        target=name,
+        single=bool(place.name),
+        before=before,
+        head=parts[0].head,
+        parts=tuple((part.name, part.size) for part in parts),
+    )
 
 
 def encode_state(writes: Iterable[Write]) -> bytes:
@@ -159,7 +168,7 @@ def roll(
     return [(plan.rolling, plan.before, plan.parts) for plan in plans], current
 
 
-def describe(writes: Sequence[Write]) -> dict[str, Any]:
+def describe(writes: Sequence[Write]) -> dict[str, str]:
     """Return what people like to know about a commit."""
     names = [f"{write.folder}/{write.target}" for write in writes]
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

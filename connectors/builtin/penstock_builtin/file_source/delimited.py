@@ -103,9 +103,7 @@ class CsvDecoder:
         if chunk.start and chunk.path in self._headers:
             return self._headers[chunk.path]
         line = chunk.first_line().removeprefix(BOM).decode("utf-8", "replace")
-        reader = csv.reader(
-            [line], delimiter=self._config.delimiter, quotechar=self._quote or None
-        )
+        reader = csv.reader([line], delimiter=self._config.delimiter, quotechar=self._quote or None)
         names = tuple(next(reader, ()))
         if len(set(names)) < len(names) or not names:
             raise DataError(

@@ -87,9 +87,7 @@ def _parse(data: bytes, schema: pa.Schema | None, unexpected: str = "infer") -> 
     return pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pj.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior=unexpected
-        ),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
     )
 
 

@@ -1,10 +1,12 @@
-"""What runs in the executors: the read end and the write end of a slot, chosen by the ticket's `kind`.
+"""What runs in the executors: the read end and the write end of a slot, chosen by the ticket's
+`kind`.
 
 - `plugin`    Fetch from a source, Put into a sink, over gRPC
 - `embedded`  Parquet files of an embedded topic
 - `stall`     a call that makes no progress is cancelled, naming its stage
 
-Errors of a read end are raised with their diagnostic in the text; those of a write end are reported.
+Errors of a read end are raised with their diagnostic in the text; those of a write end are
+reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The ends of a plugin: Fetch from a source, Put into a sink, by ticket.
 
-The ticket of a read says `address credential task_id epoch seqs schema` (the schema in base64), that of a write
-`address credential task_id epoch txn_id schema_id max_message_bytes`. Channels are made in the forked worker, never
-before the fork, and kept for its life.
+The ticket of a read says `address credential task_id epoch seqs schema` (the schema in base64),
+that of a write
+`address credential task_id epoch txn_id schema_id max_message_bytes`. Channels are made in the
+forked worker, never before the fork, and kept for its life.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from penstock.wire import error as error_wire
 CREDENTIAL: Final = "penstock-credential"
 
 FRAME_BYTES: Final = 2 << 20
-"""Wanted size of a frame. Smaller costs calls, larger costs copies (measured: 64 KiB to 2 MiB are alike)."""
+"""Wanted size of a frame. Smaller costs calls, larger costs copies (measured: 64 KiB to 2 MiB are
+alike)."""
 
 WINDOW_BYTES: Final = 8 << 20
 """Bytes put and not yet answered. It bounds what a slow sink lets grow here (invariant 12)."""
@@ -50,8 +52,8 @@ def _channel(address: str) -> grpc.Channel:
     return grpc.insecure_channel(address, options=_OPTIONS)
 
 
-def _metadata(place: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(CREDENTIAL, place["credential"])]
+def _metadata(place: Mapping[str, Any]) -> tuple[tuple[str, str | bytes], ...]:
+    return ((CREDENTIAL, place["credential"]),)
 
 
 # ── read ───────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +125,9 @@ def _decoded(frame: record_pb2.Batch, schema: pa.Schema) -> pa.RecordBatch:
 def put(
     ticket: Ticket, slot: SlotTicket, attempt: int, batches: Iterable[pa.RecordBatch]
 ) -> Written:
-    """Put the rows of a slot into a transaction, and wait for the answer to every batch (rule R7)."""
+    """Put the rows of a slot into a transaction, and wait for the answer to every batch (rule
+    R7).
+    """
     place = slot.write
     window = _Window()
     frames = _frames(place, slot.slot, attempt, batches, window)

@@ -14,7 +14,8 @@ from penstock.model.errors import RetriableError
 class Stall:
     """Watches one call from a thread of its own: `progress()` resets the time.
 
-    A deadline for the whole call would be wrong: a large batch into a slow sink takes long and is well.
+    A deadline for the whole call would be wrong: a large batch into a slow sink takes long and is
+    well.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Stall:
         return RetriableError(
             "deadline.exceeded",
             f"stage {self.stage} made no progress for {self.seconds:g} s",
-            fix="See whether the plugin hangs or its system is down; `stall.timeout` sets the time.",
+            fix="See whether the plugin hangs, or what it talks to; `stall.timeout` sets the time.",
         )
 
     def __enter__(self) -> Self:
