@@ -231,6 +231,18 @@ def test_nothing_is_acked_before_the_host_says_committed():
     assert kind.made[0].acks == [{ONE: {"n": 1}}]
 
 
+def test_only_what_was_committed_is_acked():
+    kind = script(batch(1), batch(2))
+    with source_task(kind, {}) as task:
+        task.until("checkpoint")
+        task.commit()
+        task.until("checkpoint")
+        task.release(2)
+        task.drain()
+        assert _is_silent(task)
+        assert kind.made[0].acks == [{ONE: {"n": 1}}]
+
+
 def test_a_drain_ends_with_the_last_checkpoint_and_the_task_stays_fetchable():
     kind = script(batch(1), batch(2))
     with source_task(kind, {}) as task:

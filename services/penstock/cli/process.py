@@ -21,13 +21,15 @@ JVM_LOST = -1
 """Result of a hosted coroutine that asks for a new start of the process."""
 
 
-def hosted(main: Callable[[], Awaitable[int]]) -> int:
+def hosted(main: Callable[[], Awaitable[int]], level: str = "WARNING") -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
+
+    `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none.
 
     A JVM cannot be started again inside a process that had one: the process replaces itself, and
     resumes from its state.
     """
-    set_up()
+    set_up(level=os.environ.get("PENSTOCK_LOG_LEVEL", level))
     code = asyncio.run(_guarded(main))
     if code == JVM_LOST:
         log.warning("starting anew after the loss of the JVM")

@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    return hosted(lambda: _run(arguments.files))
+    return hosted(lambda: _run(arguments.files), level="INFO")
 
 
 async def _run(files: Sequence[Path]) -> int:

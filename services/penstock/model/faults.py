@@ -44,6 +44,7 @@ POINTS: Final[Mapping[str, str]] = {
     "worker.commit_order": "break: offsets are stored before the rows are durable (invariant 1)",
     "worker.ack_order": "break: the source is told before the offset is durable (invariant 2)",
     "worker.drop_ack": "break: the source is never told (invariant 2)",
+    "worker.skip_recover": "break: a half-applied transaction is not applied again (invariant 1)",
     "offset.epoch_check": "break: a commit of an older epoch is taken (invariant 4)",
     "offset.storing": "before the store writes a commit",
     "offset.stored": "the store has written a commit; it is not answered yet",
@@ -60,6 +61,7 @@ POINTS: Final[Mapping[str, str]] = {
     "topic.prepared": "the files of a transaction are durable; the table does not know them",
     "topic.committing": "before a transaction is added to the table",
     "topic.committed": "a transaction is in the table; it is not answered yet",
+    "topic.repeat_check": "break: a transaction that is in the table already is added again",
     "topic.compacting": "before compacted files replace the small ones",
     "topic.expiring": "before files past their retention are removed",
 }

@@ -123,7 +123,7 @@ class Engine:
         self._threads.shutdown(wait=False, cancel_futures=True)
         session, self._session = self._session, None
         if session is not None and not self.lost.is_set():
-            await asyncio.to_thread(session.stop)
+            await asyncio.to_thread(_stop, session)
 
     def _threads_cancel(self, session: SparkSession, task_id: str) -> None:
         try:
@@ -172,6 +172,13 @@ class Engine:
         for steps in ([Step(where="x > 0", select=(("x", "x + 1"),))], []):
             plan = await asyncio.to_thread(self.build, "warm-up", schema, steps, self.slots)
             await self.run(plan, ticket)
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except (Py4JError, OSError) as error:  # the JVM was ended by the same signal as we were
+        log.info("the Spark session was gone before it was stopped: %s", error)
 
 
 def _job_error(error: Exception) -> PenstockError:

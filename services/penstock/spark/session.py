@@ -1,4 +1,4 @@
-"""Starts and stops the Spark session."""
+"""Starts the JVM and its Spark session, with a log file of its own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,26 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
+logging.getLogger("py4j").setLevel(logging.ERROR)  # it tells of every connection it closes
+
+LOG_NAME: Final = "jvm.log"
+"""What the JVM and Spark's Python workers print, in the engine's scratch folder."""
+
+_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
+_TAIL_BYTES: Final = 2000
 
 
 def start_session(settings: EngineSettings) -> SparkSession:
@@ -20,16 +33,23 @@ def start_session(settings: EngineSettings) -> SparkSession:
 
     Raises:
         ConfigError: there is no Java.
-        RetriableError: the JVM ended, or does not answer.
+        RetriableError: the JVM ended, or does not answer; with the last lines of its log.
     """
     # without these, Spark runs whatever `python3` the PATH has, not this environment's
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(settings.master).appName("penstock")
+    conf = SparkConf().setMaster(settings.master).setAppName("penstock")
     for key, value in settings.spark_conf().items():
-        builder = builder.config(key, value)
+        conf.set(key, value)
+    options = conf.get("spark.driver.extraJavaOptions", "") or ""
+    conf.set(
+        "spark.driver.extraJavaOptions",
+        f"{options} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+    )
     began = time.monotonic()
     try:
-        session = builder.getOrCreate()
+        with _log_file(settings.local_dir) as stderr:
+            gateway = launch_gateway(conf, {"stderr": stderr})
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except FileNotFoundError as error:
         raise ConfigError(
             "engine.no_java",
@@ -40,7 +60,28 @@ def start_session(settings: EngineSettings) -> SparkSession:
         raise RetriableError(
             "engine.start_failed",
             f"the Spark session did not start: {type(error).__name__}: {str(error)[:500]}",
-            fix="Look at the lines of the JVM above; check JAVA_HOME and free memory.",
+            fix="See the detail; check JAVA_HOME (17 or 21) and free memory.",
+            detail=log_tail(settings.local_dir),
         ) from error
     log.info("Spark %s started in %.1f s", session.version, time.monotonic() - began)
     return session
+
+
+def log_tail(folder: Path | None) -> str:
+    """Return the last lines that the JVM printed; nothing when it has no log of its own."""
+    if folder is None or not (folder / LOG_NAME).is_file():
+        return ""
+    with (folder / LOG_NAME).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")
+
+
+@contextmanager
+def _log_file(folder: Path | None) -> Iterator[IO[Any] | None]:
+    """Yield what the JVM inherits as standard error; None for that of this process."""
+    if folder is None:
+        yield None
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOG_NAME).open("ab") as file:
+        yield file

@@ -1,0 +1,4 @@
+"""Topics: durable, replayable, partitioned logs between connectors.
+
+- `embedded`  a Delta table, written and read without any server
+"""

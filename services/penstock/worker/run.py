@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from penstock.model import faults
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import ConfigError, error_of
 from penstock.model.identity import parse_canonical
@@ -121,9 +122,10 @@ class TaskRun:
         """
         spec = self._spec
         claim = await spec.offsets.claim()
+        recover = claim.recover and not faults.hit("worker.skip_recover")
         try:
             opened = await spec.writer.open(
-                spec.epoch, spec.commit_mode, claim.last_prepared, claim.recover
+                spec.epoch, spec.commit_mode, claim.last_prepared, recover
             )
             refuse_weaker(spec.commit_mode, opened)
             self._mode = opened.commit_mode

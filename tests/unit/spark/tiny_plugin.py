@@ -44,7 +44,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self.block.set()
         self._server.stop(0)
 
-    def Fetch(self, request: source_pb.FetchRequest, context: Any) -> Iterator[Any]:
+    def Fetch(self, request: source_pb.FetchRequest, context: Any) -> Iterator[Any]:  # noqa: N802 - the wire's
         self.fetches += 1
         for seq in request.seqs:
             self.block.wait()
@@ -58,7 +58,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
                 )
             )
 
-    def Put(self, requests: Iterator[sink_pb.PutRequest], context: Any) -> Iterator[Any]:
+    def Put(self, requests: Iterator[sink_pb.PutRequest], context: Any) -> Iterator[Any]:  # noqa: N802 - the wire's
         opened = next(requests).open
         key = (opened.txn_id, opened.slot, opened.attempt)
         rows = self.put.setdefault(key, [])

@@ -65,7 +65,7 @@ def test_a_malformed_file_is_named(tmp_path, name, text, code):
 
 
 def test_a_missing_file_says_which(tmp_path):
-    with pytest.raises(ConfigError, match="nothing.yaml"):
+    with pytest.raises(ConfigError, match=r"nothing\.yaml"):
         read_flat(tmp_path / "nothing.yaml")
 
 

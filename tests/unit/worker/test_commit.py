@@ -30,7 +30,7 @@ class Recorder:
             return TxnCommitted(args[0])
         if self.refuse:
             raise FencedError("offset.stale_epoch", "old")
-        offsets, prepared, applied = args
+        _, prepared, applied = args
         self.said.append(f"store {prepared.txn_id if prepared else '-'} applied {applied}")
         return None
 

@@ -23,7 +23,9 @@ def test_a_large_one_is_spread_evenly():
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=40), st.integers(1, 8))
 def test_slots_are_contiguous_runs_in_order(sizes, slots):
-    """Concatenated in order of slot, the parts are the micro-batch: order within a partition is kept."""
+    """Concatenated in order of slot, the parts are the micro-batch: order within a partition is
+    kept.
+    """
     batches = [batch(n, SMALL_ROWS, size) for n, size in enumerate(sizes)]
     parts = divide(batches, slots)
     assert [b for part in parts for b in part] == batches

@@ -33,8 +33,8 @@ class FileSinkConfig:
     compression: str = key(
         "snappy", doc="Of Parquet.", choices=("none", "snappy", "zstd", "gzip", "lz4")
     )
-    allowed_roots: list[str] = key(
-        [], doc="Folders that files must be in once every link is followed; empty: any."
+    allowed_roots: tuple[str, ...] = key(
+        (), doc="Folders that files must be in once every link is followed; empty: any."
     )
     fsync: bool = key(
         True,

@@ -13,6 +13,7 @@ import pyarrow.csv as pa_csv
 
 from penstock_builtin.file_sink.config import FileSinkConfig
 from penstock_builtin.file_sink.jsontext import json_lines
+from penstock_builtin.onevalue import one_list, one_text
 from penstock_builtin.rowcolumns import row_names
 from penstock_connector import SchemaError
 
@@ -50,7 +51,7 @@ class JsonEncoder:
     def encode(self, rows: pa.RecordBatch) -> Sequence[Any]:
         """Return the objects."""
         lines = json_lines(rows.select(self._names))
-        return _joined(lines, "")
+        return _joined(lines, b"")
 
 
 class CsvEncoder:
@@ -124,14 +125,14 @@ def joined_lines(column: pa.Array) -> Sequence[Any]:
     if not pa.types.is_string(column.type):
         is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
         column = column.cast(pa.binary() if is_bytes else pa.string())
-    return [*_joined(column, "\n"), b"\n"] if len(column) else []
+    return [*_joined(column, b"\n"), b"\n"] if len(column) else []
 
 
-def _joined(column: pa.Array, between: str) -> Sequence[Any]:
+def _joined(column: pa.Array, between: bytes) -> Sequence[Any]:
     if not len(column):
         return []
     if column.null_count:
         column = column.fill_null("")
-    whole = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
-    text = pc.binary_join(whole, between)
+    end = one_text(between, len(between), pa.string())[0]
+    text = pc.binary_join(one_list(column), end)
     return [text.buffers()[2]] if text.buffers()[2] is not None else []

@@ -4,6 +4,9 @@ All work goes through the descriptors of opened folders. A link that is swapped 
 nothing: what was checked is what is used.
 """
 
+# Paths are plain text here: keys of partitions, many of them, never resolved.
+# ruff: noqa: PTH100, PTH208
+
 from __future__ import annotations
 
 import fcntl

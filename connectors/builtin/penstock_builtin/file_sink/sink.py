@@ -1,5 +1,8 @@
 """`file-sink`: the task that writes files, exactly once, by two-phase rename."""
 
+# Paths are plain text here: keys of partitions, many of them, never resolved.
+# ruff: noqa: PTH112, PTH120
+
 from __future__ import annotations
 
 import itertools
@@ -178,9 +181,8 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         if current is not None and not self._is_whole(place, current):
             current = None  # moved away or changed by someone: it is theirs now
         names = self._names(str(txn_id), place)
-        plans, self._rolling[place.path] = roll(
-            parts, current, self._rules, names, time.monotonic()
-        )
+        plans = roll(parts, current, self._rules, names, time.monotonic())
+        self._rolling[place.path] = plans[-1][0]
         return [write_of(place, file.name, before, some) for file, before, some in plans]
 
     def _names(self, what: str, place: Place) -> Iterator[str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock_builtin.file_sink import disk
 from penstock_builtin.file_sink.config import FileSinkConfig
@@ -138,7 +137,7 @@ class ParquetStaging(FileStaging):
         super().__init__(place, slot, prefix, config)
         self._names = row_names(schema, reserved=config.reserved_columns)
         self._schema = pa.schema([schema.field(name) for name in self._names])
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: Any = None
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
 
@@ -151,9 +150,11 @@ class ParquetStaging(FileStaging):
 
     def _write_group(self) -> None:
         if self._writer is None:
+            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
+
             # Our own file: what the system says when the disk is full arrives as it was said.
             file = os.fdopen(os.dup(self._file()), "wb", buffering=0)
-            self._writer = pq.ParquetWriter(
+            self._writer = ParquetWriter(
                 pa.PythonFile(file, "w"), self._schema, compression=self._config.compression
             )
             self._raw = file

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from penstock_builtin.file_sink.place import Place
 from penstock_builtin.file_sink.staging import Part
@@ -93,7 +92,7 @@ def decode_state(state: bytes) -> list[Write]:
     ]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Rolling:
     """The file of a folder that is appended to now."""
 
@@ -102,6 +101,12 @@ class Rolling:
     size: int = 0
     rows: int = 0
     since: float = 0.0
+
+    def with_part(self, part: Part) -> Rolling:
+        """Return the file with a part at its end."""
+        start = 0 if self.size else len(self.head)
+        size = self.size + start + part.size
+        return replace(self, size=size, rows=self.rows + part.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,50 +127,33 @@ class RollingRules:
         )
 
 
-@dataclass(slots=True)
-class _Plan:
-    rolling: Rolling
-    before: int
-    parts: list[Part] = field(default_factory=list)
-
-
 def roll(
     parts: Sequence[Part],
     current: Rolling | None,
     rules: RollingRules,
-    names: Iterable[str],
+    names: Iterator[str],
     now: float,
-) -> tuple[list[tuple[Rolling, int, list[Part]]], Rolling | None]:
-    """Spread parts over files: what goes where, and the file that is current afterwards.
+) -> list[tuple[Rolling, int, list[Part]]]:
+    """Spread parts over files: each file as it is afterwards, its length before, and its parts.
 
     Args:
         parts: In order.
-        current: The file so far; it is not changed.
+        current: The file so far, if it may be appended to.
         rules: When a file is full.
         names: Names for new files.
         now: Monotonic seconds.
-
-    Returns:
-        For each file the file as it is afterwards, its length before, and its parts.
     """
-    plans: list[_Plan] = []
-    fresh = iter(names)
+    plans: list[tuple[Rolling, int, list[Part]]] = []
     for part in parts:
         if current is None or rules.is_full(current, part, now):
-            current = Rolling(next(fresh), part.head, since=now)
-        if not plans or plans[-1].rolling.name != current.name:
-            plans.append(_Plan(current, current.size))
-        start = 0 if current.size else len(part.head)
-        current = Rolling(
-            current.name,
-            current.head,
-            current.size + start + part.size,
-            current.rows + part.rows,
-            current.since,
-        )
-        plans[-1].rolling = current
-        plans[-1].parts.append(part)
-    return [(plan.rolling, plan.before, plan.parts) for plan in plans], current
+            current = Rolling(next(names), part.head, since=now)
+        if not plans or plans[-1][0].name != current.name:
+            plans.append((current, current.size, []))
+        _, before, some = plans[-1]
+        some.append(part)
+        current = current.with_part(part)
+        plans[-1] = current, before, some
+    return plans
 
 
 def describe(writes: Sequence[Write]) -> dict[str, str]:

@@ -1,5 +1,8 @@
 """The configuration of `file-source`."""
 
+# Paths are plain text here: keys of partitions, many of them, never resolved.
+# ruff: noqa: PTH100
+
 from __future__ import annotations
 
 import os
@@ -17,8 +20,8 @@ MAGIC: Final = frozenset("*?[")
 class FileSourceConfig:
     """What `file-source` reads, and how."""
 
-    file: list[str] = key([], doc="Files or patterns to read; Kafka Connect's key.")
-    path: list[str] = key([], doc="The same under its better name; both may be given.")
+    file: tuple[str, ...] = key((), doc="Files or patterns to read; Kafka Connect's key.")
+    path: tuple[str, ...] = key((), doc="The same under its better name; both may be given.")
     format: str = key("text", doc="What the lines are.", choices=("text", "csv", "jsonl"))
     tail: bool = key(
         True, doc="Go on with what is appended and with new files; false reads to the end, once."
@@ -31,8 +34,8 @@ class FileSourceConfig:
     batch_size: int = key(0, doc="Most rows of a batch; 0 leaves it to `block.bytes`.")
     block_bytes: int = key(3 << 20, type="size", doc="Bytes read at once.", importance="low")
     max_line_bytes: int = key(64 << 20, type="size", doc="A longer line fails the task.")
-    allowed_roots: list[str] = key(
-        [], doc="Folders that files must be in once every link is followed; empty: any."
+    allowed_roots: tuple[str, ...] = key(
+        (), doc="Folders that files must be in once every link is followed; empty: any."
     )
     invalid_utf8: str = key(
         "fail",
@@ -51,8 +54,8 @@ class FileSourceConfig:
     csv_delimiter: str = key(",", doc="Character between columns; \\t is a tab.")
     csv_quote: str = key('"', doc="Character around values; empty: none.")
     csv_header: bool = key(True, doc="The first line of every file names the columns.")
-    csv_columns: list[str] = key(
-        [], doc="Names of the columns, where no header does; `name:type` fixes a type."
+    csv_columns: tuple[str, ...] = key(
+        (), doc="Names of the columns, where no header does; `name:type` fixes a type."
     )
 
     def __post_init__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_builtin.file_source.reader import Chunk
+from penstock_builtin.onevalue import one_text
 from penstock_connector import ConnectorError, DataError
 
 SCHEMA: Final = pa.schema([("line", pa.string())])
@@ -54,7 +54,7 @@ def clean(chunk: Chunk, invalid: str) -> tuple[pa.Array, BadRows]:
     """Return an array of one string, the UTF-8 of a chunk, and the lines that had to be left out
     of it.
     """
-    whole = _as_array(chunk.space, chunk.size)
+    whole = one_text(chunk.space, chunk.size, pa.binary())
     try:
         return whole.cast(pa.string()), []
     except pa.ArrowInvalid:
@@ -73,11 +73,6 @@ def clean(chunk: Chunk, invalid: str) -> tuple[pa.Array, BadRows]:
             bad.append((line, error))
         at += len(line)
     return pa.array([b"".join(good).decode()]), bad
-
-
-def _as_array(data: bytearray, size: int) -> pa.Array:
-    offsets = pa.py_buffer(struct.pack("=ii", 0, size))
-    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)])
 
 
 def clean_bytes(chunk: Chunk, invalid: str) -> tuple[bytes, BadRows]:

@@ -1,0 +1,11 @@
+"""`delta-sink`: rows of a dataset in a Delta table, exactly once.
+
+- `sink`      the task: staged files become one entry of the table's log
+- `table`     the table, by the library that knows the format
+- `staging`   Parquet files that the table does not know yet
+- `types`     Arrow types that tables have; how a table grows
+"""
+
+from penstock_builtin.delta_sink.sink import DeltaSink, DeltaSinkConfig
+
+__all__ = ["DeltaSink", "DeltaSinkConfig"]

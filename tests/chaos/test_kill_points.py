@@ -1,0 +1,44 @@
+"""kill -9 at every step of a commit: every row arrives once, in order, whatever the step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from chaos.verifiable import Verifiable
+
+STEPS: Final = (
+    "worker.sink_writing",
+    "worker.sink_written",
+    "worker.offset_committing",
+    "worker.offset_committed",
+    "worker.acking",
+    "worker.acked",
+)
+
+CHAIN: Final = 300
+"""Seconds for seven starts of a JVM on a busy machine."""
+
+
+@pytest.mark.timeout(CHAIN)
+@pytest.mark.parametrize(
+    ("hit", "prune"),
+    [(1, False), (2, False), (4, False), (3, True)],
+    ids=["first", "second", "fourth", "third, with a source that forgets"],
+)
+def test_a_kill_at_any_step_of_a_commit_loses_and_repeats_nothing(
+    tmp_path: Path, hit: int, prune: bool
+) -> None:
+    """One kill after the other on the same state, at the hit-th commit of each life."""
+    pipeline = Verifiable(tmp_path, rows=2500, prune=prune)
+    for step in STEPS:
+        pipeline.kill_at(f"{step}=kill@{hit}")
+        pipeline.check_so_far().require()
+    assert pipeline.arrived() < 2 * pipeline.rows, "the kills came after the end"
+    pipeline.complete()
+    report = pipeline.check().require()
+    assert report.batches >= 10
+    if prune:
+        assert pipeline.told_below() == [pipeline.rows] * 2

@@ -1,0 +1,104 @@
+"""kill -9 of each kind of process while rows move: nothing is lost, repeated or left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaos.verifiable import Verifiable
+from penstock.testing import PenstockProcess
+from penstock.testing.procfs import Process, process_of
+from system.pipelines import ended, nothing_left, nothing_runs
+
+MOVING = 90.0
+"""Seconds until rows arrive, with a start of a JVM before the first."""
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def plugin(name: str) -> Callable[[PenstockProcess], Process]:
+    """Find the process of a plugin: the last one that the log names."""
+
+    def find(process: PenstockProcess) -> Process:
+        started = re.findall(rf"plugin builtin/{name} \S+ started, process (\d+)", process.output)
+        found = process_of(int(started[-1]))
+        assert found, f"{name} has ended"
+        return found
+
+    return find
+
+
+def python_worker(process: PenstockProcess) -> Process:
+    """Find a Python worker of Spark: a child of the daemon that forks them."""
+    daemons = {p.pid for p in process.family() if "penstock.spark.worker_daemon" in p.command}
+    return next(p for p in process.family() if p.parent in daemons and p.pid in daemons)
+
+
+def jvm(process: PenstockProcess) -> Process:
+    """Find Spark's JVM."""
+    return next(p for p in process.family() if p.program == "java")
+
+
+def more_rows(pipeline: Verifiable, process: PenstockProcess, stage: str) -> None:
+    """Wait until rows arrive that had not arrived yet."""
+    before = pipeline.arrived()
+    process.wait_for(lambda: pipeline.arrived() > before, MOVING, f"rows {stage}")
+
+
+@pytest.mark.parametrize("prune", [False, True], ids=["", "with a source that forgets"])
+def test_a_plugin_or_a_python_worker_that_is_killed_is_replaced(
+    tmp_path: Path, prune: bool
+) -> None:
+    """One after the other in one run: sink plugin, source plugin, Spark's Python worker, twice."""
+    pipeline = Verifiable(tmp_path, rows=4000, rate=150, prune=prune)
+    with pipeline.running() as process:
+        more_rows(pipeline, process, "at the start")
+        for find in (plugin("verifiable-sink"), plugin("verifiable-source"), python_worker) * 2:
+            victim = find(process)
+            os.kill(victim.pid, signal.SIGKILL)
+            process.wait_for(lambda v=victim: _gone(v), 10, "the victim to end")
+            more_rows(pipeline, process, f"after the end of {victim}")
+            pipeline.check_so_far().require()
+        assert pipeline.arrived() < 8000, "the kills came after the end"
+        outcome = ended(process)
+        assert outcome.code == 0, outcome.output
+        nothing_left(process)
+    pipeline.check().require()
+
+
+def test_a_run_goes_on_in_a_new_jvm(tmp_path: Path) -> None:
+    """The process replaces itself: same pid, same command, from where it was."""
+    pipeline = Verifiable(tmp_path, rows=2000, rate=150, prune=True)
+    with pipeline.running() as process:
+        more_rows(pipeline, process, "at the start")
+        victim = jvm(process)
+        os.kill(victim.pid, signal.SIGKILL)
+        more_rows(pipeline, process, "after the end of the JVM")
+        assert jvm(process).identity != victim.identity
+        outcome = ended(process)
+        assert outcome.code == 0, outcome.output
+        nothing_left(process)
+    pipeline.check().require()
+
+
+def test_a_killed_command_leaves_no_process_and_goes_on_when_run_again(tmp_path: Path) -> None:
+    """kill -9 of the command itself, from outside, at no chosen step."""
+    pipeline = Verifiable(tmp_path, rows=1500, rate=200)
+    with pipeline.running() as process:
+        more_rows(pipeline, process, "at the start")
+        process.kill()
+        nothing_runs(process)
+    assert pipeline.arrived() < 3000, "the kill came after the end"
+    pipeline.check_so_far().require()
+    pipeline.complete()
+    pipeline.check().require()
+
+
+def _gone(victim: Process) -> bool:
+    found = process_of(victim.pid)
+    return found is None or found.identity != victim.identity

@@ -1,0 +1,51 @@
+"""An invariant that is broken on purpose is seen: a checker that cannot turn red proves nothing.
+
+Each twin is a run that would be clean, with one step of the order of a commit skipped by a fault
+point's `break`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.verifiable import Verifiable
+from penstock.testing.checker import Kind
+
+ROWS = 1500
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_offsets_before_rows_lose_rows(tmp_path: Path) -> None:
+    """Invariant 1. Broken, each commit stores its offsets twice; the fifth time is before rows."""
+    pipeline = Verifiable(tmp_path, rows=ROWS)
+    pipeline.kill_at("worker.commit_order=break,worker.offset_committed=kill@5")
+    pipeline.complete()
+    assert pipeline.check().rows(Kind.GAP) > 0, pipeline.check()
+
+
+def test_a_half_applied_transaction_that_is_not_recovered_is_lost(tmp_path: Path) -> None:
+    """Invariant 1: what was prepared counts as written only because it is applied again."""
+    pipeline = Verifiable(tmp_path, rows=ROWS)
+    pipeline.kill_at("worker.offset_committed=kill@3")
+    pipeline.complete(PENSTOCK_FAULTS="worker.skip_recover=break")
+    assert pipeline.check().rows(Kind.GAP) > 0, pipeline.check()
+
+
+def test_a_source_that_is_told_too_early_forgets_rows_that_are_asked_for(tmp_path: Path) -> None:
+    """Invariant 2: told before the offset is durable, then killed."""
+    pipeline = Verifiable(tmp_path, rows=ROWS, prune=True)
+    pipeline.kill_at("worker.ack_order=break,worker.offset_committing=kill@3")
+    outcome = pipeline.run()
+    assert outcome.code == 1, outcome.output
+    assert "[verifiable.gap]" in outcome.output
+
+
+def test_a_source_that_is_never_told_keeps_its_rows_for_ever(tmp_path: Path) -> None:
+    """Invariant 2, the other way: everything arrived, and the source does not know."""
+    pipeline = Verifiable(tmp_path, rows=ROWS, prune=True)
+    pipeline.complete(PENSTOCK_FAULTS="worker.drop_ack=break")
+    pipeline.check().require()
+    assert pipeline.told_below() == []

@@ -1,0 +1,71 @@
+"""The verifiable pair as a pipeline: numbered rows in, a ledger of what was committed out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.testing import Report, Spans, check, read_ledger, wait_until
+from system.pipelines import Pipeline
+
+KILLED: Final = -9
+
+
+class Verifiable(Pipeline):
+    """A bounded, verifiable pipeline. A micro-batch has at most 100 rows: many commits, soon."""
+
+    def __init__(
+        self, folder: Path, *, rows: int, prune: bool = False, partitions: int = 2, **more: Any
+    ) -> None:
+        """Give `rows` rows in each partition. `more`: keys of the source."""
+        self.rows, self.partitions = rows, partitions
+        self.ledger, self.told = folder / "ledger", folder / "told"
+        source = {
+            "connector.class": "verifiable-source",
+            "partitions": partitions,
+            "rows": rows,
+            "batch.rows": 50,
+            "prune": prune,
+            "state.dir": str(self.told),
+            **more,
+        }
+        sink = {"connector.class": "verifiable-sink", "ledger": str(self.ledger)}
+        batch = {"max.rows": 100}
+        super().__init__(folder, {"source": source, "sink": sink, "batch": batch})
+
+    def check(self) -> Report:
+        """Compare what was to come with what came."""
+        return check(self._source(self.rows), read_ledger(self.ledger).entries)
+
+    def check_so_far(self) -> Report:
+        """Compare what came with itself: rows that have not come yet are no gap."""
+        entries = read_ledger(self.ledger).entries
+        highest: dict[str, int] = {}
+        for entry in entries:
+            last = max((last for _, last in entry.sequences), default=-1)
+            highest[entry.partition] = max(last, highest.get(entry.partition, -1))
+        return check({key: Spans([(0, last)]) for key, last in highest.items()}, entries)
+
+    def arrived(self) -> int:
+        """How many rows the ledger holds."""
+        return read_ledger(self.ledger).rows
+
+    def told_below(self) -> list[int]:
+        """Up to where each partition's source was told; it forgot these rows."""
+        files = [file for file in self.told.glob("forgotten-*") if file.suffix != ".new"]
+        return [int(file.read_text(encoding="ascii")) for file in files]
+
+    def kill_at(self, faults: str, deadline: float = 90) -> None:
+        """Run with armed faults, one of which kills the process; check that it did."""
+        with self.command(PENSTOCK_FAULTS=faults) as process:
+            code = process.wait(deadline)
+            assert code == KILLED, f"{faults} did not kill: ended with {code}\n{process.output}"
+            wait_until(lambda: not process.leftovers().processes, 10, "orphans to end")
+
+    def complete(self, **env: str) -> None:
+        """Run to the end, which must be a good one."""
+        outcome = self.run(**env)
+        assert outcome.code == 0, outcome.output
+
+    def _source(self, rows: int) -> dict[str, Spans]:
+        return {str(n): Spans([(0, rows - 1)]) for n in range(self.partitions)}
