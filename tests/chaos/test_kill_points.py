@@ -24,15 +24,19 @@ CHAIN: Final = 300
 
 @pytest.mark.timeout(CHAIN)
 @pytest.mark.parametrize(
-    ("hit", "prune"),
-    [(1, False), (2, False), (4, False), (3, True)],
-    ids=["first", "second", "fourth", "third, with a source that forgets"],
+    ("hit", "prune", "delivery"),
+    [
+        pytest.param(1, False, "auto", id="first"),
+        pytest.param(2, False, "auto", id="second"),
+        pytest.param(4, True, "auto", id="fourth, with a source that forgets"),
+        pytest.param(3, True, "exactly-once-sink", id="third, with the offsets in the sink"),
+    ],
 )
 def test_a_kill_at_any_step_of_a_commit_loses_and_repeats_nothing(
-    tmp_path: Path, hit: int, prune: bool
+    tmp_path: Path, hit: int, prune: bool, delivery: str
 ) -> None:
     """One kill after the other on the same state, at the hit-th commit of each life."""
-    pipeline = Verifiable(tmp_path, rows=2500, prune=prune)
+    pipeline = Verifiable(tmp_path, rows=2500, prune=prune, delivery=delivery)
     for step in STEPS:
         pipeline.kill_at(f"{step}=kill@{hit}")
         pipeline.check_so_far().require()

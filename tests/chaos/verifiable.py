@@ -15,14 +15,20 @@ class Verifiable(Pipeline):
     """A bounded, verifiable pipeline. A micro-batch has at most 100 rows: many commits, soon."""
 
     def __init__(
-        self, folder: Path, *, rows: int, prune: bool = False, partitions: int = 2, **more: Any
+        self,
+        folder: Path,
+        *,
+        rows: int,
+        prune: bool = False,
+        delivery: str = "auto",
+        **more: Any,
     ) -> None:
-        """Give `rows` rows in each partition. `more`: keys of the source."""
-        self.rows, self.partitions = rows, partitions
+        """Give `rows` rows in each of two partitions. `more`: keys of the source."""
+        self.rows, self.partitions = rows, 2
         self.ledger, self.told = folder / "ledger", folder / "told"
         source = {
             "connector.class": "verifiable-source",
-            "partitions": partitions,
+            "partitions": self.partitions,
             "rows": rows,
             "batch.rows": 50,
             "prune": prune,
@@ -30,8 +36,8 @@ class Verifiable(Pipeline):
             **more,
         }
         sink = {"connector.class": "verifiable-sink", "ledger": str(self.ledger)}
-        batch = {"max.rows": 100}
-        super().__init__(folder, {"source": source, "sink": sink, "batch": batch})
+        rules = {"batch": {"max.rows": 100}, "delivery": delivery}
+        super().__init__(folder, {"source": source, "sink": sink, **rules})
 
     def check(self) -> Report:
         """Compare what was to come with what came."""

@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 JVM_LOST = -1
 """Result of a hosted coroutine that asks for a new start of the process."""
 
+_RESUMED = "PENSTOCK_RESUMED"
+"""Variable that tells a process that it goes on with what it did before it replaced itself."""
+
 
 def hosted(main: Callable[[], Awaitable[int]], level: str = "WARNING") -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
@@ -34,8 +37,14 @@ def hosted(main: Callable[[], Awaitable[int]], level: str = "WARNING") -> int:
     if code == JVM_LOST:
         log.warning("starting anew after the loss of the JVM")
         again = [sys.executable, "-m", "penstock.cli", *sys.argv[1:]]
+        os.environ[_RESUMED] = "1"
         os.execv(sys.executable, again)  # noqa: S606 - ourselves
     return code
+
+
+def resumed() -> bool:
+    """Tell, once, whether this process replaced itself: what is done first was done before."""
+    return os.environ.pop(_RESUMED, None) is not None
 
 
 async def _guarded(main: Callable[[], Awaitable[int]]) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
-from penstock.cli.process import hosted
+from penstock.cli.process import JVM_LOST, hosted, resumed
 from penstock.cli.progress import ProgressBar, Totals, human_bytes
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.standalone.node import Node
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _run(arguments: argparse.Namespace) -> int:
     connector = read_pipeline(arguments.pipeline)
     state = arguments.state or _state_of(arguments.pipeline)
-    if arguments.fresh:
+    if arguments.fresh and not resumed():
         shutil.rmtree(state, ignore_errors=True)
     settings, _ = node_settings({"state.dir": str(state)})
     began = time.monotonic()
@@ -62,6 +62,8 @@ async def _run(arguments: argparse.Namespace) -> int:
             print_diagnostic(finding)
         await run_connector(node, checked)
         tasks = await _follow(node, connector.name, draw=not arguments.no_progress)
+    if tasks is None:
+        return JVM_LOST
     return _summary(arguments, tasks, time.monotonic() - began)
 
 
@@ -69,8 +71,8 @@ def _with(connector: Any, config: dict[str, str]) -> Any:
     return type(connector)(connector.name, config, connector.kind)
 
 
-async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus]:
-    """Show progress until every task has ended; returns how they ended."""
+async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus] | None:
+    """Show progress until every task has ended; returns how they ended, None without a JVM."""
     console = Console(stderr=True)
     bar = ProgressBar(name, console) if draw and console.is_terminal else None
     tasks: dict[str, TaskStatus] = {}
@@ -79,7 +81,7 @@ async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus]:
         async for task in node.worker.watch_tasks(every=0.25):
             if ended.done():
                 ended.result()
-                break
+                return None
             tasks[task.task_id] = task
             if bar is not None:
                 bar.show(Totals.of(list(tasks.values())))

@@ -121,7 +121,8 @@ class Child:
             process = subprocess.Popen(
                 argv,
                 env=dict(launch.environment),
-                cwd=launch.folder,  # private and empty: nothing in it shadows a module
+                # the folder of the host stays the working folder: a relative path in a
+                # configuration means what the user who wrote it expects
                 stdin=subprocess.PIPE,  # held open: its end tells the plugin that the host is gone
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

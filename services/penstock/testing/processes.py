@@ -72,7 +72,8 @@ class Census:
 
 def census(folder: Path) -> Census:
     """Count what is left of a run that kept its sockets and temporary files below `folder`."""
-    found = [path for path in folder.rglob("*") if not path.is_dir()] if folder.exists() else []
+    # os.walk passes over what vanishes while it looks: a process may be cleaning up
+    found = [Path(place, name) for place, _, names in os.walk(folder) for name in sorted(names)]
     return Census(
         processes=tuple(str(process) for process in marked(str(folder))),
         sockets=tuple(str(path) for path in found if path.is_socket()),

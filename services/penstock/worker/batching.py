@@ -21,11 +21,11 @@ from penstock.model.stream import BatchReady, Checkpoint, Offsets
 class FlushRules:
     """When a micro-batch is due. A rule of 0 does not hold anything back.
 
-    `interval`: seconds that rows may wait for company. `rows`, `bytes`: enough company.
+    `interval`: seconds that rows may wait for company; None leaves it to the sink. `rows`, `bytes`: enough company.
     `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond these.
     """
 
-    interval: float = 0.0
+    interval: float | None = None
     rows: int = 0
     bytes: int = 0
     max_rows: int = 1_000_000
@@ -114,7 +114,7 @@ class Batcher:
             return 0.0
         if self._bytes >= rules.max_bytes or self._rows >= rules.max_rows:
             return 0.0
-        return max(0.0, self._groups[0].since + rules.interval - now)
+        return max(0.0, self._groups[0].since + (rules.interval or 0.0) - now)
 
     def take(self) -> MicroBatch:
         """Return the next micro-batch: at least one checkpoint, more while they fit the limits."""

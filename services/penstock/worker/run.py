@@ -159,10 +159,10 @@ class TaskRun:
 
     async def _flow(self, reader: ReadStream, opened: WriteOpened, claim: Claim) -> None:
         spec = self._spec
-        last = opened.committed or claim.last_prepared
-        self._txn = last.txn_id if last else 0
-        if opened.commit_every > self._batcher.rules.interval:
-            self._batcher.rules = replace(self._batcher.rules, interval=opened.commit_every)
+        # whoever knows the later transaction: a sink may be asked in a mode it was not used in
+        self._txn = max((t.txn_id for t in (opened.committed, claim.last_prepared) if t), default=0)
+        if spec.rules.interval is None:
+            self._batcher.rules = replace(spec.rules, interval=opened.commit_every)
         commits = Commits(
             reader, spec.writer, spec.offsets, opened.commit_mode, self._txn, self._count
         )

@@ -34,7 +34,7 @@ KEYS: Final = (
         doc="Where to start in a topic without an offset, or with one that is gone.",
     ),
     ConfigKey("delivery", default="auto", choices=tuple(_DELIVERY), doc="Guarantee asked for."),
-    ConfigKey("flush.interval", "duration", 0.0, doc="Time that rows may wait for company."),
+    ConfigKey("flush.interval", "duration", None, doc="Time that rows may wait for company."),
     ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
     ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),
     ConfigKey("batch.max.rows", "int", 1_000_000, doc="Most rows of a micro-batch."),

@@ -63,13 +63,13 @@ def test_calls_carry_the_credential_of_this_launch(kit, run):
     assert other.credential != process.credential
 
 
-def test_the_folder_is_private_and_short_and_the_working_folder(kit, run):
+def test_the_folder_is_private_and_short_and_relative_paths_are_the_hosts(kit, run):
     async def scenario():
         async with kit.running() as process:
             folder = Path(process.address.removeprefix("unix:")).parent
             assert folder.stat().st_mode & 0o777 == 0o700
             assert len(str(folder)) <= 83
-            assert psutil.Process(process.pid).cwd() == str(folder)
+            assert psutil.Process(process.pid).cwd() == str(Path.cwd())
             return folder
 
     assert not run(scenario()).exists()

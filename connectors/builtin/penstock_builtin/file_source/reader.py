@@ -281,7 +281,7 @@ class FileReader:
             self._refuse_long(got)
             if got >= left or got < want:
                 break
-            want *= 2
+            want = min(want * 2, self._how.line_most + 1)
         self._searched = position + got
         return None if self._how.tail else self._chunk(space, got, size)
 
