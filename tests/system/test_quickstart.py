@@ -4,6 +4,7 @@ import os
 import subprocess
 
 from deltalake import DeltaTable
+
 from support.checkout import ROOT
 
 LIMIT = 90

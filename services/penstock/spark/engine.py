@@ -25,7 +25,7 @@ from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark import report
 from penstock.spark.gate import Gate
 from penstock.spark.plan import PROPERTY, Plan, build
-from penstock.spark.session import start_session
+from penstock.spark.session import kill_jvm, start_session
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
@@ -117,6 +117,10 @@ class Engine:
             "job_seconds": self._seconds,
             "waiting": self._gate.waiting,
         }
+
+    def abandon(self) -> None:
+        """Make a start that is under way fail soon: it takes seconds, and nobody wants it."""
+        kill_jvm()
 
     async def stop(self) -> None:
         """End the session and the JVM. Idempotent."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -26,6 +27,23 @@ LOG_NAME: Final = "jvm.log"
 
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 _TAIL_BYTES: Final = 2000
+
+
+_JVM = (b"org.apache.spark.deploy.SparkSubmit", b"spark-submit")
+"""What the command line of the JVM, or of the script that becomes it, holds."""
+
+
+def kill_jvm() -> None:
+    """Kill the JVM that this process is starting: until it has started it cannot be asked to end.
+
+    The thread that starts it then ends with an error.
+    """
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text(encoding="ascii").split():
+            with suppress(OSError):
+                command = Path("/proc", pid, "cmdline").read_bytes()
+                if any(mark in command for mark in _JVM):
+                    os.kill(int(pid), signal.SIGKILL)
 
 
 def start_session(settings: EngineSettings) -> SparkSession:

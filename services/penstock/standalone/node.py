@@ -117,7 +117,10 @@ class Node:
         self._stack.push_async_callback(self._end_start)
 
     async def _end_start(self) -> None:
-        # a session that is half started cannot be stopped: wait for it, whatever comes of it
+        # a session that is half started cannot be stopped, and nobody wants to wait for it
+        while not self._starting.done():
+            self._engine.abandon()
+            await asyncio.wait({self._starting}, timeout=0.1)
         await asyncio.gather(self._starting, return_exceptions=True)
 
     async def _worker(self, runtime: Path) -> Worker:

@@ -21,7 +21,8 @@ from penstock.model.stream import BatchReady, Checkpoint, Offsets
 class FlushRules:
     """When a micro-batch is due. A rule of 0 does not hold anything back.
 
-    `interval`: seconds that rows may wait for company; None leaves it to the sink. `rows`, `bytes`: enough company.
+    `interval`: seconds that rows may wait for company; None leaves it to the sink. `rows`,
+    `bytes`: enough company.
     `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond these.
     """
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -43,6 +43,13 @@ log = logging.getLogger(__name__)
 STOP_GRACE = 1.2
 """Seconds that a micro-batch under way gets when the task is stopped; then its job is cancelled. A
 stop must take effect within 2 s, and a cancelled job needs up to 0.5 s to end."""
+
+STOP_LIMIT = 1.8
+"""Seconds after a stop in which a task ends by itself. Then it is cut off where it stands, which is
+safe as a crash is: a plugin that blocks in its opening or in a commit may not hold a stop up."""
+
+STOP_CLOSE_GRACE = 0.5
+"""Seconds that an end gets to close after a stop: a person, or another worker, waits for it."""
 
 CLOSE_GRACE = 2.0
 """Seconds that an end gets to close. Longer keeps a hanging plugin's task from being restarted;
@@ -109,6 +116,7 @@ class TaskRun:
         self._numbers = numbers
         self._batcher = Batcher(spec.rules)
         self._wake = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._stopping = False
         self._ended = False
         self._unfinished = {partition.id for partition in spec.plan.partitions}
@@ -122,29 +130,48 @@ class TaskRun:
         """
         spec = self._spec
         claim = await spec.offsets.claim()
-        recover = claim.recover and not faults.hit("worker.skip_recover")
         try:
-            opened = await spec.writer.open(
-                spec.epoch, spec.commit_mode, claim.last_prepared, recover
-            )
-            refuse_weaker(spec.commit_mode, opened)
-            self._mode = opened.commit_mode
-            plan = await self._positioned(opened)
-            reader = spec.open_reader(plan)
-            try:
-                await reader.open()
-                self._on_running()
-                await self._flow(reader, opened, claim)
-            finally:
-                await reader.close()
+            await self._until_stopped(self._live(claim))
         finally:
-            await spec.writer.close(CLOSE_GRACE)
+            await spec.writer.close(CLOSE_GRACE if not self._stopping else STOP_CLOSE_GRACE)
+
+    async def _live(self, claim: Claim) -> None:
+        spec = self._spec
+        recover = claim.recover and not faults.hit("worker.skip_recover")
+        opened = await spec.writer.open(spec.epoch, spec.commit_mode, claim.last_prepared, recover)
+        refuse_weaker(spec.commit_mode, opened)
+        self._mode = opened.commit_mode
+        plan = await self._positioned(opened)
+        reader = spec.open_reader(plan)
+        try:
+            await reader.open()
+            self._on_running()
+            await self._flow(reader, opened, claim)
+        finally:
+            await reader.close()
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work; once the task is stopped it has `STOP_LIMIT` left, whoever blocks it."""
+        working = asyncio.ensure_future(work)
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working}, timeout=STOP_LIMIT)
+            if working.done():
+                working.result()
+            else:
+                log.warning("task %s is cut off: it did not stop", self._spec.plan.task_id)
+        finally:
+            stopped.cancel()
+            working.cancel()
+            await asyncio.wait({working})
 
     def stop(self) -> None:
         """Ask for the end: the micro-batch under way is finished if that is quick. Safe to call
         again.
         """
         self._stopping = True
+        self._stopped.set()
         self._wake.set()
 
     async def _positioned(self, opened: WriteOpened) -> TaskPlan:

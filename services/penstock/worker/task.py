@@ -111,7 +111,11 @@ class Task:
         """Run once; returns the error that ended it, None for completed or stopped."""
         self._become(TaskState.STARTING, self._diagnostic)
         try:
-            run = self._run = TaskRun(await self._spec(), self._numbers, self._running)
+            spec = await self._unless_stopped(self._spec())
+            if spec is None:
+                self._become(TaskState.STOPPED)
+                return None
+            run = self._run = TaskRun(spec, self._numbers, self._running)
             await run.run()
         except Exception as error:  # noqa: BLE001 - it must not touch another task (invariant 8)
             return first_error(error)
@@ -119,6 +123,17 @@ class Task:
             self._run = None
         self._become(TaskState.COMPLETED if run.completed else TaskState.STOPPED)
         return None
+
+    async def _unless_stopped(self, work: Awaitable[RunSpec]) -> RunSpec | None:
+        """Wait for the ends of a run, which need an engine; None when a stop comes first."""
+        working = asyncio.ensure_future(work)
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return working.result() if working.done() else None
+        finally:
+            stopped.cancel()
+            working.cancel()
 
     def _running(self) -> None:
         self._become(TaskState.RUNNING)

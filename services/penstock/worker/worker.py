@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from penstock.client import OffsetClient
 from penstock.model.connector import Connector, TaskPlan
@@ -43,20 +44,16 @@ class Worker:
         refuse_errors(design.findings)
         chain = Routed(build_chain(design.parts.chain), design.settings.topic)
 
-        async def spec() -> RunSpec:
-            await self.engine.ready()
-            return await self._spec(design, chain, plan, epoch)
-
-        def make() -> Task:
-            return Task(
-                connector.name,
-                plan.task_id,
-                epoch,
-                spec,
-                design.settings.restarts,
-                self.tasks.changed,
-            )
-
+        spec = partial(self._spec, design, chain, plan, epoch)
+        make = partial(
+            Task,
+            connector.name,
+            plan.task_id,
+            epoch,
+            spec,
+            design.settings.restarts,
+            self.tasks.changed,
+        )
         await self.tasks.start(plan.task_id, epoch, make)
 
     async def stop(self) -> None:
@@ -64,6 +61,7 @@ class Worker:
         await self.tasks.stop_all()
 
     async def _spec(self, design: Design, chain: Routed, plan: TaskPlan, epoch: int) -> RunSpec:
+        await self.engine.ready()
         ends = await self._ends.make(design, plan, epoch)
         settings = design.settings
         return RunSpec(

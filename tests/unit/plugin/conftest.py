@@ -160,7 +160,7 @@ class Kit:
     async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
         """Wait for a condition, or fail."""
         async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110 - processes and counters set no event
+            while not condition():
                 await asyncio.sleep(0.01)
 
     def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 5.0) -> None:

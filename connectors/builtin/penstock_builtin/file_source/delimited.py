@@ -15,7 +15,7 @@ from penstock_builtin.file_source.text import BOM, BadRows, Decoded, clean_bytes
 from penstock_connector import ConfigError, DataError
 
 _CONVERSION = "CSV conversion error"
-"""How Arrow begins what it says about a value that is not of its column's type."""
+"""What Arrow says about a value that is not of its column's type."""
 
 
 class CsvDecoder:
@@ -53,7 +53,7 @@ class CsvDecoder:
         try:
             table, broken = self._parse(data, names, known, chunk)
         except pa.ArrowInvalid as error:
-            if known is None or not str(error).startswith(_CONVERSION):
+            if known is None or _CONVERSION not in str(error):
                 raise _invalid(chunk, str(error)) from error
             table, broken = self._guess(data, names, chunk)
         seen = settled(_strings_for_nulls(table.schema), times=True)
