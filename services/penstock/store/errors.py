@@ -26,6 +26,10 @@ def translate(error: sqlite3.Error, path: Path) -> PenstockError:
     """Return the coded error for one of SQLite's."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY
     name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return _of_the_file(code, error, path) or _of_the_moment(code, error, path, name)
+
+
+def _of_the_file(code: int, error: sqlite3.Error, path: Path) -> PenstockError | None:
     match code:
         case sqlite3.SQLITE_FULL:
             return RetriableError(
@@ -47,6 +51,11 @@ def translate(error: sqlite3.Error, path: Path) -> PenstockError:
                 f"{path} cannot be written: {error}",
                 fix="Give this user write permission on the file and on its folder.",
             )
+    return None
+
+
+def _of_the_moment(code: int, error: sqlite3.Error, path: Path, name: str) -> PenstockError:
+    match code:
         case sqlite3.SQLITE_CANTOPEN:
             return ConfigError(
                 "store.unreachable",

@@ -117,7 +117,6 @@ class TaskRun:
         self._batcher = Batcher(spec.rules)
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._stopping = False
         self._ended = False
         self._unfinished = {partition.id for partition in spec.plan.partitions}
         self._txn = 0
@@ -133,7 +132,7 @@ class TaskRun:
         try:
             await self._until_stopped(self._live(claim))
         finally:
-            await spec.writer.close(CLOSE_GRACE if not self._stopping else STOP_CLOSE_GRACE)
+            await spec.writer.close(STOP_CLOSE_GRACE if self._stopped.is_set() else CLOSE_GRACE)
 
     async def _live(self, claim: Claim) -> None:
         spec = self._spec
@@ -170,7 +169,6 @@ class TaskRun:
         """Ask for the end: the micro-batch under way is finished if that is quick. Safe to call
         again.
         """
-        self._stopping = True
         self._stopped.set()
         self._wake.set()
 
@@ -222,6 +220,7 @@ class TaskRun:
         now = time.monotonic()
         match event:
             case BatchReady():
+                faults.hit("worker.source_read")
                 self._batcher.ready(event, now)
                 self._numbers.bytes_read += event.bytes
             case Checkpoint():
@@ -242,7 +241,7 @@ class TaskRun:
                 log.warning("%s", event.diagnostic)
 
     async def _drive(self, reader: ReadStream, execution: Execution, commits: Commits) -> None:
-        while not self._stopping:
+        while not self._stopped.is_set():
             due = self._batcher.due_in(time.monotonic())
             if due is None and self._ended:
                 self.completed = True
@@ -279,13 +278,14 @@ class TaskRun:
                 self._spec.engine.cancel(self._spec.plan.task_id)
         if moved is None:
             return
+        faults.hit("worker.batch_moved")
         # the rows are staged at the write end; the batches will not be asked for again
         await reader.release(batch.last_seq)
         await commits.submit(Finished(self._txn, batch, moved))
 
     async def _unless_stopped(self, moving: asyncio.Future[Any]) -> Any | None:
         """Wait for a micro-batch; when the task is stopped meanwhile it has `STOP_GRACE` left."""
-        while not moving.done() and not self._stopping:
+        while not moving.done() and not self._stopped.is_set():
             self._wake.clear()
             waker = asyncio.ensure_future(self._wake.wait())
             await asyncio.wait({moving, waker}, return_when=asyncio.FIRST_COMPLETED)

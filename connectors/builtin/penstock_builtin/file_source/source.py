@@ -140,8 +140,7 @@ class FileSource(Source[FileSourceConfig]):
             if self._slices:
                 return self._slices.popleft()
         took = time.monotonic() - began
-        every = _LOOK_EVERY if self._told_all else _POLL
-        self._next_look = max(self._next_look, began + max(every, took * _LOOK_SHARE))
+        self._next_look = max(self._next_look, began + took * _LOOK_SHARE)
         return None
 
     def wait(self, timeout: float) -> None:
@@ -189,11 +188,12 @@ class FileSource(Source[FileSourceConfig]):
         while self._told:
             self._ready[self._told.pop()] = None
         if self._look_again or now >= self._next_look:
-            self._look()
+            self._look(now)
 
-    def _look(self) -> None:
+    def _look(self, now: float) -> None:
         """Look at every file, and for new ones."""
-        self._look_again, self._next_look = False, 0.0
+        self._look_again = False
+        self._next_look = now + (_LOOK_EVERY if self._told_all else _POLL)
         if self.config.tail:
             self._watch()
             self._find()
