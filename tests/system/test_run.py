@@ -79,7 +79,7 @@ def test_a_misspelt_key_is_answered_with_the_nearest_one(tmp_path: Path) -> None
     assert outcome.code == 2, outcome.output
     assert "[config.unknown_key]" in outcome.output
     assert "at:  source.fromat" in outcome.output
-    assert "Did you mean `format`" in outcome.output
+    assert re.search("Did you mean .format.", outcome.output)
 
 
 def test_a_plugin_that_is_missing_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_sink_outside_of_the_allowed_folders_writes_nothing(tmp_path: Path) ->
     allowed.mkdir()
     add_lines(tmp_path, 0, 10)
     outcome = files(tmp_path, sink={"allowed.roots": str(allowed)}).run()
-    refused(outcome, "file.outside_roots", "out.txt")
+    refused(outcome, "file.outside_roots", str(tmp_path), "allowed.roots")
     assert written(tmp_path) == []
 
 

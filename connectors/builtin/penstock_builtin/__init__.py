@@ -5,7 +5,7 @@
 - `delta_sink`    rows in a Delta table; exactly once
 - `generator`     made-up rows
 - `verifiable`    a source and a sink that make loss, repetition and disorder visible
-- `opening`, `pacing`, `rowcolumns`   what several of them need
+- `opening`, `pacing`, `parquet`, `rowcolumns`, `onevalue`   what several of them need
 
 `plugin.toml` is the manifest by which a host finds them. The README has every key.
 """

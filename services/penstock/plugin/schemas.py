@@ -38,9 +38,9 @@ def from_proto(message: pb.Schema) -> StreamSchema:
         raise _bad(message, f"is larger than {MOST_BYTES} bytes")
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(message.arrow_schema))
+        _check(message, schema)  # Arrow decodes names when they are looked at, not before
     except (pa.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         raise _bad(message, f"is no Arrow IPC schema: {printable(str(error), 200)}") from None
-    _check(message, schema)
     return StreamSchema(message.schema_id, message.dataset, schema, tuple(message.key_columns))
 
 
@@ -79,7 +79,8 @@ def _walk(schema: pa.Schema) -> Iterator[tuple[int, pa.DataType]]:
         depth, type_ = todo.pop()
         yield depth, type_
         if depth <= MOST_NESTING:
-            children = [type_.field(i).type for i in range(type_.num_fields)]
+            fields = [type_.field(i) for i in range(type_.num_fields)]
+            children = [field.type for field in fields if field.name is not None]
             if pa.types.is_dictionary(type_):
                 children.append(type_.value_type)
             todo.extend((depth + 1, child) for child in children)

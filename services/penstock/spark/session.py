@@ -46,6 +46,11 @@ def kill_jvm() -> None:
                     os.kill(int(pid), signal.SIGKILL)
 
 
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs, with a traceback, when the JVM is gone: we say so ourselves."""
+    return record.msg != "Exception while sending command."
+
+
 def start_session(settings: EngineSettings) -> SparkSession:
     """Start the JVM and return a session. Blocks for some seconds.
 
@@ -63,6 +68,7 @@ def start_session(settings: EngineSettings) -> SparkSession:
         "spark.driver.extraJavaOptions",
         f"{options} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
     )
+    logging.getLogger().addFilter(_not_py4j)
     began = time.monotonic()
     try:
         with _log_file(settings.local_dir) as stderr:

@@ -30,6 +30,10 @@ from penstock.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 
+PLUGIN_GRACE = 1.0
+"""Seconds that plugins get to end when the node stops: their tasks have ended before. Longer lets a
+plugin that hangs hold the end of the process up; it is killed 3 s after this."""
+
 _S = TypeVar("_S")
 
 
@@ -125,7 +129,7 @@ class Node:
 
     async def _worker(self, runtime: Path) -> Worker:
         host = PluginHost(Registry.load(self._settings.plugin_path), runtime / "p")
-        self._stack.push_async_callback(host.close)
+        self._stack.push_async_callback(host.close, PLUGIN_GRACE)
         topics = await self._stack.enter_async_context(EmbeddedTopics(self._settings.topics_dir))
         return Worker(host, self._engine, topics, self.offset)
 

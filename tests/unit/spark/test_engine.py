@@ -165,9 +165,12 @@ def test_a_killed_python_worker_fails_the_job_and_not_the_session(loop, engine, 
 
 def is_worker(process: psutil.Process) -> bool:
     """A fork of the daemon, not the daemon itself."""
-    parent = process.parent()
     daemon = "penstock.spark.worker_daemon"
-    return daemon in process.cmdline() and parent is not None and daemon in parent.cmdline()
+    try:
+        parent = process.parent()
+        return daemon in process.cmdline() and parent is not None and daemon in parent.cmdline()
+    except psutil.Error:
+        return False  # it ended while we looked
 
 
 def test_an_expression_that_spark_cannot_resolve_is_a_configuration_error(engine):

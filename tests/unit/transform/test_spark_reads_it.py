@@ -83,6 +83,7 @@ def test_spark_reads_every_name_as_it_was(spark):
 
 def test_a_text_that_is_left_unescaped_would_leak_the_environment(spark):
     """Why `${` is escaped and refused: Spark puts the environment there, inside quotes too."""
+    spark.conf.set("spark.sql.variable.substitute", "true")
     found = spark.range(1).selectExpr("'${env:HOME}' AS leak").toArrow().to_pylist()
     assert found == [{"leak": os.environ["HOME"]}]
 

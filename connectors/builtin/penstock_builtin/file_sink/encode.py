@@ -133,6 +133,6 @@ def _joined(column: pa.Array, between: bytes) -> Sequence[Any]:
         return []
     if column.null_count:
         column = column.fill_null("")
-    end = one_text(between, len(between), pa.string())[0]
+    end = one_text(between, len(between), column.type)[0]
     text = pc.binary_join(one_list(column), end)
     return [text.buffers()[2]] if text.buffers()[2] is not None else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,11 +14,8 @@ from penstock_builtin.file_sink.config import FileSinkConfig
 from penstock_builtin.file_sink.encode import Encoder
 from penstock_builtin.file_sink.place import Place
 from penstock_builtin.opening import telling
+from penstock_builtin.parquet import ParquetRows
 from penstock_builtin.rowcolumns import row_names
-
-_GROUP_BYTES: Final = 64 << 20
-"""Bytes of rows that are gathered for a row group of Parquet. Fewer makes files that are slow to
-read; more is memory for every slot at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,41 +134,19 @@ class ParquetStaging(FileStaging):
         super().__init__(place, slot, prefix, config)
         self._names = row_names(schema, reserved=config.reserved_columns)
         self._schema = pa.schema([schema.field(name) for name in self._names])
-        self._writer: Any = None
-        self._held: list[pa.RecordBatch] = []
-        self._held_bytes = 0
+        self._parquet: ParquetRows | None = None
 
     def _write(self, rows: pa.RecordBatch) -> None:
-        rows = rows.select(self._names)
-        self._held.append(rows)
-        self._held_bytes += rows.nbytes
-        if self._held_bytes >= _GROUP_BYTES:
-            self._write_group()
-
-    def _write_group(self) -> None:
-        if self._writer is None:
-            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
-
-            # Our own file: what the system says when the disk is full arrives as it was said.
-            file = os.fdopen(os.dup(self._file()), "wb", buffering=0)
-            self._writer = ParquetWriter(
-                pa.PythonFile(file, "w"), self._schema, compression=self._config.compression
-            )
-            self._raw = file
-        table = pa.Table.from_batches(self._held, self._schema)
-        self._held, self._held_bytes = [], 0
-        self._writer.write_table(table)
+        if self._parquet is None:
+            self._parquet = ParquetRows(self._file(), self._schema, self._config.compression)
+        self._parquet.add(rows.select(self._names))
 
     def _flush(self) -> None:
-        if self._held or self._writer is None:
-            self._write_group()
-        assert self._writer is not None  # noqa: S101 - _write_group made it
-        self._writer.close()
-        self._writer = None
-        self._raw.close()
+        if self._parquet is not None:
+            self._parquet.finish()
+            self._parquet = None
 
     def _drop_writer(self) -> None:
-        self._held.clear()
-        if self._writer is not None:
-            self._raw.close()
-            self._writer = None
+        if self._parquet is not None:
+            self._parquet.drop()
+            self._parquet = None

@@ -193,10 +193,10 @@ class FileSource(Source[FileSourceConfig]):
     def _look(self, now: float) -> None:
         """Look at every file, and for new ones."""
         self._look_again = False
-        self._next_look = now + (_LOOK_EVERY if self._told_all else _POLL)
         if self.config.tail:
             self._watch()
             self._find()
+        self._next_look = now + (_LOOK_EVERY if self._told_all else _POLL)
         self._ready.update(dict.fromkeys(self._readers))
 
     def _watch(self) -> None:

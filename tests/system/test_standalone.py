@@ -1,0 +1,171 @@
+"""`penstock standalone worker.properties a.properties b.properties`, as Kafka Connect has it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import PenstockProcess
+from system.pipelines import ended, nothing_left, nothing_runs
+
+WORKER = """\
+bootstrap.servers=localhost:9092
+key.converter.schemas.enable=true
+value.converter.schemas.enable=true
+offset.storage.file.filename={folder}/connect.offsets
+offset.flush.interval.ms=10000
+"""
+
+SOURCE = """\
+name=local-file-source
+connector.class=FileStreamSource
+tasks.max=1
+file={folder}/in.txt
+topic=connect-test
+"""
+
+SINK = """\
+name=local-file-sink
+connector.class=org.apache.kafka.connect.file.FileStreamSinkConnector
+tasks.max=1
+file={folder}/out.txt
+topics=connect-test
+"""
+
+# From an article on Kafka Connect, as its readers have them: a JDBC source and a Databend sink.
+MYSQL = """\
+name=test-source-mysql-autoincrement
+connector.class=io.confluent.connect.jdbc.JdbcSourceConnector
+tasks.max=1
+connection.url=jdbc:mysql://localhost:3306/mydb?useSSL=false
+connection.user=root
+connection.password=123456
+#mode=timestamp+incrementing
+mode=incrementing
+table.whitelist=mydb.test_kafka
+poll.interval.ms=1000
+table.poll.interval.ms=3000
+incrementing.column.name=id
+#timestamp.column.name=tms
+topics=test_kafka
+"""
+
+DATABEND = """\
+name=databend
+connector.class=com.databend.kafka.connect.DatabendSinkConnector
+
+connection.url=jdbc:databend://localhost:8000
+connection.user=databend
+connection.password=databend
+connection.attempts=5
+connection.backoff.ms=10000
+connection.database=default
+
+table.name.format=default.${topic}
+max.retries=10
+batch.size=1
+auto.create=true
+auto.evolve=true
+insert.mode=upsert
+pk.mode=record_value
+pk.fields=id
+topics=test_kafka
+errors.tolerance=all
+"""
+
+MOVING = 90.0
+"""Seconds until rows arrive, with a start of a JVM before the first."""
+
+
+class Standalone:
+    """The three files of Kafka Connect's quick start, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        texts = {"worker": WORKER, "source": SOURCE, "sink": SINK}
+        self.files = [write(folder, name, text) for name, text in texts.items()]
+        self._starts = 0
+
+    def command(self) -> PenstockProcess:
+        """Return the next start of the same command."""
+        self._starts += 1
+        return PenstockProcess(self.folder / f"run{self._starts}", "standalone", *self.files)
+
+    def add(self, count: int) -> None:
+        """Append numbered lines to the source's file."""
+        first = len(self.lines)
+        new = [f"line {number}" for number in range(first, first + count)]
+        with (self.folder / "in.txt").open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in new)
+        self.lines += new
+
+    def written(self) -> list[str]:
+        """Return what the sink's file has."""
+        path = self.folder / "out.txt"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def arrive(self, process: PenstockProcess, stage: str) -> None:
+        """Wait until as many lines are there as were given; they must be the same."""
+        process.wait_for(lambda: len(self.written()) >= len(self.lines), MOVING, stage)
+        assert self.written() == self.lines
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    """Write a properties file; `{folder}` in it is replaced."""
+    path = folder / f"{name}.properties"
+    path.write_text(text.replace("{folder}", str(folder)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.timeout(240)
+def test_kafka_connects_files_run_as_they_are_and_survive_every_kill(tmp_path: Path) -> None:
+    """File → topic → file: a kill of the JVM, then of the command, then an orderly stop."""
+    standalone = Standalone(tmp_path)
+    standalone.add(1000)
+    with standalone.command() as process:
+        standalone.arrive(process, "the first lines to arrive")
+        jvm = next(p for p in process.family() if p.program == "java")
+        os.kill(jvm.pid, signal.SIGKILL)
+        standalone.add(500)
+        standalone.arrive(process, "lines to arrive through a new JVM")
+        standalone.add(5000)
+        process.kill()
+        nothing_runs(process)
+    with standalone.command() as process:
+        standalone.add(500)
+        standalone.arrive(process, "lines to arrive after the kill")
+        process.signal(signal.SIGTERM)
+        process.wait_for(lambda: process.returncode is not None, 5, "the end after SIGTERM")
+        assert ended(process).code == 130
+        nothing_left(process)
+        assert "warning: [config.not_here_yet] `bootstrap.servers`" in process.output
+    assert standalone.written() == standalone.lines
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        (MYSQL, "io.confluent.connect.jdbc.JdbcSourceConnector"),
+        (DATABEND, "com.databend.kafka.connect.DatabendSinkConnector"),
+    ],
+    ids=["source", "sink"],
+)
+def test_files_for_a_plugin_that_is_missing_load_and_name_it(
+    tmp_path: Path, text: str, missing: str
+) -> None:
+    """The files are read, what has no effect is said, and what is missing has its name."""
+    files = [write(tmp_path, "worker", WORKER), write(tmp_path, "connector", text)]
+    with PenstockProcess(tmp_path / "run", "standalone", *files) as process:
+        outcome = ended(process)
+        nothing_left(process)
+    assert outcome.code == 2, outcome.output
+    assert "error: [plugin.not_installed]" in outcome.output
+    assert f"'{missing}'" in outcome.output
+    for key in ("bootstrap.servers", "key.converter.schemas.enable", "offset.flush.interval.ms"):
+        assert f"warning: [config.not_here_yet] `{key}`" in outcome.output
+    assert "123456" not in outcome.output
+    assert "Traceback" not in outcome.output
