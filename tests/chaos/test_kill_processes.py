@@ -69,14 +69,15 @@ def test_a_plugin_or_a_python_worker_that_is_killed_is_replaced(tmp_path: Path) 
 
 
 def test_a_run_goes_on_in_a_new_jvm(tmp_path: Path) -> None:
-    """The process replaces itself: same pid, same command, from where it was."""
+    """The process replaces itself, and `--fresh` does not count a second time: it goes on."""
     pipeline = Verifiable(tmp_path, rows=2000, rate=150, prune=True)
-    with pipeline.running() as process:
+    with pipeline.running("--fresh") as process:
         more_rows(pipeline, process, "at the start")
         victim = jvm(process)
         os.kill(victim.pid, signal.SIGKILL)
         more_rows(pipeline, process, "after the end of the JVM")
         assert jvm(process).identity != victim.identity
+        pipeline.check_so_far().require()
         outcome = ended(process)
         assert outcome.code == 0, outcome.output
         nothing_left(process)

@@ -1,7 +1,7 @@
 """Files of rows: what is written, where, and what is refused."""
 
 import csv
-import datetime
+import datetime as dt
 import json
 import threading
 
@@ -15,9 +15,9 @@ from penstock_builtin.file_sink.place import target_path
 from penstock_connector import ConfigError, FencedError, RetriableError, SchemaError
 
 ROWS = [
-    {"id": 1, "name": 'say "hi"\\\n\tthere', "price": 1.5, "at": datetime.date(2020, 1, 2)},
+    {"id": 1, "name": 'say "hi"\\\n\tthere', "price": 1.5, "at": dt.date(2020, 1, 2)},
     {"id": 2, "name": None, "price": None, "at": None},
-    {"id": 3, "name": "é, ☃\x01", "price": -2.0, "at": datetime.date(2020, 1, 3)},
+    {"id": 3, "name": "é, ☃\x01", "price": -2.0, "at": dt.date(2020, 1, 3)},
 ]
 
 
@@ -79,7 +79,9 @@ def test_missing_text_is_an_empty_line_and_slices_are_respected(writer, tmp_path
 
 @pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.binary(), pa.int64()])
 def test_text_of_other_types(writer, tmp_path, kind):
-    writer(file="out.txt").write(pa.record_batch([pa.array([1, 2]).cast(pa.string()).cast(kind)], ["x"]))
+    writer(file="out.txt").write(
+        pa.record_batch([pa.array([1, 2]).cast(pa.string()).cast(kind)], ["x"])
+    )
     assert (tmp_path / "out.txt").read_text() == "1\n2\n"
 
 
@@ -90,7 +92,7 @@ def test_json_lines_say_what_the_rows_said(writer, tmp_path):
 
 
 def test_json_of_every_type(writer, tmp_path):
-    moment = datetime.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
+    moment = dt.datetime(2020, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
     row = {
         "flag": True, "none": None, "nan": float("nan"), "bytes": b"\x00\xff", "when": moment,
         "list": [1, None], "struct": {"a": {"b": 1.5}}, 'k"ey': "last",

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock_builtin.file_sink import disk
+from penstock_connector import ConnectorError
 
 STEPS = (
     "create", "open_target", "write", "copy", "write_at", "truncate", "sync", "sync_folder",
@@ -117,11 +118,11 @@ class Host:
 
 @pytest.mark.parametrize("when", ["before", "half", "after"])
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
-def test_a_crash_at_any_step_loses_and_repeats_nothing(
-    writer, tmp_path, monkeypatch, target, when
-):
+def test_a_crash_at_any_step_loses_and_repeats_nothing(writer, tmp_path, monkeypatch, target, when):
     bomb = Bomb(monkeypatch)
-    dry = Host(writer, {name: f"dry/{v}" if name in {"file", "path"} else v for name, v in target.items()})
+    dry = Host(
+        writer, {name: f"dry/{v}" if name in {"file", "path"} else v for name, v in target.items()}
+    )
     dry.run(1)
     first = bomb.count
     dry.run(3)
@@ -207,12 +208,13 @@ def test_a_sink_that_is_broken_on_purpose_is_noticed(writer, tmp_path, monkeypat
         host = Host(writer, {"file": f"{at}/out.txt"})
         host.run(1)
         bomb.count, bomb.at, bomb.when = 0, at, "before"
-        with pytest.raises(Crash):
-            host.run(3)
-        bomb.at = None
         try:
+            with contextlib.suppress(Crash):
+                host.run(3)
+            bomb.at = None
             host.run(3)
-        except FileNotFoundError:
+        except (FileNotFoundError, ConnectorError):
+            bomb.at = None
             noticed += 1
         else:
             noticed += visible(tmp_path / f"{at}", host.target) != wanted

@@ -1,5 +1,7 @@
 """CSV and JSON lines: types are found once, grow with the rows, and never bend a value."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -42,7 +44,8 @@ def test_csv_goes_on_from_every_offset_with_newlines_inside_quotes(read, tmp_pat
 def test_a_cut_never_falls_between_quotes():
     cut = cut_quoted(b'"')
     for data, wanted in [
-        (b'a,"b\nc"\nd', 8), (b'a,"b\nc', 0), (b"a\nb\nc", 4), (b'"x""\n"\n"y\n', 7), (b'"a\nb\n', 0)
+        (b'a,"b\nc"\nd', 8), (b'a,"b\nc', 0), (b"a\nb\nc", 4), (b'"x""\n"\n"y\n', 7),
+        (b'"a\nb\n', 0),
     ]:  # fmt: skip
         assert cut(bytearray(data), len(data)) == wanted, data
 
@@ -120,7 +123,7 @@ def test_json_fields_are_columns_and_new_ones_are_added(read, tmp_path):
 
 def test_json_goes_on_from_every_offset(read, tmp_path):
     rows = [{"id": n, "name": f"é{n}"} for n in range(100)]
-    text = "".join('{"id":%d,"name":"%s"}\n' % tuple(row.values()) for row in rows)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     (tmp_path / "a").write_text(text)
     whole = read("a", tail=False, format="jsonl", block_bytes=100)
     checkpoints = []

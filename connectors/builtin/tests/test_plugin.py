@@ -130,9 +130,7 @@ def test_a_prepared_transaction_is_recovered_over_the_wire(tmp_path, kind, confi
         txn = task.next_txn()
         task.put([{"line": "2"}], txn_id=txn)
         task.prepare(txn, [(0, 0, 1)])
-    with sink_task(
-        kind, config, epoch=2, last_prepared=task.last_prepared, recover=True
-    ) as again:
+    with sink_task(kind, config, epoch=2, last_prepared=task.last_prepared, recover=True) as again:
         again.write([{"line": "3"}])
         again.close()
     assert rows_at(tmp_path) == ["1", "2", "3"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+
 import pyarrow as pa
 
 from penstock_builtin.opening import telling
