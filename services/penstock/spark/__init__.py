@@ -1,15 +1,25 @@
 """The engine: Spark, kept warm, with one plan per task and schema. The only room that imports
 pyspark.
 
+In the driver:
+
 - `settings`       what can be set, and Spark's settings that were measured
-- `session`        starts and stops the Spark session
+- `session`        starts and stops the JVM and its Spark session
+- `plan`           read end → steps → write end, analysed once
+- `gate`, `jobs`   who runs next when the engine is busy; what runs, to be cancelled at any moment
+- `failures`       what an exception of pyspark means
+- `engine`         the one queue of jobs of this process
+
+In the executors:
+
 - `worker_daemon`  the process that forks Spark's Python workers, made cheap
+- `lanes`          the functions that a plan is made of
+- `ends`           read end and write end of a slot, by kind
+
+In both:
+
 - `schema`         which Arrow types Spark takes, and how the others are brought there
 - `report`         the rows that a job returns
-- `ends`           what runs in the executors: read end and write end, by kind
-- `plan`           read end → steps → write end, analysed once
-- `gate`           who runs next, when the engine is busy
-- `engine`         the one queue of jobs of this process
 
 This module stays empty of imports: executors import it with every function they are sent.
 """

@@ -7,50 +7,54 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
-from penstock.model.errors import (
-    ConfigError,
-    DataError,
-    PenstockError,
-    RetriableError,
-    error_of,
-)
+from penstock.model.errors import PenstockError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark import report
+from penstock.spark import failures, report
 from penstock.spark.gate import Gate
-from penstock.spark.plan import PROPERTY, Plan, build
-from penstock.spark.session import kill_jvm, start_session
+from penstock.spark.jobs import Job, Jobs
+from penstock.spark.lanes import PROPERTY
+from penstock.spark.plan import Plan, build
+from penstock.spark.session import Jvm, kill_jvm, start_jvm
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
 
-_BAD_ROW = ("SparkArithmeticException", "SparkNumberFormatException", "SparkDateTimeException",
-            "CAST_INVALID_INPUT", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")  # fmt: skip
+CANCEL_WITHIN: Final = 2.0
+"""Seconds that a cancelled run holds its caller. Spark ends a job within 0.2 s, whatever its Python
+workers do; only a JVM that hangs takes longer, and must not take its caller along."""
+
+_DEATH_SHOWS_WITHIN: Final = 1.0
+"""Seconds in which a broken connection to the JVM turns out to be its end: the socket closes some
+milliseconds before the process can be waited for."""
 
 
 class Engine:
-    """Runs micro-batches. `start()` once, in a thread; then `build` and `run`; `stop()` at the end.
+    """Runs micro-batches: `await start()`, then `build` and `run`; `await stop()` at the end.
 
-    `lost` is set when the JVM is gone: this process must be started anew (doing it inside took 18
-    s).
+    `start`, `run`, `cancel` and `stop` belong to one event loop; only `build` blocks, so call it in
+    a thread. `lost` is set when the JVM is gone: this process must be started anew (doing it inside
+    took 18 s).
     """
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
         """Take the settings; nothing is started."""
         self._settings = settings or EngineSettings()
-        self._session: SparkSession | None = None
+        self._jvm: Jvm | None = None
         width = self._settings.slots + 1  # one more job than slots hides the time between jobs
         self._gate = Gate(width)
         self._threads = ThreadPoolExecutor(width, thread_name_prefix="spark-job")
+        self._jobs = Jobs()
         self._ready = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._jobs = 0
+        self._done = 0
+        self._failed = 0
         self._plans = 0
         self._seconds = 0.0
         self.lost = asyncio.Event()
@@ -61,9 +65,16 @@ class Engine:
         return self._settings.slots
 
     async def start(self) -> None:
-        """Start the session and warm it up. The rest of the process goes on meanwhile."""
+        """Start the session and warm it up. The rest of the process goes on meanwhile.
+
+        Raises:
+            ConfigError: `engine.no_java`.
+            RetriableError: `engine.start_failed`.
+        """
         self._loop = asyncio.get_running_loop()
-        self._session = await asyncio.to_thread(start_session, self._settings)
+        jvm = await asyncio.to_thread(start_jvm, self._settings)
+        self._jvm = jvm
+        jvm.watch(lambda: self._ended(jvm))
         self._ready.set()
         await self._warm_up()
 
@@ -76,45 +87,60 @@ class Engine:
 
         Raises:
             ConfigError: `transform.not_valid`: Spark cannot resolve a step.
+            SchemaError: `engine.unsupported_type`.
+            RetriableError: `engine.jvm_lost`, `engine.not_started`.
         """
-        if self._session is None:
-            raise RetriableError("engine.not_started", "the Spark session has not started yet")
+        jvm = self._running()
         try:
-            plan = build(self._session, name, schema, steps, slots)
+            plan = build(jvm.session, name, schema, steps, slots)
         except PySparkException as error:
-            raise ConfigError(
-                "transform.not_valid",
-                str(error).split("\n", maxsplit=1)[0],
-                fix="Check the expressions and the names of columns of the transforms.",
-                config_path="transforms",
-            ) from error
-        except (Py4JNetworkError, ConnectionError) as error:
-            raise self._jvm_lost(error) from error
+            raise failures.refused(error) from error
+        except (Py4JError, OSError) as error:
+            raise self._translated(jvm, error) from error
         self._plans += 1
         return plan
 
     async def run(self, plan: Plan, ticket: Ticket, *, lag: float = 0.0) -> list[SlotReport]:
         """Run one micro-batch; the one whose rows have waited longest (`lag`, seconds) goes first.
 
+        Cancelling this coroutine cancels the job.
+
         Raises:
-            RetriableError: `engine.job_failed`, `engine.jvm_lost`, or what a read end says.
+            RetriableError: `engine.job_failed`, `engine.cancelled`, `engine.jvm_lost`, or what a
+                read end says.
             DataError: `transform.bad_row`: a step failed on a row.
         """
-        async with self._gate.enter(lag):
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, self._collect, plan, ticket)
+        async with self._gate.enter(lag, ticket.task_id):
+            jvm = self._running()
+            with self._jobs.run(ticket.task_id) as job:
+                loop = asyncio.get_running_loop()
+                # the place in the gate is held as long as the thread is
+                collecting = loop.run_in_executor(self._threads, self._run, jvm, job, plan, ticket)
+                try:
+                    return await asyncio.shield(collecting)
+                finally:
+                    if not collecting.done():
+                        self._cancel(jvm, job)
+                        collecting.add_done_callback(_retrieved)
+                        await asyncio.wait({collecting}, timeout=CANCEL_WITHIN)
 
     def cancel(self, task_id: str) -> None:
-        """Cancel the jobs of a task: they end with an error at once, wherever they are."""
-        if self._session is not None and not self.lost.is_set():
-            self._threads_cancel(self._session, task_id)
+        """Cancel what a task has here: its jobs end with `engine.cancelled` within 2 s, wherever
+        they are.
+        """
+        self._gate.expel(task_id, failures.cancelled(task_id))
+        if self._jvm is not None:
+            for job in self._jobs.of(task_id):
+                self._cancel(self._jvm, job)
 
     def statistics(self) -> dict[str, float]:
-        """Return counts of jobs and plans, seconds of all jobs, and how many wait."""
+        """Return counts of jobs and plans, the seconds of all jobs, and what runs and waits."""
         return {
-            "jobs": self._jobs,
+            "jobs": self._done,
+            "failed": self._failed,
             "plans": self._plans,
             "job_seconds": self._seconds,
+            "running": self._jobs.running,
             "waiting": self._gate.waiting,
         }
 
@@ -123,87 +149,75 @@ class Engine:
         kill_jvm()
 
     async def stop(self) -> None:
-        """End the session and the JVM. Idempotent."""
+        """Cancel what runs, end the session and the JVM. Idempotent."""
+        jvm, self._jvm = self._jvm, None
+        if jvm is not None:
+            for job in self._jobs.of():
+                self._cancel(jvm, job)
+            await asyncio.to_thread(jvm.stop)
         self._threads.shutdown(wait=False, cancel_futures=True)
-        session, self._session = self._session, None
-        if session is not None and not self.lost.is_set():
-            await asyncio.to_thread(_stop, session)
 
-    def _threads_cancel(self, session: SparkSession, task_id: str) -> None:
-        try:
-            session.sparkContext.cancelJobGroup(task_id)
-        except (Py4JError, OSError) as error:
-            log.warning("jobs of %s could not be cancelled: %s", task_id, error)
+    def _running(self) -> Jvm:
+        if self.lost.is_set():
+            raise failures.jvm_lost()
+        if self._jvm is None:
+            raise failures.not_running()
+        return self._jvm
 
-    def _collect(self, plan: Plan, ticket: Ticket) -> list[SlotReport]:
-        if self._session is None:
-            raise RetriableError("engine.stopped", "the engine has stopped")
-        context = self._session.sparkContext
+    def _cancel(self, jvm: Jvm, job: Job) -> None:
+        def order(group: str) -> None:
+            try:
+                jvm.session.sparkContext.cancelJobGroup(group)
+            except (Py4JError, OSError, AttributeError) as error:  # it ends with its JVM anyway
+                log.info("job %s could not be cancelled: %s", group, error)
+
+        job.cancel(order)
+
+    def _run(self, jvm: Jvm, job: Job, plan: Plan, ticket: Ticket) -> list[SlotReport]:
+        """Collect a plan, in a thread of its own: group and ticket belong to the thread."""
+        context = jvm.session.sparkContext
         began = time.monotonic()
         try:
-            context.setJobGroup(ticket.task_id, plan.name, interruptOnCancel=False)
+            context.setJobGroup(job.group, plan.name, interruptOnCancel=False)
             context.setLocalProperty(PROPERTY, ticket.to_json())
+            if job.cancelled:
+                raise failures.cancelled(job.task_id)
             return report.decode(plan.frame.collect())
-        except (Py4JNetworkError, ConnectionError) as error:
-            raise self._jvm_lost(error) from error
+        except PenstockError:
+            self._failed += 1
+            raise
         except Exception as error:
-            raise _job_error(error) from error
+            self._failed += 1
+            if job.cancelled and not jvm.gone():
+                raise failures.cancelled(job.task_id) from error
+            raise self._translated(jvm, error) from error
         finally:
-            self._jobs += 1
+            job.end()
+            self._done += 1
             self._seconds += time.monotonic() - began
 
-    def _jvm_lost(self, error: Exception) -> PenstockError:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self.lost.set)
-        return RetriableError(
-            "engine.jvm_lost",
-            f"the JVM of the Spark session is gone: {type(error).__name__}",
-            fix="The worker starts anew by itself; look for an out-of-memory kill if it repeats.",
-        )
+    def _translated(self, jvm: Jvm, error: Exception) -> PenstockError:
+        if not failures.is_answer(error) and jvm.gone(_DEATH_SHOWS_WITHIN):
+            return failures.jvm_lost()
+        return failures.of_job(error)
+
+    def _ended(self, jvm: Jvm) -> None:
+        """Tell the loop that the JVM is gone, unless it was stopped. Runs in a watching thread."""
+        if self._jvm is not jvm or self._loop is None or self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self.lost.set)
 
     async def _warm_up(self) -> None:
         """Run both lanes once on nothing: classes are loaded and Python workers forked."""
         schema = pa.schema([("x", pa.int64())])
-        ticket = Ticket(
-            "warm-up",
-            0,
-            0,
-            tuple(
-                SlotTicket(slot, 0, {"kind": "nothing"}, {"kind": "nowhere"})
-                for slot in range(self.slots)
-            ),
-        )
+        nothing, nowhere = {"kind": "nothing"}, {"kind": "nowhere"}
+        slots = tuple(SlotTicket(slot, 0, nothing, nowhere) for slot in range(self.slots))
         for steps in ([Step(where="x > 0", select=(("x", "x + 1"),))], []):
             plan = await asyncio.to_thread(self.build, "warm-up", schema, steps, self.slots)
-            await self.run(plan, ticket)
+            await self.run(plan, Ticket("warm-up", 0, 0, slots))
 
 
-def _stop(session: SparkSession) -> None:
-    try:
-        session.stop()
-    except (Py4JError, OSError) as error:  # the JVM was ended by the same signal as we were
-        log.info("the Spark session was gone before it was stopped: %s", error)
-
-
-def _job_error(error: Exception) -> PenstockError:
-    text = str(error)
-    found = report.find_marked(text)
-    if found is not None:
-        return error_of(found)
-    if any(word in text for word in _BAD_ROW):
-        return DataError(
-            "transform.bad_row",
-            _first_line(text),
-            fix="Use try_cast, try_divide or a condition, so that no row can fail.",
-            config_path="transforms",
-        )
-    return RetriableError(
-        "engine.job_failed",
-        f"a Spark job failed: {_first_line(text)}",
-        fix="A Python worker or executor may have been lost; the micro-batch is tried again.",
-        detail=text[-2000:],
-    )
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:500]
+def _retrieved(future: asyncio.Future[list[SlotReport]]) -> None:
+    """Look at what a run came to whose caller has gone, or asyncio complains that nobody did."""
+    if not future.cancelled():
+        future.exception()

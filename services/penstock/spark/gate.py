@@ -8,53 +8,71 @@ import asyncio
 import heapq
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    """A place in the queue: the largest lag first, then the first to come."""
+
+    rank: tuple[float, int]
+    owner: str = field(compare=False)
+    turn: asyncio.Future[None] = field(compare=False)
 
 
 class Gate:
     """Lets a bounded number in, those with the largest lag first.
 
     Spark's own fair pools were uneven with 50 busy threads; a queue before them is fair and costs
-    nothing.
+    nothing. Lag grows while one waits, for all alike, so their order never changes.
     """
 
     def __init__(self, width: int) -> None:
         """Let `width` in at once."""
         self._free = width
-        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._order = 0
 
     @property
     def waiting(self) -> int:
         """How many wait."""
-        return sum(1 for _, _, turn in self._waiting if not turn.done())
+        return sum(1 for entry in self._waiting if not entry.turn.done())
 
     @asynccontextmanager
-    async def enter(self, lag: float) -> AsyncIterator[None]:
+    async def enter(self, lag: float, owner: str = "") -> AsyncIterator[None]:
         """Wait for a place; `lag` is how long, in seconds, the rows have waited already."""
-        await self._acquire(lag)
+        await self._acquire(lag, owner)
         try:
             yield
         finally:
             self._release()
 
-    async def _acquire(self, lag: float) -> None:
+    def expel(self, owner: str, error: Exception) -> None:
+        """Let an owner's waits fail. Those who are in are not touched."""
+        for entry in self._waiting:
+            if entry.owner == owner and not entry.turn.done():
+                entry.turn.set_exception(error)
+
+    async def _acquire(self, lag: float, owner: str) -> None:
         if self._free > 0:
             self._free -= 1
             return
-        turn = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
         self._order += 1
-        heapq.heappush(self._waiting, (-lag, self._order, turn))
+        # who comes later with the same lag has waited less by the time between
+        heapq.heappush(self._waiting, _Waiting((loop.time() - lag, self._order), owner, turn))
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._release()  # the place had been given already
             raise
 
     def _release(self) -> None:
         while self._waiting:
-            _, _, turn = heapq.heappop(self._waiting)
-            if not turn.done():
-                turn.set_result(None)
+            entry = heapq.heappop(self._waiting)
+            if not entry.turn.done():
+                entry.turn.set_result(None)
                 return
         self._free += 1

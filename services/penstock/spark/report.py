@@ -71,12 +71,18 @@ def marked(error: PenstockError) -> RuntimeError:
 
 
 def find_marked(text: str) -> Diagnostic | None:
-    """Return the diagnostic in the text of an exception that came back from Spark."""
+    """Return the diagnostic in the text of an exception that came back from Spark.
+
+    None when there is none, or when it was cut on its way.
+    """
     start = text.find(MARK)
     if start < 0:
         return None
-    raw, _ = json.JSONDecoder().raw_decode(text[start + len(MARK) :])
-    return _diagnostic(raw)
+    try:
+        raw, _ = json.JSONDecoder().raw_decode(text[start + len(MARK) :])
+        return _diagnostic(raw)
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _diagnostic(raw: dict[str, Any]) -> Diagnostic:

@@ -1,18 +1,28 @@
 """Which Arrow types Spark takes, and how the others are brought there without loss.
 
-uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 · large
-and view strings and binaries → string, binary · dictionary → its values · null → string · times of
-the day → int64 microseconds · timestamps of s, ms → us (of ns: cut to us) · date64 → date32. Nested
-types are taken apart and rebuilt.
+uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 ·
+large and view strings and binaries, large and fixed size lists, fixed size binaries → plain ones ·
+dictionary and extension types → their values · null → string · decimals of up to 38 digits →
+decimal128, larger ones → string · date64 → date32 · durations and timestamps of s, ms → us (of ns:
+cut to us; of any zone: UTC) · times of the day → int64 microseconds. The same holds inside structs,
+lists and maps.
+
+Unions, run-end encoded columns, list views and calendar intervals have no counterpart:
+`engine.unsupported_type`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as kind
+
+from penstock.model.errors import DataError, SchemaError
+
+MOST_DIGITS: Final = 38
+"""Digits of Spark's widest decimal."""
 
 _EXACT: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.uint8(): pa.int16(),
@@ -28,57 +38,122 @@ _EXACT: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.date64(): pa.date32(),
 }
 
-_Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], pa.DataType]]
+_Time: TypeAlias = pa.DataType
+_Rule: TypeAlias = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, _Time], pa.DataType]]
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return any(
+        is_one(type_) for is_one in (kind.is_list, kind.is_large_list, kind.is_fixed_size_list)
+    )
+
+
+def _has_no_counterpart(type_: pa.DataType) -> bool:
+    # of list views, Arrow's own cast of a slice makes lists that do not validate
+    lists = (kind.is_list_view, kind.is_large_list_view)
+    others = (kind.is_union, kind.is_run_end_encoded, kind.is_interval)
+    return any(is_one(type_) for is_one in (*lists, *others))
+
 
 _RULES: Final[tuple[_Rule, ...]] = (
-    (kind.is_dictionary, lambda t: normal_type(t.value_type)),
-    (kind.is_time, lambda _: pa.int64()),
-    (kind.is_timestamp, lambda t: pa.timestamp("us", tz=t.tz and "UTC")),
-    (kind.is_fixed_size_binary, lambda _: pa.binary()),
-    (kind.is_struct, lambda t: pa.struct([_normal_field(t.field(i)) for i in range(t.num_fields)])),
-    (kind.is_map, lambda t: pa.map_(normal_type(t.key_type), normal_type(t.item_type))),
-    (
-        lambda t: kind.is_list(t) or kind.is_large_list(t) or kind.is_fixed_size_list(t),
-        lambda t: pa.list_(normal_type(t.value_type)),
-    ),
-)
+    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t, of: _normal(t.storage_type, of)),
+    (kind.is_dictionary, lambda t, of: _normal(t.value_type, of)),
+    (kind.is_time, lambda _, of: of),
+    (kind.is_timestamp, lambda t, _: pa.timestamp("us", tz=t.tz and "UTC")),
+    (kind.is_duration, lambda *_: pa.duration("us")),
+    (kind.is_fixed_size_binary, lambda *_: pa.binary()),
+    (kind.is_decimal, lambda t, _: _decimal(t)),
+    (kind.is_struct, lambda t, of: pa.struct([_field(child, of) for child in t])),
+    (kind.is_map, lambda t, of: pa.map_(_normal(t.key_type, of), _normal(t.item_type, of))),
+    (_is_list, lambda t, of: pa.list_(_normal(t.value_type, of))),
+    (_has_no_counterpart, lambda t, _: _refuse(t)),
+)  # fmt: skip
 
 
 def normal_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type that Spark takes for values of a type."""
-    exact = _EXACT.get(type_)
-    if exact is not None:
-        return exact
-    for applies, change in _RULES:
-        if applies(type_):
-            return change(type_)
-    return type_
+    """Return the type that Spark takes for values of a type.
+
+    Raises:
+        SchemaError: `engine.unsupported_type`.
+    """
+    return _normal(type_, pa.int64())
 
 
 def normal_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of rows as Spark gets them. Every column may be null: Spark checks
-    nothing.
+    """Return the schema of rows as Spark gets them. Every column may be null: Spark checks nothing.
+
+    Raises:
+        SchemaError: `engine.unsupported_type`.
     """
-    return pa.schema([_normal_field(field) for field in schema])
+    return pa.schema([_field(field, pa.int64()) for field in schema])
 
 
 def normal_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in a normal schema; without a copy when it is there already."""
+    """Return a batch in a normal schema; without a copy when it is there already.
+
+    Raises:
+        DataError: `engine.out_of_range`: a value has no place in the normal type.
+    """
     if batch.schema.equals(schema):
         return batch
     columns = [
-        column if column.type.equals(field.type) else _cast(column, field.type)
+        column if column.type.equals(field.type) else _cast(column, field)
         for column, field in zip(batch.columns, schema, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _normal_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, normal_type(field.type), nullable=True)
+def has_dictionaries(schema: pa.Schema) -> bool:
+    """Tell whether values of a schema, at any depth, are kept in dictionaries."""
+    return any(kind.is_dictionary(part) for type_ in schema.types for part in _parts(type_))
 
 
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    if kind.is_time(column.type):
-        return column.cast(pa.time64("us"), safe=False).cast(type_)
-    # nanoseconds are cut to what Spark has; every other change is exact
-    return column.cast(type_, safe=not kind.is_timestamp(column.type))
+def _normal(type_: pa.DataType, time: _Time) -> pa.DataType:
+    """Return the normal type; `time` stands for times of the day, wherever they are."""
+    exact = _EXACT.get(type_)
+    if exact is not None:
+        return exact
+    return next((change(type_, time) for applies, change in _RULES if applies(type_)), type_)
+
+
+def _field(field: pa.Field, time: _Time) -> pa.Field:
+    return pa.field(field.name, _normal(field.type, time), nullable=True)
+
+
+def _decimal(type_: pa.DataType) -> pa.DataType:
+    # Spark has neither negative scales nor more digits behind the point than in all
+    scale = max(type_.scale, 0)
+    digits = max(type_.precision - min(type_.scale, 0), scale)
+    return pa.decimal128(digits, scale) if digits <= MOST_DIGITS else pa.string()
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    # Arrow has no cast of a time to microseconds, only to the number that it is stored as
+    stored = _normal(column.type, pa.time64("us"))
+    try:
+        return column.cast(stored, safe=not _has_nanoseconds(column.type)).cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            "engine.out_of_range",
+            f"column {field.name}: {error}",
+            fix=f"Make the column {field.type} at the source, or drop it there.",
+        ) from None
+
+
+def _has_nanoseconds(type_: pa.DataType) -> bool:
+    """Tell whether a cast has to cut; every other change is exact, or an error."""
+    return any(getattr(part, "unit", "") == "ns" for part in _parts(type_))
+
+
+def _parts(type_: pa.DataType) -> Iterator[pa.DataType]:
+    yield type_
+    for n in range(type_.num_fields):
+        yield from _parts(type_.field(n).type)
+
+
+def _refuse(type_: pa.DataType) -> pa.DataType:
+    raise SchemaError(
+        "engine.unsupported_type",
+        f"rows with values of type {type_} cannot be moved",
+        fix="Give the column another type at the source, or drop it there.",
+    )

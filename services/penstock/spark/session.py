@@ -1,17 +1,22 @@
-"""Starts the JVM and its Spark session, with a log file of its own."""
+"""Starts and stops the JVM and its Spark session, with a log file of its own."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -25,12 +30,91 @@ logging.getLogger("py4j").setLevel(logging.ERROR)  # it tells of every connectio
 LOG_NAME: Final = "jvm.log"
 """What the JVM and Spark's Python workers print, in the engine's scratch folder."""
 
+STOP_WITHIN: Final = 10.0
+"""Seconds that a session may take to stop. It needs one or two, more while executors say goodbye; a
+JVM that hangs must not keep its process alive, so it is killed after this."""
+
+_COMMANDS: Final = (b"org.apache.spark.deploy.SparkSubmit", b"spark-submit")
+"""What the command line of the JVM, or of the script that becomes it, holds."""
+
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 _TAIL_BYTES: Final = 2000
 
 
-_JVM = (b"org.apache.spark.deploy.SparkSubmit", b"spark-submit")
-"""What the command line of the JVM, or of the script that becomes it, holds."""
+@dataclass(frozen=True, slots=True)
+class Jvm:
+    """A running JVM with its session. The JVM ends with this process, however that ends: it reads
+    the other end of a pipe.
+    """
+
+    session: SparkSession
+    process: subprocess.Popen[bytes]
+
+    def gone(self, within: float = 0.0) -> bool:
+        """Tell whether the process has ended, or ends within so many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(within)
+        return self.process.returncode is not None
+
+    def watch(self, ended: Callable[[], object]) -> None:
+        """Call `ended` from another thread when the process has ended."""
+
+        def wait() -> None:
+            self.process.wait()
+            ended()
+
+        threading.Thread(target=wait, name="jvm watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End session and JVM. Blocks for at most `STOP_WITHIN` and a moment."""
+        if not self.gone():
+            # a JVM that hangs would hold its caller for ever
+            stopping = threading.Thread(target=self._stop_session, name="jvm stop", daemon=True)
+            stopping.start()
+            stopping.join(STOP_WITHIN)
+        _end(self.process)
+        _forget()
+
+    def _stop_session(self) -> None:
+        try:
+            self.session.stop()
+        except (Py4JError, OSError) as error:  # the JVM was ended by the same signal as we were
+            log.info("the Spark session was gone before it was stopped: %s", error)
+
+
+def start_jvm(settings: EngineSettings) -> Jvm:
+    """Start the JVM and return it with a session. Blocks for some seconds.
+
+    Raises:
+        ConfigError: `engine.no_java`.
+        RetriableError: `engine.start_failed`: the JVM ended, or does not answer; with the last
+            lines of its log.
+    """
+    _require_java()
+    # without these, Spark runs whatever `python3` the PATH has, not this environment's
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    conf = _conf(settings)
+    logging.getLogger().addFilter(_not_py4j)
+    began = time.monotonic()
+    process = None
+    try:
+        with _log_file(settings.local_dir) as output:
+            # a JVM that cannot start says so on its standard output
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+        process = gateway.proc
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except Exception as error:
+        if process is not None:
+            _end(process)
+            _forget()
+        raise RetriableError(
+            "engine.start_failed",
+            f"the Spark session did not start: {type(error).__name__}: {str(error)[:500]}",
+            fix="See the detail; check JAVA_HOME (17 or 21) and free memory.",
+            detail=log_tail(settings.local_dir),
+        ) from error
+    log.info("Spark %s started in %.1f s", session.version, time.monotonic() - began)
+    return Jvm(session, process)
 
 
 def kill_jvm() -> None:
@@ -42,53 +126,8 @@ def kill_jvm() -> None:
         for pid in children.read_text(encoding="ascii").split():
             with suppress(OSError):
                 command = Path("/proc", pid, "cmdline").read_bytes()
-                if any(mark in command for mark in _JVM):
+                if any(mark in command for mark in _COMMANDS):
                     os.kill(int(pid), signal.SIGKILL)
-
-
-def _not_py4j(record: logging.LogRecord) -> bool:
-    """Leave out what py4j logs, with a traceback, when the JVM is gone: we say so ourselves."""
-    return record.msg != "Exception while sending command."
-
-
-def start_session(settings: EngineSettings) -> SparkSession:
-    """Start the JVM and return a session. Blocks for some seconds.
-
-    Raises:
-        ConfigError: there is no Java.
-        RetriableError: the JVM ended, or does not answer; with the last lines of its log.
-    """
-    # without these, Spark runs whatever `python3` the PATH has, not this environment's
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    conf = SparkConf().setMaster(settings.master).setAppName("penstock")
-    for key, value in settings.spark_conf().items():
-        conf.set(key, value)
-    options = conf.get("spark.driver.extraJavaOptions", "") or ""
-    conf.set(
-        "spark.driver.extraJavaOptions",
-        f"{options} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
-    )
-    logging.getLogger().addFilter(_not_py4j)
-    began = time.monotonic()
-    try:
-        with _log_file(settings.local_dir) as stderr:
-            gateway = launch_gateway(conf, {"stderr": stderr})
-        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    except FileNotFoundError as error:
-        raise ConfigError(
-            "engine.no_java",
-            f"Java could not be started: {error}",
-            fix="Install a JDK 17 or 21, or set JAVA_HOME.",
-        ) from error
-    except Exception as error:
-        raise RetriableError(
-            "engine.start_failed",
-            f"the Spark session did not start: {type(error).__name__}: {str(error)[:500]}",
-            fix="See the detail; check JAVA_HOME (17 or 21) and free memory.",
-            detail=log_tail(settings.local_dir),
-        ) from error
-    log.info("Spark %s started in %.1f s", session.version, time.monotonic() - began)
-    return session
 
 
 def log_tail(folder: Path | None) -> str:
@@ -100,9 +139,60 @@ def log_tail(folder: Path | None) -> str:
         return file.read().decode("utf-8", "replace")
 
 
+def _conf(settings: EngineSettings) -> SparkConf:
+    conf = SparkConf().setMaster(settings.master).setAppName("penstock")
+    for key, value in settings.spark_conf().items():
+        conf.set(key, value)
+    options = conf.get("spark.driver.extraJavaOptions", "") or ""
+    conf.set(
+        "spark.driver.extraJavaOptions",
+        f"{options} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+    )
+    return conf
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """Leave out what py4j logs, with a traceback, when the JVM is gone: we say so ourselves."""
+    return record.msg != "Exception while sending command."
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    if shutil.which(java) is None:
+        raise ConfigError(
+            "engine.no_java",
+            f"Java could not be found: there is no {java}",
+            fix="Install a JDK 17 or 21, or set JAVA_HOME.",
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe that the JVM lives by, and wait until it is gone."""
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(STOP_WITHIN)
+    except subprocess.TimeoutExpired:
+        log.warning("the JVM did not end within %g s and is killed", STOP_WITHIN)
+        process.kill()
+        process.wait()
+
+
+def _forget() -> None:
+    """Take the dead JVM out of pyspark's class variables: the next start makes a new one."""
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None  # noqa: SLF001 - pyspark has no other way
+    SparkContext._active_spark_context = None  # noqa: SLF001 - as above
+    SparkSession._instantiatedSession = None  # noqa: SLF001 - as above
+    if gateway is not None:
+        with suppress(Py4JError, OSError):
+            gateway.shutdown()
+
+
 @contextmanager
 def _log_file(folder: Path | None) -> Iterator[IO[Any] | None]:
-    """Yield what the JVM inherits as standard error; None for that of this process."""
+    """Yield where the output of the JVM goes; None for that of this process."""
     if folder is None:
         yield None
         return

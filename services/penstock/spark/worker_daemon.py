@@ -29,8 +29,9 @@ PRELOADED = (
     "pyspark.sql.conversion",
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.pandas.types",
-    "penstock.spark.ends",
-    "penstock.spark.plan",
+    "penstock.spark.lanes",
+    "penstock.spark.ends.embedded",
+    "penstock.spark.ends.plugin",
 )
 """What tasks import. A name that a version of pyspark does not have is passed over."""
 

@@ -1,176 +1,127 @@
 """Micro-batches through a real Spark session, with gRPC at both ends."""
 
 import asyncio
-import os
-import signal
+import functools
 import threading
-import time
 
-import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from penstock.model.errors import ConfigError, DataError, PenstockError, RetriableError
+from penstock.model.errors import ConfigError, DataError, PenstockError, SchemaError
 from penstock.model.step import Step
 from penstock.spark.engine import Engine
-from penstock.spark.settings import EngineSettings
-from tests.unit.spark.tiny_plugin import TinyPlugin
+from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin, rows, until
 
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 UPPER = Step(where="id % 10 <> 7", select=(("id", "id"), ("name", "upper(name)")))
 
 
-def rows(start: int, count: int) -> pa.RecordBatch:
-    ids = range(start, start + count)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(ids, pa.int64()), pa.array([f"n{i}" for i in ids])], schema=SCHEMA
-    )
+def upper(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """What `UPPER` says, in Arrow."""
+    last = pc.subtract(batch["id"], pc.multiply(pc.divide(batch["id"], 10), 10))
+    kept = batch.filter(pc.not_equal(last, 7))
+    return kept.set_column(1, "name", pc.utf8_upper(kept["name"]))
 
 
-@pytest.fixture(scope="module")
-def loop():
-    """One event loop for the module: the engine lives on it."""
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
+def broken(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A kernel that fails on every row."""
+    return batch.set_column(0, "id", pc.divide(batch["id"], 0)) if batch.num_rows else batch
 
 
-@pytest.fixture(scope="module")
-def engine(loop, tmp_path_factory):
-    """A warm engine with two slots."""
-    settings = EngineSettings(
-        master="local[2,1]", slots=2, local_dir=tmp_path_factory.mktemp("spark")
-    )
-    engine = Engine(settings)
-    loop.run_until_complete(engine.start())
-    yield engine
-    loop.run_until_complete(engine.stop())
+FUSED = Step(UPPER.where, UPPER.select, kernel=upper)
+LANES = pytest.mark.parametrize("steps", [[], [UPPER]], ids=["fused", "jvm"])
 
 
-@pytest.fixture
-def plugin(tmp_path):
-    """A source with four batches of a thousand rows, which is a sink too."""
-    plugin = TinyPlugin(tmp_path)
-    plugin.schema = SCHEMA
-    for seq in range(1, 5):
-        plugin.batches[seq] = rows(seq * 1000, 1000)
-    yield plugin
-    plugin.stop()
+def first(loop, engine, plan, ticket):
+    """What a micro-batch of one slot came to, raised if it is an error."""
+    report = loop.run_until_complete(engine.run(plan, ticket))[0]
+    if report.error is not None:
+        raise PenstockError(report.error.code, report.error.message)
+    return report
 
 
-@pytest.mark.parametrize("steps", [[], [UPPER]], ids=["fused", "jvm"])
+@LANES
 def test_rows_arrive_once_and_in_order(loop, engine, plugin, steps):
     plan = engine.build("t", SCHEMA, steps, 2)
-    ticket = plugin.ticket("order", [[1, 2], [3, 4]], SCHEMA)
-    reports = loop.run_until_complete(engine.run(plan, ticket))
+    reports = loop.run_until_complete(engine.run(plan, plugin.ticket("order", [[1, 2], [3, 4]])))
     assert [r.error for r in reports] == [None, None]
-    got = plugin.rows(1, reports)
-    expected = [r for s in range(1, 5) for r in plugin.batches[s].to_pylist()]
+    expected = plugin.source_rows()
     if steps:
         expected = [
             {"id": r["id"], "name": r["name"].upper()} for r in expected if r["id"] % 10 != 7
         ]
-    assert got == expected
+    assert plugin.rows(1, reports) == expected
     assert sum(r.rows_out for r in reports) == len(expected)
     assert sum(r.rows_in for r in reports) == 4000
 
 
+def test_both_lanes_give_the_same_rows_and_the_same_schema(loop, engine, plugin):
+    """Fused and through the JVM, over a chain of two."""
+    fused = engine.build("f", SCHEMA, [FUSED, FUSED], 2)
+    crossing = engine.build("c", SCHEMA, [FUSED, UPPER], 2)
+    assert (fused.fused, crossing.fused) == (True, False)
+    assert fused.output_schema.equals(crossing.output_schema)
+    found = []
+    for txn, plan in enumerate((fused, crossing), 1):
+        ticket = plugin.ticket("lanes", [[1, 2], [3, 4]], txn_id=txn)
+        found.append(plugin.rows(txn, loop.run_until_complete(engine.run(plan, ticket))))
+    assert found[0] == found[1]
+    assert len(found[0]) == 3600
+
+
+def test_a_task_with_several_datasets_keeps_a_plan_for_each(loop, engine, tmp_path):
+    schemas = [pa.schema([(f"c{n}", pa.int64())]) for n in range(3)]
+    plugins = [TinyPlugin(tmp_path, schema, f"s{n}") for n, schema in enumerate(schemas)]
+    plans = []
+    for n, plugin in enumerate(plugins):
+        plugin.batches[1] = pa.RecordBatch.from_arrays([pa.array([n, n])], schema=schemas[n])
+        steps = [Step(select=((f"c{n}", f"c{n} + 1"),))]
+        plans.append(engine.build(f"t#{n}", schemas[n], steps, 1))
+
+    async def run_all():
+        runs = [engine.run(p, q.ticket("t", [[1]])) for p, q in zip(plans, plugins, strict=True)]
+        return await asyncio.gather(*runs)
+
+    for n, (plugin, reports) in enumerate(
+        zip(plugins, loop.run_until_complete(run_all()), strict=True)
+    ):
+        assert plugin.rows(1, reports) == [{f"c{n}": n + 1}] * 2
+        plugin.stop()
+
+
 def test_a_plan_is_analysed_once_and_each_batch_brings_its_ticket(loop, engine, plugin):
     plan = engine.build("t", SCHEMA, [UPPER], 1)
-    before = engine.statistics()["plans"]
-    for txn in range(2, 6):
-        ticket = plugin.ticket("tickets", [[txn - 1]], SCHEMA, txn_id=txn)
-        reports = loop.run_until_complete(engine.run(plan, ticket))
-        assert plugin.rows(txn, reports)[0]["id"] == (txn - 1) * 1000
-    assert engine.statistics()["plans"] == before
+    reports = loop.run_until_complete(engine.run(plan, plugin.ticket("tickets", [[1]])))
+    # when Spark analysed, optimized and planned, with times; and the physical plan itself
+    execution = plan.frame._jdf.queryExecution()
+    phases, planned = str(execution.tracker().phases()), execution.executedPlan()
+    assert all(phase in phases for phase in ("analysis", "optimization", "planning"))
+    for txn in range(2, 5):
+        reports = loop.run_until_complete(
+            engine.run(plan, plugin.ticket("tickets", [[txn]], txn_id=txn))
+        )
+        assert plugin.rows(txn, reports)[0]["id"] == txn * 1000
+    again = plan.frame._jdf.queryExecution()
+    assert str(again.tracker().phases()) == phases
+    assert again.executedPlan().equals(planned)
 
 
-def test_a_blocked_source_is_cancelled_within_two_seconds(loop, engine, plugin):
-    plugin.block.clear()
-    plan = engine.build("t", SCHEMA, [UPPER], 1)
-
-    async def cancelled() -> float:
-        job = asyncio.ensure_future(engine.run(plan, plugin.ticket("blocked", [[1]], SCHEMA)))
-        while not plugin.fetches:
-            await asyncio.sleep(0.01)
-        began = time.monotonic()
-        engine.cancel("blocked")
-        with pytest.raises(PenstockError):
-            await job
-        return time.monotonic() - began
-
-    assert loop.run_until_complete(cancelled()) < 2.0
+@pytest.mark.parametrize("condition", ["false", "id < 0 and id > 0", "cast(null as boolean)"])
+def test_a_condition_that_no_row_meets_still_reads_and_reports(loop, engine, plugin, condition):
+    plan = engine.build("t", SCHEMA, [Step(where=condition)], 2)
+    reports = loop.run_until_complete(engine.run(plan, plugin.ticket("none", [[1, 2], [3, 4]])))
+    assert [(r.slot, r.rows_in, r.rows_out) for r in reports] == [(0, 2000, 0), (1, 2000, 0)]
 
 
-@pytest.mark.parametrize("steps", [[], [UPPER]], ids=["fused", "jvm"])
-def test_a_source_that_stalls_is_cut_off_and_the_stage_named(loop, engine, plugin, steps):
-    plugin.block.clear()
-    plan = engine.build("t", SCHEMA, steps, 1)
-    ticket = plugin.ticket("stalls", [[1]], SCHEMA, stall=0.3)
-
-    async def run():
-        return await engine.run(plan, ticket)
-
-    try:
-        reports = loop.run_until_complete(run())
-        diagnostic = reports[0].error
-    except RetriableError as error:
-        diagnostic = error.diagnostic
-    assert diagnostic.code == "deadline.exceeded"
-    assert "plugin.fetch" in diagnostic.message
-
-
-def test_rows_that_the_sink_refused_are_reported_by_place(loop, engine, plugin):
-    plugin.rejects = [3, 5]
-    plan = engine.build("t", SCHEMA, [], 1)
-    reports = loop.run_until_complete(engine.run(plan, plugin.ticket("refused", [[1]], SCHEMA)))
-    assert [row for row, _ in reports[0].rejected] == [3, 5]
-    assert reports[0].rows_out == 998
-
-
-@pytest.mark.parametrize("steps", [[], [UPPER]], ids=["fused", "jvm"])
-def test_a_source_with_other_rows_than_announced_is_found_out(loop, engine, plugin, steps):
-    plan = engine.build("t", SCHEMA, steps, 1)
-    ticket = plugin.ticket("short", [[1]], SCHEMA)
-    plugin.batches[1] = rows(0, 999)
-
-    async def run():
-        reports = await engine.run(plan, ticket)
-        raise DataError(reports[0].error.code, reports[0].error.message)
-
-    with pytest.raises(PenstockError, match="999 rows, 1000 were announced"):
-        loop.run_until_complete(run())
-
-
-def test_a_killed_python_worker_fails_the_job_and_not_the_session(loop, engine, plugin):
-    plan = engine.build("t", SCHEMA, [], 1)
-    plugin.block.clear()
-
-    async def killed():
-        job = asyncio.ensure_future(engine.run(plan, plugin.ticket("killed", [[1]], SCHEMA)))
-        while not plugin.fetches:
-            await asyncio.sleep(0.01)
-        for process in psutil.Process().children(recursive=True):
-            if is_worker(process):
-                process.send_signal(signal.SIGKILL)
-        with pytest.raises(RetriableError) as caught:
-            await job
-        assert caught.value.code == "engine.job_failed"
-        plugin.block.set()
-        return await engine.run(plan, plugin.ticket("killed", [[1]], SCHEMA))
-
-    reports = loop.run_until_complete(killed())
-    assert plugin.rows(1, reports) == plugin.batches[1].to_pylist()
-
-
-def is_worker(process: psutil.Process) -> bool:
-    """A fork of the daemon, not the daemon itself."""
-    daemon = "penstock.spark.worker_daemon"
-    try:
-        parent = process.parent()
-        return daemon in process.cmdline() and parent is not None and daemon in parent.cmdline()
-    except psutil.Error:
-        return False  # it ended while we looked
+def test_names_and_expressions_stay_apart(loop, engine, plugin):
+    """Neither quotes nor `${env:…}` in a name or a text are read as anything else."""
+    name = "a`b ${env:HOME} AS c"
+    text = "'${env:HOME}'"
+    plan = engine.build("t", SCHEMA, [Step(select=((name, "id"), ("t", text)))], 1)
+    assert plan.output_schema.names == [name, "t"]
+    plugin.put_schema = plan.output_schema
+    reports = loop.run_until_complete(engine.run(plan, plugin.ticket("names", [[1]])))
+    assert plugin.rows(1, reports)[0] == {name: 1000, "t": "${env:HOME}"}
 
 
 def test_an_expression_that_spark_cannot_resolve_is_a_configuration_error(engine):
@@ -180,19 +131,90 @@ def test_an_expression_that_spark_cannot_resolve_is_a_configuration_error(engine
     assert "nothere" in str(caught.value)
 
 
-def test_a_row_that_a_step_cannot_take_is_a_data_error(loop, engine, plugin):
-    plan = engine.build("t", SCHEMA, [Step(select=(("x", "cast(name as int)"),))], 1)
+def test_a_type_without_counterpart_is_a_schema_error(engine):
+    union = pa.schema([("u", pa.dense_union([pa.field("a", pa.int64())]))])
+    with pytest.raises(SchemaError) as caught:
+        engine.build("t", union, [], 1)
+    assert caught.value.code == "engine.unsupported_type"
+
+
+@pytest.mark.parametrize(
+    "sql", ["cast(name as int)", "id / 0", "raise_error('no')", "cast(id as tinyint)",
+            "to_date(name, 'yyyy')", "array(1)[5]", "id * 9223372036854775807"],
+)  # fmt: skip
+def test_a_row_that_a_step_cannot_take_is_a_data_error(loop, engine, plugin, sql):
+    plan = engine.build("t", SCHEMA, [Step(select=(("x", sql),))], 1)
     with pytest.raises(DataError) as caught:
-        loop.run_until_complete(engine.run(plan, plugin.ticket("bad", [[1]], SCHEMA)))
+        first(loop, engine, plan, plugin.ticket("bad", [[1]]))
     assert caught.value.code == "transform.bad_row"
 
 
-def test_jobs_leave_no_threads_behind(loop, engine, plugin):
+def test_a_condition_is_as_strict_as_an_expression_in_whatever_thread_it_is_built(
+    loop, engine, plugin
+):
+    """Spark takes the settings of the thread's session, and a new thread has none."""
+    found = []
+    for step in (Step(where="cast(name as int) > 0"), Step(select=(("x", "cast(name as int)"),))):
+        build = functools.partial(engine.build, "t", SCHEMA, [step], 1)
+        thread = threading.Thread(target=lambda build=build: found.append(build()))
+        thread.start()
+        thread.join()
+    for plan in found:
+        with pytest.raises(DataError):
+            first(loop, engine, plan, plugin.ticket("strict", [[1]]))
+
+
+def test_a_row_that_a_kernel_cannot_take_is_a_data_error(loop, engine, plugin):
+    plan = engine.build("t", SCHEMA, [Step("id > 0", kernel=broken)], 1)
+    with pytest.raises(PenstockError, match=r"transform\.bad_row.*divide by zero"):
+        first(loop, engine, plan, plugin.ticket("bad", [[1]]))
+
+
+@LANES
+def test_rows_that_the_sink_refused_are_reported_by_place(loop, engine, plugin, steps):
+    plugin.refuse = [5, 3]
+    plan = engine.build("t", SCHEMA, steps, 1)
+    report = first(loop, engine, plan, plugin.ticket("refused", [[1]]))
+    assert [row for row, _ in report.rejected] == [3, 5]
+    assert report.rows_out == (898 if steps else 998)
+
+
+@LANES
+def test_a_source_with_other_rows_than_announced_is_found_out(loop, engine, plugin, steps):
+    plan = engine.build("t", SCHEMA, steps, 1)
+    ticket = plugin.ticket("short", [[1]])
+    plugin.batches[1] = rows(0, 999)
+    with pytest.raises(PenstockError, match="999 rows, 1000 were announced"):
+        first(loop, engine, plan, ticket)
+
+
+@LANES
+def test_an_unknown_end_is_named(loop, engine, plugin, steps):
+    plan = engine.build("t", SCHEMA, steps, 1)
+    ticket = plugin.ticket("ends", [[1]])
+    ticket.slots[0].read["kind"] = "carrier pigeon"
+    with pytest.raises(PenstockError, match="carrier pigeon"):
+        first(loop, engine, plan, ticket)
+
+
+def test_the_engine_runs_one_job_more_than_slots_and_the_rest_waits(loop, engine, plugin):
     plan = engine.build("t", SCHEMA, [], 1)
-    loop.run_until_complete(engine.run(plan, plugin.ticket("threads", [[1]], SCHEMA)))
-    before = threading.active_count()
-    for txn in range(5):
-        ticket = plugin.ticket("threads", [[1]], SCHEMA, txn_id=10 + txn)
-        loop.run_until_complete(engine.run(plan, ticket))
-    assert threading.active_count() <= before + engine.slots + 1
-    assert os.getpid()
+    plugin.block.clear()
+
+    async def crowd():
+        runs = [
+            asyncio.ensure_future(engine.run(plan, plugin.ticket(f"c{n}", [[1]], txn_id=n)))
+            for n in range(8)
+        ]
+        await until(lambda: engine.statistics()["waiting"] == 8 - engine.slots - 1, "the queue")
+        assert engine.statistics()["running"] == engine.slots + 1
+        plugin.block.set()
+        return await asyncio.gather(*runs)
+
+    assert len(loop.run_until_complete(crowd())) == 8
+    assert engine.statistics()["waiting"] == engine.statistics()["running"] == 0
+
+
+def test_before_its_start_an_engine_says_so():
+    with pytest.raises(PenstockError, match="not running"):
+        Engine().build("t", SCHEMA, [], 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
 
@@ -16,21 +18,55 @@ from penstock.api.connector.v1 import sink_service_pb2_grpc as sink_grpc
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1 import source_service_pb2_grpc as source_grpc
 from penstock.api.record.v1 import record_pb2
-from penstock.model.ticket import SlotTicket, Ticket
+from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+CREDENTIAL = "only for executors"
+DEADLINE = 20.0
+
+
+def rows(start: int, count: int) -> pa.RecordBatch:
+    """Numbered rows."""
+    ids = range(start, start + count)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(ids, pa.int64()), pa.array([f"n{i}" for i in ids])], schema=SCHEMA
+    )
+
+
+async def until(condition: Callable[[], Any], what: str) -> None:
+    """Wait for a condition on an event loop; the deadline names what was waited for."""
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, f"waited for {what}"
+        await asyncio.sleep(0.01)
+
+
+def answered(batch: Any, failed: list[int]) -> sink_pb.BatchResult:
+    """The proper answer to a batch of which these rows are refused."""
+    errors = [sink_pb.RowError(row=row) for row in failed]
+    return sink_pb.BatchResult(seq=batch.seq, all_ok=not failed, failed=errors)
 
 
 class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceServicer):
-    """Serves given batches by seq, and keeps what is put by (txn, slot, attempt)."""
+    """Serves given batches by seq, and keeps what is put by (txn, slot, attempt).
 
-    def __init__(self, folder) -> None:
+    Every behaviour can be replaced: `frames` makes the frames of a batch, `answer` the answer to
+    one; `block` and `block_put` hold Fetch and Put until they are set.
+    """
+
+    def __init__(self, folder, schema: pa.Schema, name: str = "s") -> None:
         self.batches: dict[int, pa.RecordBatch] = {}
         self.put: dict[tuple[int, int, int], list[pa.RecordBatch]] = {}
-        self.block = threading.Event()
+        self.sizes: list[int] = []
+        self.schema = self.put_schema = schema
+        self.block, self.block_put = threading.Event(), threading.Event()
         self.block.set()
-        self.fetches = 0
-        self.rejects: list[int] = []
-        self.schema: pa.Schema | None = None
-        self.address = f"unix:{folder}/s"
+        self.block_put.set()
+        self.fetches = self.open_fetches = 0
+        self.refuse: list[int] = []
+        self.frames: Callable[[int, pa.RecordBatch], list[record_pb2.Batch]] = whole_frame
+        self.answer: Callable[[Any], sink_pb.BatchResult | None] | None = None
+        self.address = f"unix:{folder}/{name}"
         self._server = grpc.server(
             futures.ThreadPoolExecutor(16),
             options=[("grpc.max_receive_message_length", 64 << 20)],
@@ -41,40 +77,47 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self._server.start()
 
     def stop(self) -> None:
+        """Let everybody go."""
         self.block.set()
-        self._server.stop(0)
+        self.block_put.set()
+        self._server.stop(0).wait(DEADLINE)
 
-    def Fetch(self, request: source_pb.FetchRequest, context: Any) -> Iterator[Any]:  # noqa: N802 - the wire's
+    def Fetch(self, request: source_pb.FetchRequest, context: Any) -> Iterator[Any]:  # noqa: N802 - gRPC's name
+        self._check(context)
         self.fetches += 1
+        self.open_fetches += 1
+        context.add_callback(self._fetch_ended)
         for seq in request.seqs:
-            self.block.wait()
-            batch = self.batches[seq]
-            yield source_pb.FetchResponse(
-                batch=record_pb2.Batch(
-                    seq=seq,
-                    rows=batch.num_rows,
-                    encoding=record_pb2.ENCODING_ARROW_IPC,
-                    data=batch.serialize().to_pybytes(),
-                )
-            )
+            self.block.wait(DEADLINE)
+            for frame in self.frames(seq, self.batches[seq]):
+                yield source_pb.FetchResponse(batch=frame)
 
-    def Put(self, requests: Iterator[sink_pb.PutRequest], context: Any) -> Iterator[Any]:  # noqa: N802 - the wire's
+    def Put(self, requests: Iterator[sink_pb.PutRequest], context: Any) -> Iterator[Any]:  # noqa: N802 - gRPC's name
+        self._check(context)
         opened = next(requests).open
-        key = (opened.txn_id, opened.slot, opened.attempt)
-        rows = self.put.setdefault(key, [])
+        kept = self.put.setdefault((opened.txn_id, opened.slot, opened.attempt), [])
+        parts: list[bytes] = []
         for request in requests:
+            self.block_put.wait(DEADLINE)
             batch = request.batch
-            schema = self.schema
-            rows.append(pa.ipc.read_record_batch(pa.py_buffer(batch.data), schema))
-            failed = [sink_pb.RowError(row=row) for row in self.rejects]
-            result = sink_pb.BatchResult(seq=batch.seq, all_ok=not failed, failed=failed)
-            yield sink_pb.PutResponse(batch_result=result)
+            self.sizes.append(len(batch.data))
+            assert batch.chunk == len(parts)
+            parts.append(batch.data)
+            if batch.more_chunks:
+                continue
+            data, parts = b"".join(parts), []
+            kept.append(pa.ipc.read_record_batch(pa.py_buffer(data), self.put_schema))
+            result = (self.answer or (lambda b: answered(b, self.refuse)))(batch)
+            if result is not None:
+                yield sink_pb.PutResponse(batch_result=result)
 
-    def ticket(self, task: str, slots: list[list[int]], schema: pa.Schema, **more: Any) -> Ticket:
+    def ticket(self, task: str, slots: list[list[int]], **more: Any) -> Ticket:
         """A ticket over these batches, one list of seqs a slot."""
-        place = {"kind": "plugin", "address": self.address, "credential": "c", "task_id": task}
-        encoded = base64.b64encode(schema.serialize().to_pybytes()).decode()
         txn = more.pop("txn_id", 1)
+        most = more.pop("max_message_bytes", 4 << 20)
+        head = {"kind": "plugin", "address": self.address, "credential": CREDENTIAL}
+        place = {**head, "task_id": task, "epoch": 1, "schema_id": 1}
+        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
         return Ticket(
             task,
             1,
@@ -83,18 +126,67 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
                 SlotTicket(
                     n,
                     sum(self.batches[seq].num_rows for seq in seqs),
-                    {**place, "epoch": 1, "schema_id": 1, "seqs": seqs, "schema": encoded},
-                    {**place, "epoch": 1, "txn_id": txn, "schema_id": 1, "max_message_bytes": 0},
+                    {**place, "seqs": seqs, "schema": schema},
+                    {**place, "txn_id": txn, "max_message_bytes": most},
                 )
                 for n, seqs in enumerate(slots)
             ),
             **more,
         )
 
-    def rows(self, txn: int, reports: list[Any]) -> list[dict[str, Any]]:
+    def rows(self, txn: int, reports: list[SlotReport]) -> list[dict[str, Any]]:
         """The rows of the attempts that count, in order of slot."""
         out: list[dict[str, Any]] = []
-        for report in reports:
+        for report in sorted(reports, key=lambda report: report.slot):
             for batch in self.put.get((txn, report.slot, report.attempt), []):
                 out += batch.to_pylist()
         return out
+
+    def source_rows(self) -> list[dict[str, Any]]:
+        """All rows of the source, in order."""
+        return [row for seq in sorted(self.batches) for row in self.batches[seq].to_pylist()]
+
+    def _fetch_ended(self) -> None:
+        self.open_fetches -= 1
+
+    def _check(self, context: Any) -> None:
+        if dict(context.invocation_metadata()).get("penstock-credential") != CREDENTIAL:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "no credential")
+
+
+def frame(seq: int, batch: pa.RecordBatch, **more: Any) -> record_pb2.Batch:
+    """A frame with a whole batch; anything of it can be said otherwise."""
+    fields: dict[str, Any] = {
+        "seq": seq,
+        "schema_id": 1,
+        "rows": batch.num_rows,
+        "encoding": record_pb2.ENCODING_ARROW_IPC,
+    }
+    if "data" not in more:
+        fields["data"] = batch.serialize().to_pybytes()
+    return record_pb2.Batch(**{**fields, **more})
+
+
+def whole_frame(seq: int, batch: pa.RecordBatch) -> list[record_pb2.Batch]:
+    """The frames of a source that keeps to the protocol."""
+    return [frame(seq, batch)]
+
+
+def in_chunks(size: int) -> Callable[[int, pa.RecordBatch], list[record_pb2.Batch]]:
+    """The frames of a source that cuts its batches into chunks of so many bytes."""
+
+    def frames(seq: int, batch: pa.RecordBatch) -> list[record_pb2.Batch]:
+        data = batch.serialize().to_pybytes()
+        starts = range(0, len(data), size)
+        return [
+            frame(
+                seq,
+                batch,
+                data=data[at : at + size],
+                chunk=n,
+                more_chunks=at + size < len(data),
+            )
+            for n, at in enumerate(starts)
+        ]
+
+    return frames

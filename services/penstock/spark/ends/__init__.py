@@ -1,12 +1,10 @@
 """What runs in the executors: the read end and the write end of a slot, chosen by the ticket's
 `kind`.
 
-- `plugin`    Fetch from a source, Put into a sink, over gRPC
+- `plugin`    Fetch from a source, Put into a sink, over gRPC: `fetching`, `putting`; `answers`
+  counts what a sink owes, `channels` are kept for the life of a Python worker
 - `embedded`  Parquet files of an embedded topic
 - `stall`     a call that makes no progress is cancelled, naming its stage
-
-Errors of a read end are raised with their diagnostic in the text; those of a write end are
-reported.
 """
 
 from __future__ import annotations

@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from penstock.model.ticket import SlotTicket
 from penstock.spark.ends import Written
+from penstock.spark.schema import normal_batch, normal_schema
 from penstock.topic_files import read_files, write_files
 
 
 def read(slot: SlotTicket) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the ticket's files."""
-    return read_files(slot.read)
+    """Yield the rows of the ticket's files, as Spark takes them."""
+    for batch in read_files(slot.read):
+        yield normal_batch(batch, normal_schema(batch.schema))
 
 
 def write(slot: SlotTicket, attempt: int, batches: Iterable[pa.RecordBatch]) -> Written:

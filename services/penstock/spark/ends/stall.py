@@ -4,50 +4,51 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from penstock.model.errors import RetriableError
 
 
-class Stall:
-    """Watches one call from a thread of its own: `progress()` resets the time.
+def stalled(stage: str, seconds: float) -> RetriableError:
+    """Return the error of a stage that made no progress for so long."""
+    return RetriableError(
+        "deadline.exceeded",
+        f"stage {stage} made no progress for {seconds:g} s",
+        fix="See whether the plugin hangs, or what it talks to; `stall.timeout` sets the time.",
+    )
 
-    A deadline for the whole call would be wrong: a large batch into a slow sink takes long and is
-    well.
+
+class Stall:
+    """Watches one call from a thread of its own, and cancels it when a wait for it takes too long.
+
+    Only time inside `waiting()` counts. A deadline for the whole call would be wrong: a large batch
+    into a slow sink takes long and is well, and so is a source whose rows a slow sink holds up.
     """
 
-    def __init__(
-        self,
-        stage: str,
-        seconds: float,
-        cancel: Callable[[], object],
-        owes: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """`cancel` ends the call; it is called at most once, from the watching thread.
-
-        `owes` tells whether the peer is the one to move: time in which it is not does not count.
-        """
-        self._owes = owes
+    def __init__(self, stage: str, seconds: float, cancel: Callable[[], object]) -> None:
+        """`cancel` ends the call; it is called at most once, from the watching thread."""
         self.stage, self.seconds = stage, seconds
-        self.stalled = False
+        self.expired = False
         self._cancel = cancel
-        self._last = time.monotonic()
+        self._since: float | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"stall {stage}", daemon=True)
 
-    def progress(self) -> None:
-        """Note that the call moved on."""
-        self._last = time.monotonic()
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time until the body is left."""
+        self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._since = None
 
     def error(self) -> RetriableError:
-        """Return what to raise for a call that was cancelled for stalling."""
-        return RetriableError(
-            "deadline.exceeded",
-            f"stage {self.stage} made no progress for {self.seconds:g} s",
-            fix="See whether the plugin hangs, or what it talks to; `stall.timeout` sets the time.",
-        )
+        """Return what to raise for a call that was cancelled."""
+        return stalled(self.stage, self.seconds)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -64,10 +65,9 @@ class Stall:
     def _watch(self) -> None:
         left = self.seconds
         while not self._done.wait(left):
-            if not self._owes():
-                self.progress()
-            left = self._last + self.seconds - time.monotonic()
+            since = self._since
+            left = self.seconds if since is None else since + self.seconds - time.monotonic()
             if left <= 0:
-                self.stalled = True
+                self.expired = True
                 self._cancel()
                 return

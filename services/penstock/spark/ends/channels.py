@@ -1,0 +1,48 @@
+"""gRPC channels to plugins: made in the forked Python worker, never before the fork, kept for its
+life.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import grpc
+
+from penstock.model.errors import InternalError, PenstockError
+
+CREDENTIAL: Final = "penstock-credential"
+"""Metadata key of the credential that a plugin got at its launch."""
+
+LARGEST_MESSAGE: Final = 64 << 20
+"""Largest message taken, bytes: what the SDK sends at most. Larger batches come in chunks."""
+
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.max_send_message_length", LARGEST_MESSAGE),
+    # proxies of the environment are for the way out, not for plugins
+    ("grpc.enable_http_proxy", 0),
+    # a plugin that was started anew is found within this, not within gRPC's up to two minutes
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 100),
+]
+
+
+@functools.lru_cache(maxsize=64)
+def channel(address: str) -> grpc.Channel:
+    """Return this process's channel to an address."""
+    return grpc.insecure_channel(address, options=_OPTIONS)
+
+
+def metadata(place: Mapping[str, Any]) -> tuple[tuple[str, str | bytes], ...]:
+    """Return what shows a plugin that its own host calls."""
+    return ((CREDENTIAL, place["credential"]),)
+
+
+def violation(what: str, message: str) -> PenstockError:
+    """Return the error of a peer that broke the protocol."""
+    return InternalError(
+        f"plugin.protocol.{what}", message, fix="Report this to the author of the plugin."
+    )

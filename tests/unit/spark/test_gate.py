@@ -1,0 +1,106 @@
+"""The queue before the engine: bounded, fair, and nobody's place is lost."""
+
+import asyncio
+
+import pytest
+
+from penstock.spark.gate import Gate
+
+
+async def settle() -> None:
+    """Let everything run that can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def visit(gate: Gate, name: str, lag: float, log: list[str], leave: asyncio.Event) -> None:
+    async with gate.enter(lag, name):
+        log.append(name)
+        await leave.wait()
+
+
+def test_no_more_are_in_than_the_gate_is_wide():
+    async def run():
+        gate, log, leave = Gate(2), [], asyncio.Event()
+        visits = [asyncio.ensure_future(visit(gate, str(n), 0, log, leave)) for n in range(5)]
+        await settle()
+        assert (log, gate.waiting) == (["0", "1"], 3)
+        leave.set()
+        await asyncio.gather(*visits)
+        assert gate.waiting == 0
+
+    asyncio.run(run())
+
+
+def test_the_largest_lag_goes_first_and_equals_in_order():
+    async def run():
+        gate, log, leave = Gate(1), [], asyncio.Event()
+        lags = {"in": 0.0, "a": 1.0, "b": 9.0, "c": 1.0, "d": 5.0}
+        visits = []
+        for name, lag in lags.items():
+            visits.append(asyncio.ensure_future(visit(gate, name, lag, log, leave)))
+            await settle()
+        leave.set()
+        await asyncio.gather(*visits)
+        assert log == ["in", "b", "d", "a", "c"]
+
+    asyncio.run(run())
+
+
+def test_who_waits_is_not_overtaken_for_ever_by_newcomers_with_more_lag():
+    """Lag grows while one waits: a lag of 0.2 s that came 0.3 s later is the smaller one."""
+
+    async def run():
+        gate, log, leave = Gate(1), [], asyncio.Event()
+        visits = [asyncio.ensure_future(visit(gate, "in", 0, log, leave))]
+        await settle()
+        visits.append(asyncio.ensure_future(visit(gate, "old", 0.0, log, leave)))
+        await settle()
+        now = asyncio.get_running_loop().time
+        asyncio.get_running_loop().time = lambda: now() + 0.3
+        visits.append(asyncio.ensure_future(visit(gate, "new", 0.2, log, leave)))
+        await settle()
+        leave.set()
+        await asyncio.gather(*visits)
+        assert log == ["in", "old", "new"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", ["cancel", "expel", "cancel when given"])
+def test_a_place_that_nobody_takes_goes_to_the_next(how):
+    async def run():
+        gate, log, leave = Gate(1), [], asyncio.Event()
+        names = ("in", "gone", "next")
+        visits = [asyncio.ensure_future(visit(gate, n, 0, log, leave)) for n in names]
+        await settle()
+        if how == "expel":
+            gate.expel("gone", RuntimeError("expelled"))
+        elif how == "cancel":
+            visits[1].cancel()
+        leave.set()
+        if how == "cancel when given":
+            await asyncio.sleep(0)  # the place is given in this turn of the loop
+            visits[1].cancel()
+        ended = await asyncio.gather(*visits, return_exceptions=True)
+        assert log[-1] == "next"
+        assert ended[2] is None
+        assert gate._free == 1
+        assert how != "expel" or str(ended[1]) == "expelled"
+
+    asyncio.run(run())
+
+
+def test_expelling_touches_nobody_else():
+    async def run():
+        gate, log, leave = Gate(1), [], asyncio.Event()
+        visits = [asyncio.ensure_future(visit(gate, n, 0, log, leave)) for n in ("in", "a", "b")]
+        await settle()
+        gate.expel("in", RuntimeError("is in already"))
+        gate.expel("a", RuntimeError("expelled"))
+        leave.set()
+        ended = await asyncio.gather(*visits, return_exceptions=True)
+        assert log == ["in", "b"]
+        assert isinstance(ended[1], RuntimeError)
+
+    asyncio.run(run())

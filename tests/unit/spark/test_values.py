@@ -1,0 +1,113 @@
+"""The pure parts: reports, jobs, settings, and what an exception means."""
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.model.errors import DataError, Diagnostic, ErrorClass, RetriableError, Severity
+from penstock.model.ticket import SlotReport
+from penstock.spark import failures, report
+from penstock.spark.jobs import AGAIN, Jobs
+from penstock.spark.settings import EngineSettings
+
+REASON = Diagnostic("a.b", 'quoted "text"\nand a line', ErrorClass.DATA, Severity.WARNING, "fix")
+
+
+class Row(dict):
+    __getattr__ = dict.__getitem__
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        SlotReport(0, 1),
+        SlotReport(3, 2**40, 10, 8, ((1, REASON), (2, REASON)), {"files": [{"path": "x"}]}),
+        SlotReport(1, 1, error=REASON),
+    ],
+)
+def test_a_report_comes_back_as_it_was(value):
+    rows = pa.Table.from_batches([report.encode(value)]).to_pylist()
+    assert report.decode([Row(row) for row in rows]) == [value]
+
+
+def test_a_diagnostic_survives_inside_a_foreign_text():
+    error = DataError("x.y", 'a "b"\n\\ c', fix="d")
+    text = f"Job aborted: Traceback\n  raise\nRuntimeError: {report.marked(error)}\n\n\tat java"
+    assert report.find_marked(text) == error.diagnostic
+    assert failures.of_job(RuntimeError(text)).diagnostic == error.diagnostic
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing", report.MARK, f"{report.MARK}{{", f'{report.MARK}{{"a": 1}}']
+)
+def test_a_diagnostic_that_was_cut_is_none(text):
+    assert report.find_marked(text) is None
+    assert failures.of_job(RuntimeError(text)).code == "engine.job_failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("x\n[CAST_INVALID_INPUT] The value 'n1' … SQLSTATE: 22018\n\tat", DataError),
+        ("org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] no", DataError),
+        ("org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division", DataError),
+        ("org.apache.spark.SparkException: Job aborted due to stage failure", RetriableError),
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly", RetriableError),
+        ("SQLSTATE: 42703", RetriableError),
+        ("", RetriableError),
+    ],
+)
+def test_a_bad_row_is_told_from_a_lost_worker(text, kind):
+    error = failures.of_job(RuntimeError(text))
+    assert type(error) is kind
+    assert "\n" not in error.diagnostic.message
+
+
+def test_an_order_to_cancel_is_repeated_until_the_job_has_ended():
+    """Spark forgets one that comes before the job."""
+    jobs, orders, enough = Jobs(), [], threading.Event()
+
+    def order(group: str) -> None:
+        orders.append(group)
+        if len(orders) == 3:
+            enough.set()
+
+    with jobs.run("t") as job, jobs.run("other") as other:
+        assert jobs.of("t") == [job]
+        assert {*jobs.of()} == {job, other}
+        assert job.group != other.group
+        job.cancel(order)
+        job.cancel(order)
+        assert enough.wait(20)
+        job.end()
+        after = len(orders)
+    threading.Event().wait(AGAIN * 3)
+    assert len(orders) <= after + 1
+    assert {*orders} == {job.group}
+    assert jobs.running == 0
+
+
+def test_what_the_user_says_wins():
+    conf = EngineSettings(extra={"spark.ui.enabled": "true", "x": "y"}).spark_conf()
+    assert (conf["spark.ui.enabled"], conf["x"]) == ("true", "y")
+
+
+def test_everything_that_spark_writes_is_under_the_local_folder():
+    conf = EngineSettings(local_dir=Path("/run/p")).spark_conf()
+    assert conf["spark.local.dir"] == "/run/p"
+    assert conf["spark.sql.warehouse.dir"] == "/run/p/warehouse"
+    assert Path(EngineSettings().spark_conf()["spark.sql.warehouse.dir"]).is_absolute()
+
+
+def test_jars_are_given_by_path():
+    settings = EngineSettings(jars=(Path("/a.jar"), Path("/b.jar")))
+    assert settings.spark_conf()["spark.jars"] == "/a.jar,/b.jar"
+
+
+def test_nothing_is_tried_twice_by_spark():
+    settings = EngineSettings()
+    assert settings.master.endswith(",1]")
+    assert settings.spark_conf()["spark.task.maxFailures"] == "1"
+    assert settings.spark_conf()["spark.speculation"] == "false"
