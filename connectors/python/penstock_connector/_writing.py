@@ -135,7 +135,9 @@ class Writing:
         except BaseException:
             await asyncio.shield(self._end(task))
             raise
-        return task, _opened(_mode(kind, order.commit_mode), committed, kind)
+        # a sink may settle on its wish when it has seen its configuration
+        every = max(getattr(sink, "commit_every", 0.0), getattr(kind, "commit_every", 0.0))
+        return task, _opened(_mode(kind, order.commit_mode), committed, every)
 
     async def _end_older(self, task_id: str, epoch: int) -> None:
         older = self._tasks.admit(task_id, epoch)
@@ -175,9 +177,7 @@ def _mode(kind: type[Connector[Any]], wanted: int) -> CommitMode:
     return next((mode for mode in modes if mode == wanted), modes[0])
 
 
-def _opened(
-    mode: CommitMode, committed: PreparedTxn | None, kind: type[Connector[Any]]
-) -> pb.WriteOpened:
+def _opened(mode: CommitMode, committed: PreparedTxn | None, every: float) -> pb.WriteOpened:
     opened = pb.WriteOpened(
         commit_mode=int(mode),  # type: ignore[arg-type] # enums share numbers
         encoding=record_pb.ENCODING_ARROW_IPC,
@@ -186,7 +186,6 @@ def _opened(
     )
     if committed is not None:
         opened.committed.CopyFrom(prepared_to_proto(committed))
-    every = getattr(kind, "commit_every", 0.0)
     if every:
         opened.commit_every.FromTimedelta(timedelta(seconds=every))
     return opened

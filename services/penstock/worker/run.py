@@ -12,13 +12,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from penstock.model import faults
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import ConfigError, error_of
-from penstock.model.identity import parse_canonical
+from penstock.model.identity import parse_canonical, partition_key
 from penstock.model.stream import (
     BadRow,
     BatchReady,
@@ -66,6 +66,8 @@ class Numbers:
     batches: int = 0
     bytes_left: int = -1
     rows_left: int = -1
+    found: set[str] = field(default_factory=set)
+    """Partitions that checkpoints named: a source may find some that no plan has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +179,14 @@ class TaskRun:
         them.
         """
         plan = self._spec.plan
-        offsets: Offsets = await self._spec.offsets.get([p.id for p in plan.partitions])
+        planned = {partition.id for partition in plan.partitions}
+        found = sorted(self._numbers.found - planned)
+        offsets: Offsets = await self._spec.offsets.get([*sorted(planned), *found])
         if opened.commit_mode is CommitMode.SINK and opened.committed is not None:
             offsets = {**offsets, **parse_canonical(opened.committed.token.decode())}
-        return replace(plan, partitions=tuple(_at(p, offsets) for p in plan.partitions))
+        later = tuple(Partition(partition_key(id_)) for id_ in found)
+        partitions = tuple(_at(p, offsets) for p in (*plan.partitions, *later))
+        return replace(plan, partitions=partitions)
 
     async def _flow(self, reader: ReadStream, opened: WriteOpened, claim: Claim) -> None:
         spec = self._spec
@@ -225,6 +231,7 @@ class TaskRun:
                 self._numbers.bytes_read += event.bytes
             case Checkpoint():
                 self._batcher.checkpoint(event, now)
+                self._numbers.found.update(event.offsets)
             case SchemaSeen():
                 execution.schema_seen(event.schema)
             case PartitionDone():

@@ -101,13 +101,13 @@ class EmbeddedWriteStream:
                 entry = [file["path"], file["partition"], file["rows"], file["bytes"]]
                 files.setdefault(file["topic"], []).append(entry)
         state = await asyncio.to_thread(self._bounded, txn_id, json.dumps(files).encode())
-        self._prepared[txn_id] = state
+        self._prepared = {txn_id: state}  # the one before is applied: commits come in order
         faults.hit("topic.prepared")
         return PreparedTxn(txn_id, self._epoch, state, token)
 
     async def commit(self, txn_id: int) -> TxnCommitted:
         """Add the files to their topics. Idempotent."""
-        state = self._prepared.pop(txn_id, None)
+        state = self._prepared.get(txn_id)
         if state is None:
             raise InternalError("topic.not_prepared", f"transaction {txn_id} was not prepared")
         info = await asyncio.to_thread(self._apply, txn_id, state)
