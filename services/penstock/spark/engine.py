@@ -86,7 +86,8 @@ class Engine:
         """Analyse a plan once. Blocking: call in a thread.
 
         Raises:
-            ConfigError: `transform.not_valid`: Spark cannot resolve a step.
+            ConfigError: `transform.not_valid`: Spark cannot resolve a step;
+                `engine.package_missing`.
             SchemaError: `engine.unsupported_type`.
             RetriableError: `engine.jvm_lost`, `engine.not_started`.
         """

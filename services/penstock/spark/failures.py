@@ -26,7 +26,13 @@ def is_answer(error: Exception) -> bool:
 
 
 def refused(error: PySparkException) -> ConfigError:
-    """Return the error of a plan that Spark cannot resolve."""
+    """Return the error of a plan that Spark cannot resolve, or cannot make here at all."""
+    if isinstance(error, ImportError):  # pyspark wants pandas even for plans of Arrow alone
+        return ConfigError(
+            "engine.package_missing",
+            _first_line(str(error)),
+            fix="Install it into the environment that penstock runs in.",
+        )
     return ConfigError(
         "transform.not_valid",
         _first_line(str(error)),

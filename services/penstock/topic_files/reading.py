@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.model.errors import OffsetLostError
+from penstock.model.errors import RetriableError
+from penstock.topic_files.layout import INDEX
 
-BATCH_ROWS = 65_536
+BATCH_ROWS: Final = 65_536
 
 
 def read_files(place: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -20,27 +22,39 @@ def read_files(place: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     A column that a file is older than is null.
 
     Raises:
-        OffsetLostError: `topic.file_gone`: retention or a person removed the file.
+        RetriableError: `topic.file_gone`, `topic.read_failed`. The task then looks again where its
+            rows are; when they are gone, it says so.
     """
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(place["schema"])))
-    for path, first, rows in place["files"]:
+    root = Path(place["root"])
+    for name, first, rows in place["files"]:
         try:
-            yield from _slice(path, first, rows, schema)
+            yield from read_rows(root / name, schema, first, rows)
         except FileNotFoundError as error:
-            raise OffsetLostError(
+            raise RetriableError(
                 "topic.file_gone",
-                f"{path} is gone while it was to be read",
-                fix="Retention is shorter than the reader's lag: raise it, or reset the offset.",
+                f"{root / name} is gone while it was to be read",
+                fix="Compaction or retention removed it; it is looked for again.",
+            ) from error
+        except OSError as error:
+            raise RetriableError(
+                "topic.read_failed",
+                f"{root / name}: {error}",
+                fix="Check the disk of the topics folder.",
             ) from error
 
 
-def _slice(path: str, first: int, rows: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_rows(path: Path, schema: pa.Schema, first: int, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield `rows` rows of a file from number `first` on, in a schema."""
+    # one thread: every slot has a core of its own
     with pq.ParquetFile(path, memory_map=True) as file:
         has = set(file.schema_arrow.names)
-        names = [name for name in schema.names if name in has]
+        names = [name for name in schema.names if name in has] or [INDEX]  # rows want a column
         groups, skip = _groups(file.metadata, first, rows)
         left = rows
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names):
+        for batch in file.iter_batches(
+            BATCH_ROWS, row_groups=groups, columns=names, use_threads=False
+        ):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -66,9 +80,10 @@ def _groups(metadata: pq.FileMetaData, first: int, rows: int) -> tuple[list[int]
 
 
 def _fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    has = {name: place for place, name in enumerate(rows.schema.names)}
     columns = [
-        rows.column(field.name).cast(field.type)
-        if field.name in rows.schema.names
+        rows.column(has[field.name]).cast(field.type)
+        if field.name in has
         else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]

@@ -1,25 +1,27 @@
-"""Rows into Parquet files that no reader sees until the driver commits them."""
+"""A slot's rows into Parquet files that no reader sees until the driver commits them."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import base64
+import errno
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from penstock.model import columns
 from penstock.model.errors import RetriableError
-from penstock.topic_files.placing import partition_of
+from penstock.topic_files.disk import sync_folder
+from penstock.topic_files.layout import StagedName, new_staged_name, task_in_name
+from penstock.topic_files.parquet import RowFile
+from penstock.topic_files.placing import partition_of, partition_without_key
+from penstock.topic_files.types import stored_rows, stored_schema
 
-INDEX: Final = "__index"
-"""Physical column: the number of a row in its file. Its offset is the file's base plus this."""
-
-ROW_GROUP: Final = 131_072
-NO_SPACE: Final = 28
+MOST_BUFFERED: Final = 32 << 20
+"""Bytes that the files of a slot may collect together. More partitions make smaller row groups, not
+a larger process."""
 
 
 def write_files(
@@ -27,116 +29,112 @@ def write_files(
 ) -> dict[str, Any]:
     """Write a slot's rows into one file for each partition; returns the files in order.
 
-    The files are durable when this returns. Each is named for its epoch, transaction, slot and
-    attempt, so a repeated attempt never meets its predecessor.
+    The files are durable when this returns, and visible to nobody: no version of the table names
+    them. The order of rows within a partition is kept.
 
     Raises:
         RetriableError: `topic.disk_full`, `topic.write_failed`.
+        SchemaError: `topic.type_unsupported`: a value does not fit the table's type.
     """
-    files = _Files(place, attempt)
+    slot = _Slot(place, attempt)
     try:
         for batch in batches:
-            files.add(batch)
-        return {"files": files.finish()}
+            slot.add(batch)
+        return {"files": slot.finish()}
     except OSError as error:
-        files.discard()
-        code = "topic.disk_full" if error.errno == NO_SPACE else "topic.write_failed"
+        slot.discard()
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         raise RetriableError(
-            code, f"{place['root']}: {error}", fix="Free space, or check the topics folder."
+            "topic.disk_full" if full else "topic.write_failed",
+            f"{place['root']}: {error}",
+            fix="Free space, or check the topics folder.",
         ) from error
     except BaseException:
-        files.discard()
+        slot.discard()
         raise
 
 
-class _Files:
+class _Slot:
     """The open files of one attempt, by partition."""
 
     def __init__(self, place: Mapping[str, Any], attempt: int) -> None:
-        self._place = place
-        self._stem = (
-            f"{place['task'][-40:]}-{place['epoch']}-{place['txn_id']}-{place['slot']}-{attempt}"
-        )
-        self._open: dict[int, _File] = {}
+        self._place, self._attempt = place, attempt
+        self._root = Path(place["root"])
+        self._partitions = int(place["partitions"])
+        self._casts = _casts(place)
+        self._columns: tuple[pa.Schema, pa.Schema] | None = None
+        self._files: dict[int, RowFile] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows to the files of their partitions."""
         if not batch.num_rows:
             return
-        partitions = partition_of(batch, self._place["key_columns"], self._place["partitions"])
-        for partition in np.unique(partitions):
-            mine = partitions == partition
-            rows = batch if mine.all() else batch.filter(pa.array(mine))
-            self._file(int(partition), rows.schema).write(rows)
+        if self._columns is None or self._columns[0] is not batch.schema:
+            self._columns = (batch.schema, stored_schema(batch.schema))
+        rows = stored_rows(batch, self._columns[1], self._casts)
+        for partition, part in self._divided(rows):
+            self._file(partition, part.schema).write(part)
+        while sum(file.buffered for file in self._files.values()) > MOST_BUFFERED:
+            max(self._files.values(), key=lambda file: file.buffered).flush()
 
     def finish(self) -> list[dict[str, Any]]:
         """Close and sync all files, and the folder they are in."""
-        found = [self._open[partition].finish() for partition in sorted(self._open)]
+        found = [
+            {
+                "topic": self._place["topic"],
+                "path": file.path.name,
+                "partition": partition,
+                "rows": file.rows,
+                "bytes": file.close(),
+            }
+            for partition, file in sorted(self._files.items())
+        ]
         if found:
-            folder = os.open(self._place["root"], os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self._root)
         return found
 
     def discard(self) -> None:
         """Remove what was written."""
-        for file in self._open.values():
+        for file in self._files.values():
             file.discard()
 
-    def _file(self, partition: int, schema: pa.Schema) -> _File:
-        file = self._open.get(partition)
+    def _divided(self, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        keys = self._place["key_columns"] or _own_key(rows)
+        if self._partitions <= 1 or not keys:
+            yield partition_without_key(self._place["task"], self._partitions), rows
+            return
+        numbers = partition_of(rows, keys, self._partitions)
+        order = np.argsort(numbers, kind="stable")  # stable: rows of a partition keep their order
+        rows = rows.take(pa.array(order))
+        found, starts = np.unique(numbers[order], return_index=True)
+        for partition, first, end in zip(found, starts, [*starts[1:], rows.num_rows], strict=True):
+            yield int(partition), rows.slice(int(first), int(end - first))
+
+    def _file(self, partition: int, schema: pa.Schema) -> RowFile:
+        file = self._files.get(partition)
         if file is None:
-            name = f"{self._stem}-{partition}.parquet"
-            file = _File(self._place["root"], name, self._place["topic"], partition, schema)
-            self._open[partition] = file
+            place = self._place
+            name = StagedName(
+                task_in_name(place["task"]),
+                place["epoch"],
+                place["txn_id"],
+                place["slot"],
+                self._attempt,
+                partition,
+            )
+            file = RowFile(self._root / new_staged_name(name), schema)
+            self._files[partition] = file
         return file
 
 
-class _File:
-    """One Parquet file."""
+def _own_key(rows: pa.RecordBatch) -> list[str]:
+    return [columns.KEY] if columns.KEY in rows.schema.names else []
 
-    def __init__(self, root: str, name: str, topic: str, partition: int, schema: pa.Schema) -> None:
-        self._path = Path(root) / name
-        self._name, self._topic, self._partition = name, topic, partition
-        self._rows = 0
-        self._schema = schema.append(pa.field(INDEX, pa.int64()))
-        self._writer = pq.ParquetWriter(
-            self._path,
-            self._schema,
-            compression="lz4",
-            use_dictionary=False,
-            write_statistics=False,
-        )
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Append rows with their numbers."""
-        numbers = pa.array(np.arange(self._rows, self._rows + rows.num_rows, dtype=np.int64))
-        self._rows += rows.num_rows
-        whole = pa.RecordBatch.from_arrays([*rows.columns, numbers], schema=self._schema)
-        self._writer.write_batch(whole, row_group_size=ROW_GROUP)
-
-    def finish(self) -> dict[str, Any]:
-        """Close and sync; returns what the driver needs to commit it."""
-        self._writer.close()
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-            size = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
-        return {
-            "topic": self._topic,
-            "path": self._name,
-            "partition": self._partition,
-            "rows": self._rows,
-            "bytes": size,
-        }
-
-    def discard(self) -> None:
-        """Remove it."""
-        with suppress(Exception):
-            self._writer.close()
-        with suppress(FileNotFoundError):
-            self._path.unlink()
+def _casts(place: Mapping[str, Any]) -> dict[str, pa.DataType]:
+    """Return the columns that the table has in a wider type than these rows."""
+    text = place.get("casts")
+    if not text:
+        return {}
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    return {field.name: field.type for field in schema}

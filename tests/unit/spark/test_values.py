@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkImportError
 
 from penstock.model.errors import DataError, Diagnostic, ErrorClass, RetriableError, Severity
 from penstock.model.ticket import SlotReport
@@ -63,6 +64,16 @@ def test_a_bad_row_is_told_from_a_lost_worker(text, kind):
     error = failures.of_job(RuntimeError(text))
     assert type(error) is kind
     assert "\n" not in error.diagnostic.message
+
+
+def test_a_missing_package_is_not_blamed_on_the_transforms():
+    missing = PySparkImportError(
+        errorClass="PACKAGE_NOT_INSTALLED",
+        messageParameters={"package_name": "Pandas", "minimum_version": "2.2.0"},
+    )
+    error = failures.refused(missing)
+    assert error.code == "engine.package_missing"
+    assert "Pandas" in error.diagnostic.message
 
 
 def test_an_order_to_cancel_is_repeated_until_the_job_has_ended():

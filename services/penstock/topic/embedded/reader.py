@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.model.connector import Partition
-from penstock.model.errors import OffsetLostError
+from penstock.model.errors import Diagnostic, ErrorClass, RetriableError, Severity
 from penstock.model.stream import (
     BatchReady,
     Checkpoint,
@@ -21,33 +20,21 @@ from penstock.model.stream import (
     ReadEvent,
     SchemaSeen,
     StreamSchema,
+    Warned,
 )
-from penstock.topic.embedded.log import TopicFile
-from penstock.topic.embedded.table import TopicTable, row_schema
+from penstock.topic.embedded.position import Position, Reset
+from penstock.topic.embedded.slices import SLICE_FILES, Slice, next_slice, places_of
+from penstock.topic.embedded.state import TopicFile
+from penstock.topic.embedded.table import TopicTable, View, Window
+from penstock.topic.embedded.threads import Threads
 from penstock.topic.embedded.wakeups import Wakeups
 
-SLICE_ROWS: Final = 131_072
-"""Most rows announced as one batch. Fewer spread better over slots, more cost fewer messages."""
+LOOK_FILES: Final = 4 * SLICE_FILES
+"""Most files of a partition that are looked at together."""
 
-
-@dataclass(slots=True)
-class _Partition:
-    """A partition that is read, and the offset of the next row to announce (-1: not known yet)."""
-
-    id: str
-    topic: str
-    number: int
-    next: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    """Rows of one file that were announced as a batch."""
-
-    path: str
-    first: int
-    rows: int
-    size: int
+HELD_FILES: Final = 2048
+"""Most files that announced batches may have: their names must fit into one ticket, which is about
+200 bytes for each."""
 
 
 class EmbeddedReadStream:
@@ -56,33 +43,23 @@ class EmbeddedReadStream:
     def __init__(
         self,
         partitions: Sequence[Partition],
-        offset_reset: str,
+        reset: Reset,
         credit_bytes: int,
-        table_of: Callable[[str], TopicTable],
+        tables: Mapping[str, TopicTable],
         wakeups: Wakeups,
+        threads: Threads,
     ) -> None:
-        self._reset, self._credit = offset_reset, credit_bytes
-        self._wakeups = wakeups
-        self._partitions = [
-            _Partition(
-                p.id,
-                str(p.key["topic"]),
-                int(p.key["partition"]),
-                int(p.offset["offset"]) if p.offset else -1,
-            )
-            for p in partitions
-        ]
-        # a table of its own: writers of this process use theirs under other locks
-        self._tables = {p.topic: table_of(p.topic) for p in self._partitions}
+        """`tables` has the table of every topic that a partition names."""
+        self._positions = [Position.of(partition, reset) for partition in partitions]
+        self._tables, self._wakeups, self._threads = tables, wakeups, threads
+        self._credit = credit_bytes
         self._event = asyncio.Event()
         self._schemas: dict[str, StreamSchema] = {}
         self._by_id: dict[int, StreamSchema] = {}
-        self._held: OrderedDict[int, _Slice] = OrderedDict()
-        self._held_bytes = 0
-        self._seq = 0
-        self._checkpoint = 0
-        self._paused = False
-        self._draining = False
+        self._held: OrderedDict[int, tuple[Position, Slice]] = OrderedDict()
+        self._held_bytes = self._held_files = 0
+        self._seq = self._checkpoint = 0
+        self._paused = self._draining = False
 
     async def open(self) -> None:
         """Begin to watch the topics."""
@@ -90,37 +67,46 @@ class EmbeddedReadStream:
             self._wakeups.add(table.root, self._event)
 
     async def __aiter__(self) -> AsyncIterator[ReadEvent]:
-        """Yield what is there, then what comes; ends after a drain."""
+        """Yield what is there, then what comes; ends after a drain.
+
+        Raises:
+            OffsetLostError: `topic.offset_lost` (rule R14).
+        """
         while True:
             self._event.clear()
-            if not self._draining and not self._paused:
-                await asyncio.to_thread(self._refresh)
-                for event in self._news():
-                    yield event
             if self._draining:
                 yield Drained(self._checkpoint)
                 return
+            if self._may_announce():
+                for event in self._news(await self._threads.run(self._look)):
+                    yield event
+                yield Progress(rows_left=sum(p.behind for p in self._positions))
+                if self._may_announce() and any(p.behind for p in self._positions):
+                    continue
             await self._event.wait()
 
     def ticket(self, seqs: Sequence[int], schema_id: int) -> dict[str, Any]:
-        """Name the slices of files that these batches are."""
-        schema = self._by_id[schema_id].arrow.serialize().to_pybytes()
-        slices = [self._held[seq] for seq in seqs]
+        """Name the files that these batches are in now, and the rows of each."""
+        schema = self._by_id[schema_id]
+        table = self._tables[schema.dataset]
         return {
             "kind": "embedded",
-            "files": [[s.path, s.first, s.rows] for s in slices],
-            "schema": base64.b64encode(schema).decode(),
+            "root": str(table.root),
+            "files": [place for seq in seqs for place in self._places(table, seq)],
+            "schema": base64.b64encode(schema.arrow.serialize().to_pybytes()).decode(),
         }
 
     async def committed(self, checkpoint_id: int) -> None:
         """Nothing to tell anyone: a topic keeps its rows until their retention ends."""
 
     async def release(self, seq: int) -> None:
-        """Give the credit of batches back."""
+        """Give the credit of batches back. Cumulative."""
         while self._held and next(iter(self._held)) <= seq:
-            _, gone = self._held.popitem(last=False)
-            self._held_bytes -= gone.size
-        self._event.set()
+            _, (_, gone) = self._held.popitem(last=False)
+            self._held_bytes -= gone.bytes
+            self._held_files -= gone.files
+        if any(position.behind for position in self._positions):
+            self._event.set()
 
     async def pause(self, paused: bool) -> None:
         """Stop or start announcing."""
@@ -138,73 +124,106 @@ class EmbeddedReadStream:
         for table in self._tables.values():
             self._wakeups.remove(table.root, self._event)
 
-    def _refresh(self) -> None:
-        for table in self._tables.values():
-            if table.exists():
-                table.log.refresh()
+    def _may_announce(self) -> bool:
+        # one batch may overdraw the credit, so that a large one cannot block (rule R9)
+        room = self._held_bytes < self._credit and self._held_files < HELD_FILES
+        return room and not self._paused and not self._draining
 
-    def _news(self) -> Iterator[ReadEvent]:
-        for partition in self._partitions:
-            table = self._tables[partition.topic]
-            if table.log.version < 0:
-                continue
-            yield from self._schema(table)
-            self._position(partition, table)
-            for file in table.log.of_partition(partition.number, partition.next):
-                if self._held_bytes >= self._credit:  # one batch may overdraw (rule R9)
-                    return
-                yield from self._announce(partition, table, file)
-        yield Progress(rows_left=self._rows_left())
+    def _look(self) -> dict[str, View | None]:
+        views = {}
+        for topic, table in self._tables.items():
+            table.refresh()
+            wanted = {p.number: p.next for p in self._positions if p.topic == topic}
+            views[topic] = table.view(wanted, LOOK_FILES)
+        return views
 
-    def _schema(self, table: TopicTable) -> Iterator[ReadEvent]:
-        arrow = row_schema(table.log)
-        known = self._schemas.get(table.topic)
-        if known is None or not known.arrow.equals(arrow):
-            schema = StreamSchema(len(self._by_id) + 1, table.topic, arrow)
-            self._schemas[table.topic] = self._by_id[schema.schema_id] = schema
+    def _news(self, views: Mapping[str, View | None]) -> Iterator[ReadEvent]:
+        files: dict[Position, Sequence[TopicFile]] = {}
+        for topic, view in views.items():
+            if view is not None:
+                yield from self._schema(topic, view)
+        for position in self._positions:
+            view = views[position.topic]
+            if view is not None:
+                yield from self._placed(position, view.windows[position.number])
+                files[position] = view.windows[position.number].files
+            elif position.missing():
+                yield self._checkpoint_at(position, 0)
+        yield from self._announced(files)
+
+    def _schema(self, topic: str, view: View) -> Iterator[ReadEvent]:
+        known = self._schemas.get(topic)
+        same = known is not None and known.arrow.equals(view.columns)
+        if known is None or not same or known.key_columns != view.key_columns:
+            id_ = len(self._by_id) + 1
+            schema = StreamSchema(id_, topic, view.columns, view.key_columns)
+            self._schemas[topic] = self._by_id[id_] = schema
             yield SchemaSeen(schema)
 
-    def _position(self, partition: _Partition, table: TopicTable) -> None:
-        low = table.log.low_offset(partition.number)
-        end = table.log.next_offset(partition.number)
-        if partition.next < 0:
-            if self._reset == "fail":
-                raise self._lost(partition, "has no offset")
-            partition.next = low if self._reset == "earliest" else end
-        if low <= partition.next <= end:
+    def _placed(self, position: Position, window: Window) -> Iterator[ReadEvent]:
+        skipped = position.place(window)
+        if skipped is None:
             return
-        if self._reset == "fail" or partition.next > end:
-            raise self._lost(partition, f"has rows {low} to {end}, {partition.next} was asked for")
-        partition.next = low if self._reset == "earliest" else end
+        if skipped:
+            yield Warned(_reset(position, skipped))
+        # where to start was decided here: durable before the first row, or it is decided again
+        yield self._checkpoint_at(position, 0)
 
-    def _lost(self, partition: _Partition, what: str) -> OffsetLostError:
-        return OffsetLostError(
-            "topic.offset_lost",
-            f"partition {partition.number} of topic {partition.topic} {what}",
-            fix="Reset the offset, or set `auto.offset.reset` to earliest or latest.",
-            dataset=partition.topic,
+    def _announced(self, files: Mapping[Position, Sequence[TopicFile]]) -> Iterator[ReadEvent]:
+        """Announce slices, the partitions in turn, so that none waits for another to be read up.
+
+        Whose turn it is outlasts the credit: the positions are kept in that order.
+        """
+        waiting = deque(position for position in self._positions if position in files)
+        while waiting and self._may_announce():
+            position = waiting.popleft()
+            found = next_slice(files[position], position.next)
+            if found is not None:
+                yield self._batch(position, found)
+                yield self._checkpoint_at(position, found.rows)
+                waiting.append(position)
+                self._positions.remove(position)
+                self._positions.append(position)
+
+    def _batch(self, position: Position, found: Slice) -> BatchReady:
+        schema_id = self._schemas[position.topic].schema_id
+        self._seq += 1
+        self._held[self._seq] = (position, found)
+        self._held_bytes += found.bytes
+        self._held_files += found.files
+        position.next = found.end
+        return BatchReady(self._seq, schema_id, position.id, found.rows, found.bytes)
+
+    def _checkpoint_at(self, position: Position, rows: int) -> Checkpoint:
+        self._checkpoint += 1
+        offsets = {position.id: {"offset": position.next}}
+        return Checkpoint(self._checkpoint, offsets, rows, self._seq)
+
+    def _places(self, table: TopicTable, seq: int) -> list[list[Any]]:
+        position, held = self._held[seq]
+        places = table.inspect(
+            lambda state: places_of(
+                state.from_offset(position.number, held.first, SLICE_FILES), held.first, held.rows
+            )
         )
+        if places is None:
+            raise RetriableError(
+                "topic.rows_gone",
+                f"rows {held.first} to {held.end} of partition {position.number} of topic "
+                f"{position.topic} went past their retention while they waited",
+                fix="The task looks again; raise the retention, or speed the reader up.",
+                dataset=position.topic,
+            )
+        return [[place.path, place.first, place.rows] for place in places]
 
-    def _announce(
-        self, partition: _Partition, table: TopicTable, file: TopicFile
-    ) -> Iterator[ReadEvent]:
-        while partition.next < file.end and self._held_bytes < self._credit:
-            first = partition.next - file.base
-            rows = min(SLICE_ROWS, file.rows - first)
-            size = max(1, file.bytes * rows // max(file.rows, 1))
-            self._seq += 1
-            self._held[self._seq] = _Slice(str(table.root / file.path), first, rows, size)
-            self._held_bytes += size
-            partition.next += rows
-            schema_id = self._schemas[table.topic].schema_id
-            yield BatchReady(self._seq, schema_id, partition.id, rows, size)
-            self._checkpoint += 1
-            offsets = {partition.id: {"offset": partition.next}}
-            yield Checkpoint(self._checkpoint, offsets, rows, self._seq)
 
-    def _rows_left(self) -> int:
-        return sum(
-            max(0, self._tables[p.topic].log.next_offset(p.number) - p.next)
-            for p in self._partitions
-            if p.next >= 0
-        )
+def _reset(position: Position, skipped: int) -> Diagnostic:
+    return Diagnostic(
+        "topic.offset_reset",
+        f"partition {position.number} of topic {position.topic} goes on at offset "
+        f"{position.next}, {skipped} rows on: retention removed some before they were read",
+        ErrorClass.OFFSET_LOST,
+        Severity.WARNING,
+        fix="Raise the retention, or set `auto.offset.reset=fail` to stop instead.",
+        dataset=position.topic,
+    )

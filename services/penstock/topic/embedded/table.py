@@ -1,214 +1,302 @@
-"""One topic: its table is made, evolved, and appended to exactly once.
+"""One topic: its table is made, evolved, read on and committed to, exactly once.
 
-Offsets are known only at commit, and must follow each other without a gap. So a commit is made
-under a lock on the table's folder (`flock`, released by the kernel whatever happens to its holder):
-read the newest version, give every file its base, write the next version. The base is a Delta
-partition value: it lives in the log, not in the file.
+Offsets are known only at commit, and must follow each other without a gap. So a commit is computed
+from the newest version and takes effect only as the very next one; when another writer was faster,
+it is computed anew. There is one such loop, `commit`; appends, new columns, compaction and
+retention are what they put into it.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final, TypeVar
 
 import pyarrow as pa
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    Schema,
-    Transaction,
-)
-from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction
 
 from penstock.model import faults
-from penstock.model.errors import FencedError, RetriableError, SchemaError
-from penstock.topic.embedded.log import (
-    BASE,
-    EPOCH_SUFFIX,
-    INDEX,
-    PARTITION,
-    TopicLog,
+from penstock.model.errors import (
+    ConfigError,
+    FencedError,
+    InternalError,
+    RetriableError,
 )
+from penstock.topic.embedded import actions
+from penstock.topic.embedded.evolution import evolved
+from penstock.topic.embedded.log import log_of, put_version, read_on
+from penstock.topic.embedded.spec import TopicSpec
+from penstock.topic.embedded.state import Action, TopicFile, TopicState
+from penstock.topic_files import stored_schema
+from penstock.topic_files.disk import sync_folder
 
-HIDDEN = frozenset({PARTITION, BASE, INDEX})
-"""Columns of the table that are about a row's place, not of the row."""
+_T = TypeVar("_T")
 
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+EPOCH_SUFFIX: Final = "#epoch"
+"""Second application of a task: the newest epoch that committed (invariant 4)."""
+
+COMMIT_LIMIT: Final = 30.0
+"""Seconds that a commit tries to be the next version. A try takes milliseconds, and of all who try
+one always succeeds, so this many writers or a broken disk are what a longer time would hide."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A durable file that no version names yet."""
+
+    path: str
+    partition: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What of a partition a reader sees: first offset, next offset, the first files it wants."""
+
+    low: int
+    end: int
+    files: tuple[TopicFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a topic a reader sees at one version. Windows by partition."""
+
+    columns: pa.Schema
+    key_columns: tuple[str, ...]
+    windows: Mapping[int, Window]
 
 
 class TopicTable:
-    """A topic's table. Methods block: call them in a thread, one at a time."""
+    """A topic's table, shared by all who use it in this process. Methods block, and may be called
+    from any thread.
+    """
 
     def __init__(self, topic: str, root: Path) -> None:
         self.topic, self.root = topic, root
-        self.log = TopicLog(root)
-        self._table: DeltaTable | None = None
+        self._state = TopicState()
+        self._guard = threading.Lock()  # the state; held for moments
+        self._refreshing = threading.Lock()  # reading on; taken before the guard
+        self._committing = threading.Lock()  # spares this process' writers from racing each other
+
+    def refresh(self) -> bool:
+        """Read on; True when there was something.
+
+        Raises:
+            ConfigError: `topic.foreign_rows`, `topic.foreign_path`, `topic.table_feature`.
+            InternalError: `topic.log_damaged`.
+        """
+        with _told(self.topic), self._refreshing:
+            news = read_on(self.root, self._state.version)
+            state = TopicState() if news.anew else self._state
+            changed = bool(news.versions) or (news.anew and self._state.version >= 0)
+            with self._guard:
+                for version, found in news.versions:
+                    state.apply(version, found)
+                self._state = state
+                self._refuse_features()
+        return changed
 
     def exists(self) -> bool:
         """Tell whether the topic was made."""
-        return (self.root / "_delta_log").is_dir() and (self.log.refresh() or self.log.version >= 0)
+        self.refresh()
+        return self._state.version >= 0
 
-    def ensure(self, schema: pa.Schema, partitions: int) -> pa.Schema:
-        """Make the topic, or add the columns it lacks; returns the schema of its rows.
+    @property
+    def version(self) -> int:
+        """The newest version that was read; -1: there is no topic."""
+        return self._state.version
+
+    @property
+    def spec(self) -> TopicSpec:
+        """What the topic was made with."""
+        return self._state.spec
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Columns of the topic's rows."""
+        return self._state.columns
+
+    def inspect(self, look: Callable[[TopicState], _T]) -> _T:
+        """Return what `look` makes of the state, which it must not keep."""
+        with self._guard:
+            return look(self._state)
+
+    def view(self, wanted: Mapping[int, int], most: int) -> View | None:
+        """Return what a reader sees that wants partitions from offsets on, at most so many files of
+        each; None when there is no topic.
+        """
+
+        def window(state: TopicState, partition: int, offset: int) -> Window:
+            files = state.from_offset(partition, offset, most)
+            return Window(state.low_offset(partition), state.next_offset(partition), tuple(files))
+
+        def look(state: TopicState) -> View | None:
+            if state.version < 0:
+                return None
+            windows = {p: window(state, p, offset) for p, offset in wanted.items()}
+            return View(state.columns, state.spec.key_columns, windows)
+
+        return self.inspect(look)
+
+    def ensure(self, schema: pa.Schema, spec: TopicSpec) -> None:
+        """Make the topic, or add the columns it lacks. How many partitions it has never changes.
 
         Raises:
-            SchemaError: `topic.schema_incompatible`.
+            SchemaError: `topic.schema_incompatible`, `topic.type_unsupported`, `topic.column_name`.
+            RetriableError: `topic.io_failed`, `topic.commit_contended`.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        with self._locked():
-            self.log.refresh()
-            if self.log.version < 0:
-                self._create(schema, partitions)
-            else:
-                self._evolve(schema)
-            self.log.refresh()
-        return row_schema(self.log)
+        columns = stored_schema(schema, self.topic)
 
-    def append(
-        self, task_id: str, epoch: int, txn_id: int, files: Sequence[Mapping[str, Any]]
-    ) -> int:
+        def ensured(state: TopicState) -> Sequence[Action] | None:
+            if state.version < 0:
+                return actions.created(self.topic, columns, spec, _now_ms())
+            return evolved(state, columns, spec, self.topic, _now_ms())
+
+        with _told(self.topic):
+            log_of(self.root).mkdir(parents=True, exist_ok=True)
+            self.commit("topic.ensure", ensured)
+            for folder in (self.root, self.root.parent):
+                sync_folder(folder)
+
+    def append(self, task_id: str, epoch: int, txn_id: int, files: Sequence[StagedFile]) -> int:
         """Add a transaction's files, unless they are there already; returns the version.
 
         Raises:
             FencedError: `topic.stale_epoch` (invariant 4).
-            RetriableError: `topic.commit_failed`.
+            InternalError: `topic.prepared_lost`.
+            RetriableError: `topic.io_failed`, `topic.commit_contended`.
         """
-        with self._locked():
-            self.log.refresh()
-            newest = self.log.transactions.get(task_id + EPOCH_SUFFIX, 0)
+
+        def appended(state: TopicState) -> Sequence[Action] | None:
+            newest = state.transactions.get(task_id + EPOCH_SUFFIX, 0)
             if epoch < newest:
                 raise FencedError(
                     "topic.stale_epoch",
                     f"task {task_id} is at epoch {newest} in topic {self.topic}, {epoch} is older",
                 )
-            done = self.log.transactions.get(task_id, 0) >= txn_id
-            if done and not faults.hit("topic.repeat_check"):
-                return self.log.version
-            transactions = {task_id: txn_id, task_id + EPOCH_SUFFIX: epoch}
-            faults.hit("topic.committing")
-            self.commit(self._adds(files), transactions)
-            faults.hit("topic.committed")
-            return self.log.version
-
-    def commit(self, actions: Sequence[Any], transactions: Mapping[str, int]) -> None:
-        """Write the next version. The caller holds the lock and has refreshed."""
-        table = self._open()
-        try:
-            table.create_write_transaction(
-                list(actions),
-                mode="append",
-                schema=table.schema(),
-                partition_by=[PARTITION, BASE],
-                commit_properties=CommitProperties(
-                    app_transactions=[Transaction(k, v) for k, v in transactions.items()]
-                ),
-                post_commithook_properties=_NO_HOOKS,
-            )
-        except (DeltaError, OSError) as error:
-            self._table = None
-            raise RetriableError(
-                "topic.commit_failed",
-                f"topic {self.topic}: {error}",
-                fix="Check space and permissions of the topics folder.",
-            ) from error
-        self.log.refresh()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the table's lock with the log refreshed, for upkeep."""
-        with self._locked():
-            self.log.refresh()
-            yield
-
-    def delta(self) -> DeltaTable:
-        """Return the table at its newest version."""
-        return self._open()
-
-    def _adds(self, files: Sequence[Mapping[str, Any]]) -> list[AddAction]:
-        bases: dict[int, int] = {}
-        now = time.time_ns() // 1_000_000
-        adds = []
-        for file in files:
-            partition = int(file["partition"])
-            base = bases.get(partition, self.log.next_offset(partition))
-            bases[partition] = base + int(file["rows"])
-            adds.append(add_action(file["path"], file["bytes"], partition, base, file["rows"], now))
-        return adds
-
-    def _create(self, schema: pa.Schema, partitions: int) -> None:
-        whole = pa.schema(
-            [
-                *(pa.field(f.name, f.type, nullable=True) for f in schema),
-                pa.field(INDEX, pa.int64()),
-                pa.field(PARTITION, pa.int32()),
-                pa.field(BASE, pa.int64()),
+            if is_done(state, task_id, txn_id):
+                return None
+            now = _now_ms()
+            return [
+                actions.info(now, "WRITE", {"task": task_id, "epoch": epoch, "txn": txn_id}),
+                actions.transaction(task_id, txn_id, now),
+                actions.transaction(task_id + EPOCH_SUFFIX, epoch, now),
+                *adds(state, files, now),
             ]
-        )
-        DeltaTable.create(
-            str(self.root),
-            schema=whole,
-            mode="ignore",
-            partition_by=[PARTITION, BASE],
-            name=self.topic,
-            # deltalake takes no properties that it does not know
-            description=json.dumps({"partitions": partitions}),
-        )
 
-    def _evolve(self, schema: pa.Schema) -> None:
-        has = {f.name: f.type for f in row_schema(self.log)}
-        for column in schema:
-            if column.name in has and has[column.name] != column.type:
-                raise SchemaError(
-                    "topic.schema_incompatible",
-                    f"column `{column.name}` of topic {self.topic} is {has[column.name]}, "
-                    f"rows have {column.type}",
-                    fix="Cast the column with a transform, or route the rows to another topic.",
-                    dataset=self.topic,
-                )
-        missing = [pa.field(f.name, f.type) for f in schema if f.name not in has]
-        if missing:
-            table = self._open()
-            table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
+        self.refresh()
+        # the files of one that is done may have been compacted since
+        if not self.inspect(lambda state: is_done(state, task_id, txn_id)):
+            self._refuse_lost(files, txn_id)
+        faults.hit("topic.committing")
+        version = self.commit("topic.append", appended)
+        faults.hit("topic.committed")
+        return version
 
-    def _open(self) -> DeltaTable:
-        if self._table is None:
-            self._table = DeltaTable(str(self.root))
-        else:
-            self._table.update_incremental()
-        return self._table
+    def commit(self, stage: str, compose: Callable[[TopicState], Sequence[Action] | None]) -> int:
+        """Write what `compose` makes of the newest version as the next one; returns the version
+        at which it is true. None: it is true already. `compose` may be called again.
+
+        Raises:
+            RetriableError: `topic.io_failed`, `topic.commit_contended`.
+        """
+        deadline = time.monotonic() + COMMIT_LIMIT
+        with _told(self.topic), self._turn(stage):
+            while time.monotonic() < deadline:
+                self.refresh()
+                with self._guard:
+                    version = self._state.version
+                    lines = compose(self._state)
+                if lines is None:
+                    # whoever wrote it may have died before it was durable
+                    sync_folder(log_of(self.root))
+                    return version
+                if put_version(self.root, version + 1, lines):
+                    self.refresh()
+                    return version + 1
+        raise _contended(stage, self.topic)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        descriptor = os.open(
-            self.root / ".penstock.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+    def _turn(self, stage: str) -> Iterator[None]:
+        if not self._committing.acquire(timeout=COMMIT_LIMIT):
+            raise _contended(stage, self.topic)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(descriptor)
+            self._committing.release()
+
+    def _refuse_lost(self, files: Sequence[StagedFile], txn_id: int) -> None:
+        """Refuse a commit that would name a file that is not there: better no row than a broken
+        table.
+        """
+        for file in files:
+            try:
+                whole = (self.root / file.path).stat().st_size == file.bytes
+            except FileNotFoundError:
+                whole = False
+            if not whole:
+                raise InternalError(
+                    "topic.prepared_lost",
+                    f"file {file.path} of transaction {txn_id} is gone or cut from topic "
+                    f"{self.topic}",
+                    fix="Somebody removed prepared files. Reset the offsets of the connector to "
+                    "before them.",
+                )
+
+    def _refuse_features(self) -> None:
+        unknown = self._state.unknown_features()
+        if unknown:
+            raise ConfigError(
+                "topic.table_feature",
+                f"the table of topic {self.topic} wants {', '.join(unknown)}, which Penstock "
+                "does not know",
+                fix="Drop the features with the tool that added them.",
+            )
 
 
-def add_action(path: str, size: int, partition: int, base: int, rows: int, at_ms: int) -> AddAction:
-    """Return the log's entry for a file."""
-    return AddAction(
-        path,
-        size,
-        {PARTITION: str(partition), BASE: str(base)},
-        at_ms,
-        True,
-        json.dumps({"numRecords": rows}),
+def is_done(state: TopicState, task_id: str, txn_id: int) -> bool:
+    """Tell whether a transaction is in the table: it is never added again."""
+    done = state.transactions.get(task_id, 0) >= txn_id
+    return done and not faults.hit("topic.repeat_check")
+
+
+def adds(state: TopicState, files: Sequence[StagedFile], now_ms: int) -> list[Action]:
+    """Return the lines that add files, each with the offset of its first row."""
+    bases: dict[int, int] = {}
+    lines = []
+    for file in files:
+        base = bases.get(file.partition, state.next_offset(file.partition))
+        bases[file.partition] = base + file.rows
+        added = TopicFile(base, file.rows, file.path, file.bytes, now_ms)
+        lines.append(actions.add(file.partition, added, new_rows=True))
+    return lines
+
+
+def _contended(stage: str, topic: str) -> RetriableError:
+    return RetriableError(
+        "topic.commit_contended",
+        f"stage {stage} of topic {topic} was not the next version for {COMMIT_LIMIT:.0f} s",
+        fix="Too many writers; give the topic fewer tasks.",
     )
 
 
-def row_schema(log: TopicLog) -> pa.Schema:
-    """Return the schema of a topic's rows: without the columns that are about their place."""
-    return pa.schema([f for f in log.schema or () if f.name not in HIDDEN])
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def _told(topic: str) -> Iterator[None]:
+    """Translate what the file system says."""
+    try:
+        yield
+    except OSError as error:
+        raise RetriableError(
+            "topic.io_failed",
+            f"topic {topic}: {error}",
+            fix="Check space and permissions of the topics folder.",
+        ) from error

@@ -7,31 +7,43 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from penstock.model.connector import Partition
+from penstock.model.errors import ConfigError
+from penstock.topic.embedded.maintenance import Upkeep
 from penstock.topic.embedded.names import folder_of, topic_of
+from penstock.topic.embedded.position import Reset
 from penstock.topic.embedded.reader import EmbeddedReadStream
+from penstock.topic.embedded.spec import Retention
 from penstock.topic.embedded.table import TopicTable
-from penstock.topic.embedded.upkeep import Retention, Upkeep
+from penstock.topic.embedded.threads import Threads
 from penstock.topic.embedded.wakeups import Wakeups
-from penstock.topic.embedded.writer import EmbeddedWriteStream
+from penstock.topic.embedded.writer import EmbeddedWriteStream, NewTopics
 
 log = logging.getLogger(__name__)
 
-UPKEEP_EVERY: Final = 30.0
-"""Seconds between two rounds of upkeep. More often costs idle CPU, less often leaves more small
-files.
-"""
+UPKEEP_EVERY: Final = 5.0
+"""Seconds between two rounds of upkeep. A busy topic has some 200 new files by then; more often
+costs idle CPU, less often makes readers open more small files."""
+
+COMMITS: Final = 4
+"""Commits and looks at once. They wait for disks, not for the processor."""
+
+_RESETS = ("earliest", "latest", "fail")
 
 
 class EmbeddedTopics:
     """Topics in a folder. `async with EmbeddedTopics(folder) as topics`."""
 
     def __init__(self, topics_dir: Path, retention: Retention | None = None) -> None:
+        """`retention` is that of topics that have none of their own."""
         self._dir = topics_dir
+        self._tables: dict[str, TopicTable] = {}
         self._wakeups = Wakeups()
-        self._upkeep = Upkeep(retention or Retention())
+        self._threads = Threads("topic", COMMITS)
+        self._upkeep_thread = Threads("topic-upkeep", 1)
+        self._upkeep = Upkeep(topics_dir, retention or Retention())
         self._caring: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -50,38 +62,68 @@ class EmbeddedTopics:
             self._caring.cancel()
             await asyncio.gather(self._caring, return_exceptions=True)
         await self._wakeups.stop()
+        self._threads.close()
+        self._upkeep_thread.close()
 
     async def count(self, topic: str) -> int | None:
         """Return how many partitions a topic has; None when there is no such topic yet."""
         table = self._table(topic)
-        return table.log.partitions if await asyncio.to_thread(table.exists) else None
+        return table.spec.partitions if await self._threads.run(table.exists) else None
 
-    def writer(self, task_id: str, partitions: int) -> EmbeddedWriteStream:
-        """Return the write end of a task; topics it makes get so many partitions."""
-        tables: dict[str, TopicTable] = {}
-
-        def table_of(topic: str) -> TopicTable:
-            return tables.setdefault(topic, self._table(topic))
-
-        return EmbeddedWriteStream(task_id, partitions, table_of, self._dir, self._wakeups.tell)
+    def writer(
+        self, task_id: str, partitions: int, retention: Retention | None = None
+    ) -> EmbeddedWriteStream:
+        """Return the write end of a task. Topics it makes get so many partitions; all topics it
+        writes to get the retention, when one is given.
+        """
+        return EmbeddedWriteStream(
+            task_id,
+            NewTopics(partitions, retention),
+            self._dir,
+            self._table,
+            self._wakeups.tell,
+            self._threads,
+        )
 
     def reader(
         self, partitions: Sequence[Partition], offset_reset: str, credit_bytes: int
     ) -> EmbeddedReadStream:
-        """Return the read end of a task, from the offsets of its partitions."""
+        """Return the read end of a task, from the offsets of its partitions.
+
+        Raises:
+            ConfigError: `topic.bad_reset`, `topic.bad_name`.
+        """
+        if offset_reset not in _RESETS:
+            raise ConfigError(
+                "topic.bad_reset",
+                f"`{offset_reset}` is not a place to start at",
+                fix=f"Use one of {', '.join(_RESETS)}.",
+                config_path="auto.offset.reset",
+            )
+        tables = {topic: self._table(topic) for topic in {str(p.key["topic"]) for p in partitions}}
         return EmbeddedReadStream(
-            partitions, offset_reset, credit_bytes, self._table, self._wakeups
+            partitions,
+            cast("Reset", offset_reset),
+            credit_bytes,
+            tables,
+            self._wakeups,
+            self._threads,
         )
 
     def _table(self, topic: str) -> TopicTable:
-        return TopicTable(topic, self._dir / folder_of(topic))
+        # one for all who use a topic in this process: its log is read once, and commits take turns
+        return self._tables.setdefault(topic, TopicTable(topic, self._dir / folder_of(topic)))
 
     async def _care(self) -> None:
         while True:
             await asyncio.sleep(UPKEEP_EVERY)
-            for folder in sorted(self._dir.glob("*/_delta_log")):
-                table = self._table(topic_of(folder.parent.name))
-                try:
-                    await asyncio.to_thread(self._upkeep.look_after, table)
-                except Exception:
-                    log.exception("upkeep of topic %s failed; it is tried again", table.topic)
+            await self._upkeep_thread.run(self._look_after_all)
+
+    def _look_after_all(self) -> None:
+        self._upkeep.look_after_all()
+        for folder in sorted(self._dir.glob("*/_delta_log")):
+            table = self._table(topic_of(folder.parent.name))
+            try:
+                self._upkeep.look_after(table)
+            except Exception:
+                log.exception("upkeep of topic %s failed; it is tried again", table.topic)

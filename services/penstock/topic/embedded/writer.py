@@ -7,12 +7,13 @@ together with the offsets.
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-from collections.abc import Callable, Mapping, Sequence
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+
+import pyarrow as pa
 
 from penstock.model import faults
 from penstock.model.connector import CommitMode
@@ -25,10 +26,36 @@ from penstock.model.stream import (
     TxnCommitted,
     WriteOpened,
 )
-from penstock.topic.embedded.table import TopicTable
+from penstock.topic.embedded.prepared import Prepared, dropped, read_state, written_state
+from penstock.topic.embedded.spec import Retention, TopicSpec
+from penstock.topic.embedded.table import StagedFile, TopicTable
+from penstock.topic.embedded.threads import Threads
+from penstock.topic_files import stored_schema
 
-MOST_STATE: Final = 48 << 10
-"""Bytes of a transaction's state; a longer one goes to a file of its own that the state names."""
+
+@dataclass(frozen=True, slots=True)
+class NewTopics:
+    """What topics are made with that do not exist yet. A retention also changes those that do."""
+
+    partitions: int = 1
+    retention: Retention | None = None
+
+
+@dataclass(slots=True)
+class _Target:
+    """A topic as rows of one schema go there."""
+
+    table: TopicTable
+    key_columns: tuple[str, ...]
+    casts: str
+
+
+@dataclass(slots=True)
+class _Done:
+    """The last transaction that was committed, so that committing it again changes nothing."""
+
+    txn: TxnCommitted = field(default_factory=lambda: TxnCommitted(0))
+    prepared: Prepared = field(default_factory=lambda: Prepared({}))
 
 
 class EmbeddedWriteStream:
@@ -37,17 +64,19 @@ class EmbeddedWriteStream:
     def __init__(
         self,
         task_id: str,
-        partitions: int,
-        table_of: Callable[[str], TopicTable],
+        new: NewTopics,
         topics_dir: Path,
-        committed: Callable[[Path], None],
+        table_of: Callable[[str], TopicTable],
+        grew: Callable[[Path], None],
+        threads: Threads,
     ) -> None:
-        """`committed` is told the folder of a topic that grew."""
-        self._task, self._partitions = task_id, partitions
-        self._table_of, self._dir, self._committed = table_of, topics_dir, committed
+        """`grew` is told the folder of a topic that has new rows."""
+        self._task, self._new, self._dir = task_id, new, topics_dir
+        self._table_of, self._grew, self._threads = table_of, grew, threads
         self._epoch = 0
-        self._schemas: dict[int, tuple[TopicTable, tuple[str, ...]]] = {}
-        self._prepared: dict[int, bytes] = {}
+        self._targets: dict[int, _Target] = {}
+        self._prepared: dict[int, Prepared] = {}
+        self._done = _Done()
 
     async def open(
         self,
@@ -56,7 +85,13 @@ class EmbeddedWriteStream:
         last_prepared: PreparedTxn | None,
         recover: bool,
     ) -> WriteOpened:
-        """Apply a prepared transaction again when it may not have been applied."""
+        """Apply a prepared transaction again when it may not have been applied.
+
+        Raises:
+            ConfigError: `delivery.not_available`.
+            FencedError: `topic.stale_epoch`.
+            InternalError: `topic.prepared_lost`.
+        """
         if commit_mode not in {CommitMode.UNSPECIFIED, CommitMode.TWO_PHASE}:
             raise ConfigError(
                 "delivery.not_available",
@@ -66,24 +101,32 @@ class EmbeddedWriteStream:
             )
         self._epoch = epoch
         if recover and last_prepared is not None:
-            await asyncio.to_thread(self._apply, last_prepared.txn_id, last_prepared.state)
+            prepared = await self._threads.run(read_state, self._dir, last_prepared.state)
+            await self._apply(last_prepared.txn_id, prepared)
         return WriteOpened(CommitMode.TWO_PHASE)
 
     async def apply_schema(self, schema: StreamSchema) -> None:
-        """Make the topic, or add the columns that it lacks."""
+        """Make the topic, or add the columns that it lacks.
+
+        Raises:
+            SchemaError: `topic.schema_incompatible`, `topic.type_unsupported`, `topic.column_name`.
+        """
         table = self._table_of(schema.dataset)
-        await asyncio.to_thread(table.ensure, schema.arrow, self._partitions)
-        self._schemas[schema.schema_id] = (table, schema.key_columns)
+        spec = TopicSpec(self._new.partitions, schema.key_columns, self._new.retention)
+        await self._threads.run(table.ensure, schema.arrow, spec)
+        casts = casts_for(schema.arrow, table.columns)
+        self._targets[schema.schema_id] = _Target(table, schema.key_columns, casts)
 
     def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:
         """Say where an executor writes the files of a slot."""
-        table, keys = self._schemas[schema_id]
+        target = self._targets[schema_id]
         return {
             "kind": "embedded",
-            "root": str(table.root),
-            "topic": table.topic,
-            "partitions": table.log.partitions,
-            "key_columns": list(keys),
+            "root": str(target.table.root),
+            "topic": target.table.topic,
+            "partitions": target.table.spec.partitions,
+            "key_columns": list(target.key_columns),
+            "casts": target.casts,
             "task": self._task,
             "epoch": self._epoch,
             "txn_id": txn_id,
@@ -93,61 +136,62 @@ class EmbeddedWriteStream:
     async def prepare(
         self, txn_id: int, slots: Sequence[PutSlot], token: bytes, offsets: Offsets
     ) -> PreparedTxn:
-        """Name the files that count. Executors have synced them already."""
+        """Name the files that count, in order of slot. Executors have synced them already."""
         del offsets
-        files: dict[str, list[Any]] = {}
+        files: dict[str, list[StagedFile]] = {}
         for slot in slots:
             for file in slot.detail.get("files", ()):
-                entry = [file["path"], file["partition"], file["rows"], file["bytes"]]
-                files.setdefault(file["topic"], []).append(entry)
-        state = await asyncio.to_thread(self._bounded, txn_id, json.dumps(files).encode())
-        self._prepared = {txn_id: state}  # the one before is applied: commits come in order
+                staged = StagedFile(file["path"], file["partition"], file["rows"], file["bytes"])
+                files.setdefault(file["topic"], []).append(staged)
+        name = f"{self._task}-{self._epoch}-{txn_id}"
+        prepared = Prepared(files)
+        state = await self._threads.run(written_state, self._dir, name, prepared)
+        self._prepared[txn_id] = await self._threads.run(read_state, self._dir, state)
         faults.hit("topic.prepared")
         return PreparedTxn(txn_id, self._epoch, state, token)
 
     async def commit(self, txn_id: int) -> TxnCommitted:
-        """Add the files to their topics. Idempotent."""
-        state = self._prepared.get(txn_id)
-        if state is None:
+        """Add the files to their topics. Idempotent.
+
+        Raises:
+            FencedError: `topic.stale_epoch`.
+            InternalError: `topic.prepared_lost`, `topic.not_prepared`.
+        """
+        if txn_id == self._done.txn.txn_id:
+            return self._done.txn
+        prepared = self._prepared.get(txn_id)
+        if prepared is None:
             raise InternalError("topic.not_prepared", f"transaction {txn_id} was not prepared")
-        info = await asyncio.to_thread(self._apply, txn_id, state)
-        for topic in info:
-            self._committed(self._table_of(topic).root)
-        return TxnCommitted(txn_id, info=info)
+        info = await self._apply(txn_id, prepared)
+        del self._prepared[txn_id]
+        # the offset service has this transaction now, so the one before is never recovered
+        await self._threads.run(dropped, self._done.prepared)
+        self._done = _Done(TxnCommitted(txn_id, prepared.rows, info), prepared)
+        return self._done.txn
 
     async def abort(self, txn_id: int) -> None:
         """Forget a transaction; its files are orphans that upkeep removes."""
-        self._prepared.pop(txn_id, None)
+        prepared = self._prepared.pop(txn_id, None)
+        if prepared is not None:
+            await self._threads.run(dropped, prepared)
 
     async def close(self, grace: float) -> None:
-        """Nothing is open."""
+        """Nothing is open. A transaction that was prepared is the offset service's by now."""
 
-    def _apply(self, txn_id: int, state: bytes) -> dict[str, str]:
-        versions = {}
-        for topic, entries in self._files(state).items():
-            files = [
-                {"path": path, "partition": partition, "rows": rows, "bytes": size}
-                for path, partition, rows, size in entries
-            ]
+    async def _apply(self, txn_id: int, prepared: Prepared) -> dict[str, str]:
+        info = {}
+        for topic, files in prepared.files.items():
             table = self._table_of(topic)
-            versions[topic] = str(table.append(self._task, self._epoch, txn_id, files))
-        return versions
+            version = await self._threads.run(table.append, self._task, self._epoch, txn_id, files)
+            self._grew(table.root)
+            info[topic] = str(version)
+        return info
 
-    def _bounded(self, txn_id: int, state: bytes) -> bytes:
-        if len(state) <= MOST_STATE:
-            return state
-        path = self._dir / f".prepared-{self._task}-{self._epoch}-{txn_id}.json"
-        temporary = path.with_suffix(".new")
-        with temporary.open("wb") as file:
-            file.write(state)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-        return json.dumps({"": str(path)}).encode()
 
-    def _files(self, state: bytes) -> Mapping[str, list[Any]]:
-        files: dict[str, Any] = json.loads(state or b"{}")
-        named = files.get("")
-        if isinstance(named, str):
-            files = json.loads(Path(named).read_bytes())
-        return files
+def casts_for(rows: pa.Schema, table: pa.Schema) -> str:
+    """Return the columns that a topic has in a wider type than its rows have: a schema in base64,
+    empty when there is none, which is the rule.
+    """
+    stored = stored_schema(rows)
+    wider = [table.field(f.name) for f in stored if table.field(f.name).type != f.type]
+    return base64.b64encode(pa.schema(wider).serialize().to_pybytes()).decode() if wider else ""

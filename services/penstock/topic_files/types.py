@@ -1,0 +1,201 @@
+"""Which Arrow types a topic stores, and how the others are brought there without loss. Pure.
+
+A Delta table has fewer types than Arrow. The nearest type that holds every value is taken, the same
+as on the way through Spark, so that a topic looks alike whichever way its rows came:
+
+uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 · large
+and view strings and binaries → string, binary · dictionary → its values · fixed-size binary →
+binary · date64 → date32 · times of the day and durations → int64 microseconds · timestamps →
+microseconds, UTC where they have a zone (nanoseconds are cut) · decimal256 → decimal128 where it
+has the digits. A column of nulls has no type yet: it is left out until it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as kind
+
+from penstock.model.errors import SchemaError
+from penstock.topic_files.layout import HIDDEN
+
+MOST_DIGITS: Final = 38
+"""Digits of a decimal in Parquet tables that everybody reads."""
+
+_EXACT: Final[Mapping[pa.DataType, pa.DataType]] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.null(): pa.string(),  # inside of others only: an empty list of JSON
+}
+
+_SAME: Final = frozenset(
+    {
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+        *(pa.string(), pa.binary(), pa.date32()),
+    }
+)
+
+_WIDENS: Final[Mapping[pa.DataType, frozenset[pa.DataType]]] = {
+    pa.int8(): frozenset({pa.int16(), pa.int32(), pa.int64()}),
+    pa.int16(): frozenset({pa.int32(), pa.int64()}),
+    pa.int32(): frozenset({pa.int64()}),
+    pa.float32(): frozenset({pa.float64()}),
+}
+
+_Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], pa.DataType]]
+
+_RULES: Final[tuple[_Rule, ...]] = (
+    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t: stored_type(t.storage_type)),
+    (kind.is_dictionary, lambda t: stored_type(t.value_type)),
+    (kind.is_time, lambda _: pa.int64()),
+    (kind.is_duration, lambda _: pa.int64()),
+    (kind.is_timestamp, lambda t: pa.timestamp("us", tz=t.tz and "UTC")),
+    (kind.is_fixed_size_binary, lambda _: pa.binary()),
+    (kind.is_decimal, lambda t: _decimal(t)),  # noqa: PLW0108 - it is defined below
+    (kind.is_struct, lambda t: pa.struct([_field(t.field(i)) for i in range(t.num_fields)])),
+    (kind.is_map, lambda t: pa.map_(stored_type(t.key_type), stored_type(t.item_type))),
+    (
+        lambda t: kind.is_list(t) or kind.is_large_list(t) or kind.is_fixed_size_list(t),
+        lambda t: pa.list_(stored_type(t.value_type)),
+    ),
+)
+
+
+def stored_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type in which a topic stores values of a type.
+
+    Raises:
+        SchemaError: `topic.type_unsupported`.
+    """
+    if type_ in _SAME:
+        return type_
+    exact = _EXACT.get(type_)
+    if exact is not None:
+        return exact
+    for applies, change in _RULES:
+        if applies(type_):
+            return change(type_)
+    raise _unsupported(type_)
+
+
+def stored_schema(schema: pa.Schema, dataset: str = "") -> pa.Schema:
+    """Return the columns that a topic has for rows of a schema. Every one of them may be null.
+
+    Raises:
+        SchemaError: `topic.type_unsupported`, `topic.column_name`.
+    """
+    refuse_names(schema.names, dataset)
+    return pa.schema([_field(field) for field in schema if not kind.is_null(field.type)])
+
+
+def stored_rows(
+    rows: pa.RecordBatch, columns: pa.Schema, casts: Mapping[str, pa.DataType]
+) -> pa.RecordBatch:
+    """Return rows in `columns` = `stored_schema(rows.schema)`, those in `casts` in a wider type.
+
+    Without a copy where the types are there already.
+
+    Raises:
+        SchemaError: `topic.type_unsupported`: a value does not fit.
+    """
+    arrays, fields = [], []
+    for field in columns:
+        wanted = casts.get(field.name, field.type)
+        arrays.append(_cast(rows.column(field.name), wanted, field.name))
+        fields.append(pa.field(field.name, wanted))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def joined_type(table: pa.DataType, rows: pa.DataType) -> pa.DataType | None:
+    """Return the type that a column must have for rows of another: the table's, with what structs
+    lack added; None when the rows' values do not fit without loss. Both are stored types.
+    """
+    if table == rows or table in _WIDENS.get(rows, ()):
+        return table
+    if kind.is_decimal(table) and kind.is_decimal(rows):
+        before = table.precision - table.scale >= rows.precision - rows.scale
+        return table if before and table.scale >= rows.scale else None
+    if kind.is_struct(table) and kind.is_struct(rows):
+        return _joined_struct(table, rows)
+    if kind.is_list(table) and kind.is_list(rows):
+        item = joined_type(table.value_type, rows.value_type)
+        return None if item is None else pa.list_(item)
+    if kind.is_map(table) and kind.is_map(rows) and table.key_type == rows.key_type:
+        item = joined_type(table.item_type, rows.item_type)
+        return None if item is None else pa.map_(table.key_type, item)
+    return None
+
+
+def refuse_names(names: list[str], dataset: str) -> None:
+    """Refuse columns that a table cannot have: its own names, or two that differ in case only."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = name if name in HIDDEN else seen.get(name.casefold())
+        seen[name.casefold()] = name
+        if other is not None:
+            raise SchemaError(
+                "topic.column_name",
+                f"column `{name}`: a Delta table has only one column of the name `{other}`, "
+                f"whatever the case, and keeps {', '.join(sorted(HIDDEN))} for itself",
+                fix="Rename or drop it with a ReplaceField transform.",
+                dataset=dataset,
+            )
+
+
+def _field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, stored_type(field.type), nullable=True)
+
+
+def _decimal(type_: pa.DataType) -> pa.DataType:
+    if type_.precision > MOST_DIGITS or type_.scale < 0:
+        raise _unsupported(type_)
+    return pa.decimal128(type_.precision, type_.scale)
+
+
+def _joined_struct(table: pa.DataType, rows: pa.DataType) -> pa.DataType | None:
+    fields = {table.field(i).name: table.field(i).type for i in range(table.num_fields)}
+    for place in range(rows.num_fields):
+        field = rows.field(place)
+        joined = joined_type(fields[field.name], field.type) if field.name in fields else field.type
+        if joined is None:
+            return None
+        fields[field.name] = joined
+    return pa.struct(list(fields.items()))
+
+
+def _cast(column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
+    if column.type == type_:
+        return column
+    try:
+        if isinstance(column.type, pa.BaseExtensionType):
+            column = column.storage
+        if kind.is_time(column.type):
+            column = column.cast(pa.time64("us"), safe=False)
+        if kind.is_duration(column.type):
+            column = column.cast(pa.duration("us"), safe=False)
+        # nanoseconds are cut; every other change is exact or fails
+        return column.cast(type_, safe=not kind.is_timestamp(column.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            "topic.type_unsupported",
+            f"column `{name}`: {column.type} cannot be stored as {type_}: {error}",
+            fix="Cast the column with a transform.",
+        ) from error
+
+
+def _unsupported(type_: pa.DataType) -> SchemaError:
+    return SchemaError(
+        "topic.type_unsupported",
+        f"a topic cannot store values of type {type_}",
+        fix="Cast the column with a transform, for example to a string.",
+    )
