@@ -4,7 +4,8 @@ pyspark.
 In the driver:
 
 - `settings`       what can be set, and Spark's settings that were measured
-- `session`        starts and stops the JVM and its Spark session
+- `gateway`        the JVM's process, and the connection to it
+- `session`        starts and stops both, with a Spark session
 - `plan`           read end → steps → write end, analysed once
 - `gate`, `jobs`   who runs next when the engine is busy; what runs, to be cancelled at any moment
 - `failures`       what an exception of pyspark means

@@ -16,12 +16,12 @@ from pyspark.errors import PySparkException
 from penstock.model.errors import PenstockError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark import failures, report
+from penstock.spark import failures, gateway, report
 from penstock.spark.gate import Gate
 from penstock.spark.jobs import Job, Jobs
 from penstock.spark.lanes import PROPERTY
 from penstock.spark.plan import Plan, build
-from penstock.spark.session import Jvm, kill_jvm, start_jvm
+from penstock.spark.session import Jvm, Process, start_jvm
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ class Engine:
         """Take the settings; nothing is started."""
         self._settings = settings or EngineSettings()
         self._jvm: Jvm | None = None
+        self._starting: Process | None = None
         width = self._settings.slots + 1  # one more job than slots hides the time between jobs
         self._gate = Gate(width)
         self._threads = ThreadPoolExecutor(width, thread_name_prefix="spark-job")
@@ -72,7 +73,7 @@ class Engine:
             RetriableError: `engine.start_failed`.
         """
         self._loop = asyncio.get_running_loop()
-        jvm = await asyncio.to_thread(start_jvm, self._settings)
+        jvm = await asyncio.to_thread(start_jvm, self._settings, self._spawned)
         self._jvm = jvm
         jvm.watch(lambda: self._ended(jvm))
         self._ready.set()
@@ -146,8 +147,12 @@ class Engine:
         }
 
     def abandon(self) -> None:
-        """Make a start that is under way fail soon: it takes seconds, and nobody wants it."""
-        kill_jvm()
+        """Make a start that is under way fail soon: it takes seconds, and nobody wants it.
+
+        To be repeated until `start` has ended: there may be no process yet.
+        """
+        if self._starting is not None:
+            gateway.kill(self._starting)
 
     async def stop(self) -> None:
         """Cancel what runs, end the session and the JVM. Idempotent."""
@@ -157,6 +162,9 @@ class Engine:
                 self._cancel(jvm, job)
             await asyncio.to_thread(jvm.stop)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _spawned(self, process: Process) -> None:
+        self._starting = process
 
     def _running(self) -> Jvm:
         if self.lost.is_set():

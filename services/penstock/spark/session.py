@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -14,17 +13,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.model.errors import ConfigError, RetriableError
+from penstock.spark import gateway
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
+
+Process: TypeAlias = subprocess.Popen[bytes]
 logging.getLogger("py4j").setLevel(logging.ERROR)  # it tells of every connection it closes
 
 LOG_NAME: Final = "jvm.log"
@@ -33,9 +34,6 @@ LOG_NAME: Final = "jvm.log"
 STOP_WITHIN: Final = 10.0
 """Seconds that a session may take to stop. It needs one or two, more while executors say goodbye; a
 JVM that hangs must not keep its process alive, so it is killed after this."""
-
-_COMMANDS: Final = (b"org.apache.spark.deploy.SparkSubmit", b"spark-submit")
-"""What the command line of the JVM, or of the script that becomes it, holds."""
 
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 _TAIL_BYTES: Final = 2000
@@ -48,7 +46,7 @@ class Jvm:
     """
 
     session: SparkSession
-    process: subprocess.Popen[bytes]
+    process: Process
 
     def gone(self, within: float = 0.0) -> bool:
         """Tell whether the process has ended, or ends within so many seconds."""
@@ -82,8 +80,11 @@ class Jvm:
             log.info("the Spark session was gone before it was stopped: %s", error)
 
 
-def start_jvm(settings: EngineSettings) -> Jvm:
+def start_jvm(settings: EngineSettings, spawned: Callable[[Process], object] = bool) -> Jvm:
     """Start the JVM and return it with a session. Blocks for some seconds.
+
+    `spawned` gets the process as soon as there is one, in this thread: whoever kills it makes this
+    call fail.
 
     Raises:
         ConfigError: `engine.no_java`.
@@ -96,38 +97,26 @@ def start_jvm(settings: EngineSettings) -> Jvm:
     conf = _conf(settings)
     logging.getLogger().addFilter(_not_py4j)
     began = time.monotonic()
-    process = None
-    try:
+    with gateway.answer_folder() as folder:
         with _log_file(settings.local_dir) as output:
             # a JVM that cannot start says so on its standard output
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
-        process = gateway.proc
-        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    except Exception as error:
-        if process is not None:
+            process = gateway.spawn(conf, folder, output)
+        spawned(process)
+        try:
+            context = SparkContext(conf=conf, gateway=gateway.connect(process, folder))
+            session = SparkSession(context)
+        except Exception as error:
+            gateway.kill(process)
             _end(process)
             _forget()
-        raise RetriableError(
-            "engine.start_failed",
-            f"the Spark session did not start: {type(error).__name__}: {str(error)[:500]}",
-            fix="See the detail; check JAVA_HOME (17 or 21) and free memory.",
-            detail=log_tail(settings.local_dir),
-        ) from error
+            raise RetriableError(
+                "engine.start_failed",
+                f"the Spark session did not start: {type(error).__name__}: {str(error)[:500]}",
+                fix="See the detail; check JAVA_HOME (17 or 21) and free memory.",
+                detail=log_tail(settings.local_dir),
+            ) from error
     log.info("Spark %s started in %.1f s", session.version, time.monotonic() - began)
     return Jvm(session, process)
-
-
-def kill_jvm() -> None:
-    """Kill the JVM that this process is starting: until it has started it cannot be asked to end.
-
-    The thread that starts it then ends with an error.
-    """
-    for children in Path("/proc/self/task").glob("*/children"):
-        for pid in children.read_text(encoding="ascii").split():
-            with suppress(OSError):
-                command = Path("/proc", pid, "cmdline").read_bytes()
-                if any(mark in command for mark in _COMMANDS):
-                    os.kill(int(pid), signal.SIGKILL)
 
 
 def log_tail(folder: Path | None) -> str:
@@ -167,7 +156,7 @@ def _require_java() -> None:
         )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process) -> None:
     """Close the pipe that the JVM lives by, and wait until it is gone."""
     if process.stdin is not None:
         with suppress(OSError):
@@ -176,18 +165,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(STOP_WITHIN)
     except subprocess.TimeoutExpired:
         log.warning("the JVM did not end within %g s and is killed", STOP_WITHIN)
-        process.kill()
+        gateway.kill(process)
         process.wait()
 
 
 def _forget() -> None:
     """Take the dead JVM out of pyspark's class variables: the next start makes a new one."""
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None  # noqa: SLF001 - pyspark has no other way
+    left, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None  # noqa: SLF001 - pyspark has no other way
     SparkContext._active_spark_context = None  # noqa: SLF001 - as above
     SparkSession._instantiatedSession = None  # noqa: SLF001 - as above
-    if gateway is not None:
+    if left is not None:
         with suppress(Py4JError, OSError):
-            gateway.shutdown()
+            left.shutdown()
 
 
 @contextmanager

@@ -112,9 +112,6 @@ def test_a_stopped_engine_leaves_no_process_and_no_file(tmp_path, monkeypatch):
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
-# pyspark drops the process of a gateway that did not start
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_start_that_nobody_wants_any_more_ends_soon(tmp_path):
     async def run() -> None:
         engine = Engine(settings(tmp_path))
@@ -127,6 +124,7 @@ def test_a_start_that_nobody_wants_any_more_ends_soon(tmp_path):
         await engine.stop()
 
     asyncio.run(run())
+    assert psutil.Process().children() == []
     gc.collect()
 
 
@@ -138,8 +136,6 @@ def test_without_java_the_user_is_told_what_to_install(tmp_path, monkeypatch):
     assert "JDK" in caught.value.diagnostic.fix
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_jvm_that_does_not_start_says_why(tmp_path):
     with pytest.raises(RetriableError) as caught:
         start_jvm(settings(tmp_path, driver_memory="1k"))
