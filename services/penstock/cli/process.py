@@ -6,45 +6,98 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from penstock.cli.errors import INTERRUPTED
+from penstock.model.errors import RetriableError
 from penstock.telemetry import set_up
 
 log = logging.getLogger(__name__)
 
-JVM_LOST = -1
-"""Result of a hosted coroutine that asks for a new start of the process."""
+MOST_LOSSES: Final = 5
+"""JVMs that may be lost within `LOSS_WINDOW`. One that dies now and then is replaced for ever; one
+that dies each time (too little memory, a broken installation) would go on in circles unseen."""
 
-_RESUMED = "PENSTOCK_RESUMED"
-"""Variable that tells a process that it goes on with what it did before it replaced itself."""
+LOSS_WINDOW: Final = 600.0
+"""Seconds. A start and the first rows take ten, so five losses within it are no accident."""
+
+_EARLIER: Final = "PENSTOCK_EARLIER"
+"""Variable by which a process that replaces itself tells the next one what was, as JSON."""
 
 
-def hosted(main: Callable[[], Awaitable[int]], level: str = "WARNING") -> int:
+class JvmLostError(Exception):
+    """Raised by a hosted coroutine: the JVM is gone, and the process must start anew."""
+
+    def __init__(self, carried: Mapping[str, Any] | None = None) -> None:
+        """`carried` is what the next process should know, as JSON has it."""
+        super().__init__("the JVM is gone")
+        self.carried = dict(carried or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was before this process replaced itself. `began`: when the first one started; `losses`:
+    when JVMs were lost. Both in seconds of the monotonic clock, which all processes share.
+    """
+
+    began: float
+    losses: tuple[float, ...] = ()
+    carried: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def resumed(self) -> bool:
+        """Tell whether this process replaced an earlier one: what is done first was done."""
+        return bool(self.losses)
+
+
+def hosted(main: Callable[[Earlier], Awaitable[int]], level: str = "WARNING") -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
 
     `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none.
 
     A JVM cannot be started again inside a process that had one: the process replaces itself, and
     resumes from its state.
+
+    Raises:
+        RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
     set_up(level=os.environ.get("PENSTOCK_LOG_LEVEL", level))
-    code = asyncio.run(_guarded(main))
-    if code == JVM_LOST:
+    earlier = _earlier(os.environ.pop(_EARLIER, ""))
+    try:
+        return asyncio.run(_guarded(lambda: main(earlier)))
+    except JvmLostError as loss:
+        now = time.monotonic()
+        losses = [*(at for at in earlier.losses if now - at < LOSS_WINDOW), now]
+        if len(losses) >= MOST_LOSSES:
+            raise _dies() from None
         log.warning("starting anew after the loss of the JVM")
-        again = [sys.executable, "-m", "penstock.cli", *sys.argv[1:]]
-        os.environ[_RESUMED] = "1"
-        os.execv(sys.executable, again)  # noqa: S606 - ourselves
-    return code
+        os.environ[_EARLIER] = json.dumps([earlier.began, losses, loss.carried])
+        os.execv(sys.executable, [sys.executable, "-m", "penstock.cli", *sys.argv[1:]])  # noqa: S606 - ourselves
 
 
-def resumed() -> bool:
-    """Tell, once, whether this process replaced itself: what is done first was done before."""
-    return os.environ.pop(_RESUMED, None) is not None
+def _earlier(text: str) -> Earlier:
+    if not text:
+        return Earlier(time.monotonic())
+    began, losses, carried = json.loads(text)
+    return Earlier(began, tuple(losses), carried)
+
+
+def _dies() -> RetriableError:
+    return RetriableError(
+        "engine.jvm_dies",
+        f"Spark's JVM was lost {MOST_LOSSES} times within {LOSS_WINDOW / 60:g} minutes",
+        fix="See what killed it (`dmesg` tells of the kernel's out-of-memory killer), give the "
+        "machine more memory or the JVM less (`spark.driver.memory`), and start again: nothing is "
+        "lost.",
+    )
 
 
 async def _guarded(main: Callable[[], Awaitable[int]]) -> int:

@@ -27,24 +27,23 @@ from penstock.model.connector import TaskStatus
 class Totals:
     """The numbers of several tasks together. `bytes_left` -1 when any task does not know."""
 
-    rows_read: int
-    rows_written: int
-    bytes_read: int
-    bytes_left: int
-    batches: int
-    restarts: int
+    rows_read: int = 0
+    rows_written: int = 0
+    bytes_read: int = 0
+    bytes_left: int = 0
+    batches: int = 0
+    restarts: int = 0
 
-    @staticmethod
-    def of(tasks: Sequence[TaskStatus]) -> Totals:
-        """Add the numbers of tasks up."""
+    def plus(self, tasks: Sequence[TaskStatus]) -> Totals:
+        """Return these with the numbers of tasks; what is left, only they know."""
         known = all(task.bytes_left >= 0 for task in tasks)
         return Totals(
-            rows_read=sum(t.rows_read for t in tasks),
-            rows_written=sum(t.rows_written for t in tasks),
-            bytes_read=sum(t.bytes_read for t in tasks),
+            rows_read=self.rows_read + sum(t.rows_read for t in tasks),
+            rows_written=self.rows_written + sum(t.rows_written for t in tasks),
+            bytes_read=self.bytes_read + sum(t.bytes_read for t in tasks),
             bytes_left=sum(t.bytes_left for t in tasks) if known else -1,
-            batches=sum(t.batches for t in tasks),
-            restarts=sum(t.restarts for t in tasks),
+            batches=self.batches + sum(t.batches for t in tasks),
+            restarts=self.restarts + sum(t.restarts for t in tasks),
         )
 
 

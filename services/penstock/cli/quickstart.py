@@ -26,4 +26,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
     folder = arguments.dir or Path(tempfile.mkdtemp(prefix="penstock-quickstart-"))
     console = Console(highlight=False)
-    return hosted(lambda: Quickstart(folder.absolute(), console.print).run())
+    return hosted(lambda _: Quickstart(folder.absolute(), console.print).run())

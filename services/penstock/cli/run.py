@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
-from penstock.cli.process import JVM_LOST, hosted, resumed
+from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.progress import ProgressBar, Totals, human_bytes
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.standalone.node import Node
@@ -45,34 +45,37 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    return hosted(lambda: _run(arguments))
+    return hosted(lambda earlier: _run(arguments, earlier))
 
 
-async def _run(arguments: argparse.Namespace) -> int:
+async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
     connector = read_pipeline(arguments.pipeline)
     state = arguments.state or _state_of(arguments.pipeline)
-    if arguments.fresh and not resumed():
+    if arguments.fresh and not earlier.resumed:
         shutil.rmtree(state, ignore_errors=True)
     settings, _ = node_settings({"state.dir": str(state)})
-    began = time.monotonic()
+    before = Totals(**earlier.carried["totals"]) if earlier.resumed else Totals()
+    began = earlier.began
     async with Node(settings) as node:
         config = {"restart.max": RESTARTS, **connector.config}
         checked, findings = await validate(node, _with(connector, config))
         for finding in findings:
             print_diagnostic(finding)
         await run_connector(node, checked)
-        tasks = await _follow(node, connector.name, draw=not arguments.no_progress)
-    if tasks is None:
-        return JVM_LOST
-    return _summary(arguments, tasks, time.monotonic() - began)
+        tasks = await _follow(node, connector.name, before, draw=not arguments.no_progress)
+    return _summary(arguments, before, tasks, time.monotonic() - began)
 
 
 def _with(connector: Any, config: dict[str, str]) -> Any:
     return type(connector)(connector.name, config, connector.kind)
 
 
-async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus] | None:
-    """Show progress until every task has ended; returns how they ended, None without a JVM."""
+async def _follow(node: Node, name: str, before: Totals, *, draw: bool) -> list[TaskStatus]:
+    """Show progress until every task has ended; returns how they ended.
+
+    Raises:
+        JvmLostError: with the totals so far.
+    """
     console = Console(stderr=True)
     bar = ProgressBar(name, console) if draw and console.is_terminal else None
     tasks: dict[str, TaskStatus] = {}
@@ -81,10 +84,10 @@ async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus] | No
         async for task in node.worker.watch_tasks(every=0.25):
             if ended.done():
                 ended.result()
-                return None
+                raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
             tasks[task.task_id] = task
             if bar is not None:
-                bar.show(Totals.of(list(tasks.values())))
+                bar.show(before.plus(list(tasks.values())))
             if all(status.state in FINAL for status in tasks.values()):
                 break
     finally:
@@ -94,8 +97,10 @@ async def _follow(node: Node, name: str, *, draw: bool) -> list[TaskStatus] | No
     return list(tasks.values())
 
 
-def _summary(arguments: argparse.Namespace, tasks: Sequence[TaskStatus], seconds: float) -> int:
-    totals = Totals.of(tasks)
+def _summary(
+    arguments: argparse.Namespace, before: Totals, tasks: Sequence[TaskStatus], seconds: float
+) -> int:
+    totals = before.plus(tasks)
     failed = [task for task in tasks if task.state is TaskState.FAILED]
     for task in failed:
         if task.diagnostic is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.errors import print_diagnostic, print_error
-from penstock.cli.process import JVM_LOST, hosted
+from penstock.cli.process import JvmLostError, hosted
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError
 from penstock.standalone.files import read_flat
@@ -35,7 +35,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    return hosted(lambda: _run(arguments.files), level="INFO")
+    return hosted(lambda _: _run(arguments.files), level="INFO")
 
 
 async def _run(files: Sequence[Path]) -> int:
@@ -53,7 +53,7 @@ async def _run(files: Sequence[Path]) -> int:
         await node.engine_ready()
         say(f"rows move after {time.monotonic() - began:.1f} s")
         await node.lost()
-    return JVM_LOST
+    raise JvmLostError
 
 
 def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:

@@ -81,9 +81,9 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def answer_folder() -> Iterator[Path]:
+def answer_folder(parent: Path | None) -> Iterator[Path]:
     """Yield a private folder for the JVM's answer: it holds a secret."""
-    with tempfile.TemporaryDirectory(prefix="penstock-jvm-") as folder:
+    with tempfile.TemporaryDirectory(prefix="penstock-jvm-", dir=parent) as folder:
         yield Path(folder)
 
 

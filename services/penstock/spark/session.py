@@ -97,7 +97,9 @@ def start_jvm(settings: EngineSettings, spawned: Callable[[Process], object] = b
     conf = _conf(settings)
     logging.getLogger().addFilter(_not_py4j)
     began = time.monotonic()
-    with gateway.answer_folder() as folder:
+    if settings.local_dir is not None:
+        settings.local_dir.mkdir(parents=True, exist_ok=True)
+    with gateway.answer_folder(settings.local_dir) as folder:
         with _log_file(settings.local_dir) as output:
             # a JVM that cannot start says so on its standard output
             process = gateway.spawn(conf, folder, output)
@@ -185,6 +187,5 @@ def _log_file(folder: Path | None) -> Iterator[IO[Any] | None]:
     if folder is None:
         yield None
         return
-    folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOG_NAME).open("ab") as file:
         yield file

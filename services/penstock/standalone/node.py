@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -22,6 +20,7 @@ from penstock.offset.service import OffsetService
 from penstock.plugin import PluginHost, Registry
 from penstock.rpc import Server
 from penstock.spark.engine import Engine
+from penstock.standalone.scratch import scratch
 from penstock.standalone.settings import NodeSettings, prepare_folder
 from penstock.store import SqliteStore
 from penstock.topic.embedded import EmbeddedTopics
@@ -87,8 +86,7 @@ class Node:
     async def _start(self) -> None:
         settings = self._settings
         prepare_folder(settings.state_dir)
-        runtime = Path(tempfile.mkdtemp(prefix="penstock-"))
-        self._stack.callback(shutil.rmtree, runtime, ignore_errors=True)
+        runtime = self._stack.enter_context(scratch())
         store = await SqliteStore.open(settings.state_dir / "state.db")
         self._stack.push_async_callback(store.close)
         self._start_engine(runtime)

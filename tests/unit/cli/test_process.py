@@ -1,0 +1,64 @@
+"""A process that replaces itself when its JVM is gone, and knows when to stop that."""
+
+import json
+import os
+
+import pytest
+
+from penstock.cli import process
+from penstock.cli.process import MOST_LOSSES, JvmLostError, hosted
+from penstock.model.errors import RetriableError
+
+
+class _ReplacedError(Exception):
+    """What `execv` raises here: it never returns either."""
+
+
+@pytest.fixture(autouse=True)
+def replaced(monkeypatch):
+    def execv(path, arguments):
+        assert path == arguments[0]
+        raise _ReplacedError
+
+    monkeypatch.setattr(process.os, "execv", execv)
+    monkeypatch.setattr(process, "set_up", lambda **_: None)
+    monkeypatch.setattr(process.gc, "freeze", lambda: None)
+    yield
+    os.environ.pop("PENSTOCK_EARLIER", None)
+
+
+async def _loses(earlier):
+    raise JvmLostError({"rows": earlier.carried.get("rows", 0) + 1})
+
+
+def test_the_next_process_knows_what_was():
+    with pytest.raises(_ReplacedError):
+        hosted(_loses)
+    seen = []
+
+    async def main(earlier):
+        seen.append(earlier)
+        return 0
+
+    assert hosted(main) == 0
+    assert seen[0].resumed
+    assert seen[0].carried == {"rows": 1}
+    assert "PENSTOCK_EARLIER" not in os.environ  # the next start by hand is a first one
+
+
+def test_a_jvm_that_dies_each_time_is_given_up(monkeypatch):
+    for _ in range(MOST_LOSSES - 1):
+        with pytest.raises(_ReplacedError):
+            hosted(_loses)
+    with pytest.raises(RetriableError) as caught:
+        hosted(_loses)
+    assert caught.value.code == "engine.jvm_dies"
+
+
+def test_losses_of_long_ago_do_not_count():
+    os.environ["PENSTOCK_EARLIER"] = json.dumps([-1e6, [-1e6] * MOST_LOSSES, {"rows": 7}])
+    with pytest.raises(_ReplacedError):
+        hosted(_loses)
+    _, losses, carried = json.loads(os.environ["PENSTOCK_EARLIER"])
+    assert len(losses) == 1
+    assert carried == {"rows": 8}
