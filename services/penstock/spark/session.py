@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 
 Process: TypeAlias = subprocess.Popen[bytes]
 logging.getLogger("py4j").setLevel(logging.ERROR)  # it tells of every connection it closes
+# pyspark prints errors of plans, as JSON, beside raising them; and these loggers of its own turn
+# every handler that they are given to JSON
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
 LOG_NAME: Final = "jvm.log"
 """What the JVM and Spark's Python workers print, in the engine's scratch folder."""

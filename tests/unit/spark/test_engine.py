@@ -124,11 +124,12 @@ def test_names_and_expressions_stay_apart(loop, engine, plugin):
     assert plugin.rows(1, reports)[0] == {name: 1000, "t": "${env:HOME}"}
 
 
-def test_an_expression_that_spark_cannot_resolve_is_a_configuration_error(engine):
+def test_an_expression_that_spark_cannot_resolve_is_a_configuration_error(engine, capfd):
     with pytest.raises(ConfigError) as caught:
         engine.build("t", SCHEMA, [Step(where="nothere > 1")], 1)
     assert caught.value.code == "transform.not_valid"
     assert "nothere" in str(caught.value)
+    assert capfd.readouterr().err == ""  # raised once, not printed too
 
 
 def test_a_type_without_counterpart_is_a_schema_error(engine):
