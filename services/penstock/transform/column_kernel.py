@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from penstock.transform.row import Row
 
 
 class Source(Protocol):
@@ -21,6 +23,10 @@ class Copy:
     """A column as it is."""
 
     column: str
+
+    def type_in(self, row: Row) -> pa.DataType | None:
+        """Return the type of the column."""
+        return row.type_of(self.column)
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the column, not copied."""
@@ -44,6 +50,10 @@ class Length:
 
     column: str
 
+    def type_in(self, row: Row) -> pa.DataType | None:
+        """Return Spark's int, for a text."""
+        return None if _text(row, self.column) is None else pa.int32()
+
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the lengths as Spark's int."""
         return pc.cast(pc.utf8_length(batch.column(self.column)), pa.int32())
@@ -58,6 +68,10 @@ class Slice:
     column: str
     start: int
     stop: int
+
+    def type_in(self, row: Row) -> pa.DataType | None:
+        """Return the type of the text."""
+        return _text(row, self.column)
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the slices."""
@@ -74,6 +88,10 @@ class Upper:
 
     column: str
 
+    def type_in(self, row: Row) -> pa.DataType | None:
+        """Return the type of the text."""
+        return _text(row, self.column)
+
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the texts in capitals."""
         texts = batch.column(self.column)
@@ -88,6 +106,16 @@ class Upper:
         convert = upper_of if newer else str.upper
         upper = pa.array(map(convert, found.to_pylist()), texts.type)
         return pc.replace_with_mask(result, other, upper)
+
+
+Operand: TypeAlias = Copy | Length | Slice | Upper
+"""What is made of one column. `type_in(row)` is None where it is better left to Spark."""
+
+
+def _text(row: Row, column: str) -> pa.DataType | None:
+    type_ = row.type_of(column)
+    fits = type_ is not None and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    return type_ if fits else None
 
 
 def upper_of(text: str) -> str:

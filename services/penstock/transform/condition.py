@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.transform.column_kernel import Operand
 from penstock.transform.row import Row
 
 Value: TypeAlias = "bool | int | float | str"
@@ -85,20 +86,20 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A column, or its remainder by a positive number, compared with a literal."""
+    """An operand, or its remainder by a positive number, compared with a literal."""
 
-    column: str
+    of: Operand
     op: str
     value: Value
     modulo: int | None = None
 
     def columns(self) -> Iterator[str]:
-        """Read the column."""
-        yield self.column
+        """Read its column."""
+        yield self.of.column
 
     def fits(self, row: Row) -> bool:
         """Fit literals of the column's own kind."""
-        type_ = row.type_of(self.column)
+        type_ = self.of.type_in(row)
         if self.modulo is not None and not (_is_int(type_) and 0 < self.modulo < 1 << 31):
             return False
         if isinstance(self.value, bool):
@@ -107,7 +108,7 @@ class Compare:
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the comparison."""
-        column = batch.column(self.column)
+        column = self.of.array(batch)
         result = _COMPARE[self.op](self._operand(column), _scalar(self.value, column.type))
         if pa.types.is_floating(column.type) and self.op in (">", ">="):
             # In Spark NaN is larger than every number; in IEEE 754 it is not.
@@ -125,24 +126,24 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column in a list of literals without null."""
+    """An operand in a list of literals without null."""
 
-    column: str
+    of: Operand
     values: tuple[Value, ...]
 
     def columns(self) -> Iterator[str]:
-        """Read the column."""
-        yield self.column
+        """Read its column."""
+        yield self.of.column
 
     def fits(self, row: Row) -> bool:
         """Fit whole numbers and texts. Not fractions: for long lists Spark tells -0.0 from 0.0."""
-        type_ = row.type_of(self.column)
+        type_ = self.of.type_in(row)
         whole = _is_int(type_) and not any(isinstance(v, bool) for v in self.values)
         return (whole or _is_text(type_)) and all(_comparable(type_, v) for v in self.values)
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return whether it is in the list; null stays null, so that NOT IN drops it."""
-        column = batch.column(self.column)
+        column = self.of.array(batch)
         type_ = column.type if _is_text(column.type) else pa.int64()
         found = pc.is_in(pc.cast(column, type_), value_set=pa.array(self.values, type_))
         return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))
@@ -152,42 +153,42 @@ class In:
 class Like:
     """A text that matches a pattern of `%`, `_` and plain characters."""
 
-    column: str
+    of: Operand
     pattern: str
 
     def columns(self) -> Iterator[str]:
-        """Read the column."""
-        yield self.column
+        """Read its column."""
+        yield self.of.column
 
     def fits(self, row: Row) -> bool:
         """Fit texts."""
-        return _is_text(row.type_of(self.column))
+        return _is_text(self.of.type_in(row))
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return whether it matches."""
-        return pc.match_like(batch.column(self.column), self.pattern)
+        return pc.match_like(self.of.array(batch), self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """A column that is null. NaN is not."""
+    """An operand that is null. NaN is not."""
 
-    column: str
+    of: Operand
 
     def columns(self) -> Iterator[str]:
-        """Read the column."""
-        yield self.column
+        """Read its column."""
+        yield self.of.column
 
     def fits(self, row: Row) -> bool:
         """Fit whatever keeps its nulls in its own validity map."""
-        type_ = row.type_of(self.column)
+        type_ = self.of.type_in(row)
         return type_ is not None and not (
             pa.types.is_dictionary(type_) or pa.types.is_union(type_) or _is_extension(type_)
         )
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """Return whether it is null."""
-        return pc.is_null(batch.column(self.column))
+        return pc.is_null(self.of.array(batch))
 
 
 @dataclass(frozen=True, slots=True)

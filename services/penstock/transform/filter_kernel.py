@@ -5,7 +5,7 @@
     not       := NOT not | TRUE | FALSE | ( condition ) | test
     test      := operand [ op operand | IS [NOT] NULL | [NOT] IN ( literal, … )
                          | [NOT] LIKE 'pattern' | [NOT] BETWEEN literal AND literal ]
-    operand   := column [ % number ] | literal | ( operand )
+    operand   := column [ % number ] | function of a column (`operand`) | literal | ( operand )
 
 Whatever is not in this grammar, or not certain to mean the same, raises `Unsupported` and is left
 to Spark.
@@ -20,6 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.transform.column_kernel import Copy, Operand
 from penstock.transform.condition import (
     Compare,
     Condition,
@@ -32,19 +33,12 @@ from penstock.transform.condition import (
     Not,
     Value,
 )
+from penstock.transform.operand import operand_of
 from penstock.transform.row import Row
 from penstock.transform.tokens import Kind, Token, tokens_of
 
 _FLIPPED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPERATORS: Final = {"==": "=", "<>": "!=", **{op: op for op in _FLIPPED}}
-_WORDS: Final = """
-    ALL AND ANY ARRAY BETWEEN CASE CAST CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP
-    CURRENT_USER DATE DISTINCT ELSE END EXISTS EXTRACT FALSE ILIKE IN INTERVAL IS LIKE
-    LOCALTIMESTAMP MAP NOT NULL OR RLIKE SESSION_USER SOME STRUCT THEN TIMESTAMP TRUE UNKNOWN USER
-    WHEN"""
-_NOT_COLUMNS: Final = frozenset(_WORDS.split())
-"""Words that mean something else without backticks, somewhere in Spark's grammar."""
-
 _MOST_TOKENS: Final = 500
 _DEEPEST: Final = 8
 """Nesting of parentheses. Each level is tried as a condition, then as an operand, so the work
@@ -102,9 +96,9 @@ def parse_condition(text: str) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as an operand."""
+    """What is made of a column, and perhaps its remainder."""
 
-    name: str
+    of: Operand
     modulo: int | None = None
 
 
@@ -190,22 +184,22 @@ class _Parser:
         if self.took_word("IS"):
             negate = self.took_word("NOT")
             self.expect(self.took_word("NULL"))
-            return _maybe_not(negate, IsNull(left.name))
+            return _maybe_not(negate, IsNull(left.of))
         negate = self.took_word("NOT")
         if self.took_word("IN"):
-            return _maybe_not(negate, In(left.name, self.literals()))
+            return _maybe_not(negate, In(left.of, self.literals()))
         if self.took_word("LIKE"):
-            return _maybe_not(negate, Like(left.name, self.pattern()))
+            return _maybe_not(negate, Like(left.of, self.pattern()))
         if self.took_word("BETWEEN"):
-            return _maybe_not(negate, self.between(left.name))
-        self.expect(not negate)
-        return Flag(left.name)
+            return _maybe_not(negate, self.between(left.of))
+        self.expect(not negate and isinstance(left.of, Copy))
+        return Flag(left.of.column)
 
-    def between(self, column: str) -> Condition:
+    def between(self, of: Operand) -> Condition:
         low = self.literal()
         self.expect(self.took_word("AND"))
         high = self.literal()
-        return Joined(True, (Compare(column, ">=", low), Compare(column, "<=", high)))
+        return Joined(True, (Compare(of, ">=", low), Compare(of, "<=", high)))
 
     def literals(self) -> tuple[Value, ...]:
         self.expect(self.took_symbol("("))
@@ -233,14 +227,25 @@ class _Parser:
         token = self.next
         if token is None or not token.is_name or token.is_word("TRUE", "FALSE"):
             return self.literal()
-        self.at += 1
-        name = _column_name(token)
+        of = self.made()
         if not self.took_symbol("%"):
-            return _Column(name)
+            return _Column(of)
         by = self.literal()
         if isinstance(by, bool) or not isinstance(by, int):
             raise Unsupported
-        return _Column(name, by)
+        return _Column(of, by)
+
+    def made(self) -> Operand:
+        """Take a column, or a function of one."""
+        start = self.at
+        self.take()
+        if self.took_symbol("("):
+            while not self.took_symbol(")"):
+                self.take()
+        of = operand_of(self.tokens[start : self.at])
+        if of is None:
+            raise Unsupported
+        return of
 
     def literal(self) -> Value:
         minus = self.took_symbol("-")
@@ -252,18 +257,6 @@ class _Parser:
             return token.upper == "TRUE"
         self.expect(token.kind is Kind.STRING)
         return _text(token.text)
-
-
-def _column_name(token: Token) -> str:
-    """Return the column that a token names. Words that Spark might read otherwise need
-    backticks.
-    """
-    if token.kind is Kind.QUOTED:
-        return token.name
-    plain = token.text.isascii() and not token.text[0].isdigit()
-    if not plain or token.upper in _NOT_COLUMNS:
-        raise Unsupported
-    return token.text
 
 
 def _number(text: str, minus: bool) -> Value:
@@ -291,9 +284,9 @@ def _text(text: str) -> str:
 
 def _compared(left: _Column | Value, op: str, right: _Column | Value) -> Condition:
     if isinstance(left, _Column) and not isinstance(right, _Column):
-        return Compare(left.name, op, right, left.modulo)
+        return Compare(left.of, op, right, left.modulo)
     if isinstance(right, _Column) and not isinstance(left, _Column):
-        return Compare(right.name, _FLIPPED[op], left, right.modulo)
+        return Compare(right.of, _FLIPPED[op], left, right.modulo)
     raise Unsupported
 
 

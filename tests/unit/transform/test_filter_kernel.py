@@ -40,10 +40,13 @@ def rows_kept(condition, **columns):
         "i = 1L", "i = 1 and", "i = 1and b", "i = .5", "d = 1.", "d = 1e400", "i = - 1 - 1",
         "d = 0.1234567890123456789012345678901", "s = 'a' 'b'", "s = 'it''s'", "s = 'a\\nb'",
         's = "a"', "s = r'a'", "s like 'a' escape 'b'", "s like '\\%'", "s rlike 'a'", "s like s",
-        "date = 'x'", "current_date = 'x'", "1a = 1", "s.x = 1", "upper(s) = 'A'", "i = 1 = true",
+        "date = 'x'", "current_date = 'x'", "1a = 1", "s.x = 1", "lower(s) = 'a'", "i = 1 = true",
         "1 = 1", "not", "", "(" * 12 + "b" + ")" * 12, " or ".join(["b"] * 600), "i = 1 i = 2",
         "b in (true)", "5", "'x'", "(i)", "i", "s", "case", "(i = 1) is null", "i is not",
         "exists(s)", "b is null is null", "i between 1 and '2'", "i not 1",
+        "upper(i) = 'A'", "upper(date) = 'A'", "upper(upper(s)) = 'A'", "`upper`(s) = 'A'",
+        "upper(s", "upper() = 'A'", "length(s, 1) = 1", "substring(s, -1, 1) = 'a'", "upper(s)",
+        "substring(s, 1) = 'a'", "substring(s, 2, 2147483647) = 'a'", "length(s) = '1'",
     ],
 )  # fmt: skip
 def test_what_is_not_certain_is_left_to_spark(text):

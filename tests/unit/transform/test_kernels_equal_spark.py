@@ -68,35 +68,45 @@ whole_literals = limits.map(str) | st.integers(-(1 << 63), (1 << 63) - 1).map(st
 fractions = st.sampled_from(["0.0", "-0.0", "0.1", "1.5", "-2.00", "1e308", "2.5E-3", "0.30"])
 quoted_texts = texts.filter(lambda t: not set(t) & {"'", "\\", "$"}).map(lambda t: f"'{t}'")
 text_columns = st.sampled_from(["s", "`s`", "`a.b``c d`"])
+text_functions = st.one_of(
+    text_columns,
+    st.builds("upper({})".format, text_columns),
+    st.builds("Substring({}, {}, {})".format, text_columns, st.integers(0, 3), st.integers(0, 3)),
+)
 whole_columns = st.sampled_from(["i8", "i32", "i64", "`i64`"])
+whole_functions = whole_columns | st.builds("LENGTH ( {} )".format, text_columns)
 patterns = st.lists(st.sampled_from(["%", "_", "a", "b", "X", "\U0001f600", ".", "\n"]), max_size=5)
 
 tests = st.one_of(
-    st.builds("{} {} {}".format, whole_columns, ops, whole_literals),
-    st.builds("{} {} {}".format, whole_literals, ops, whole_columns),
+    st.builds("{} {} {}".format, whole_functions, ops, whole_literals),
+    st.builds("{} {} {}".format, whole_literals, ops, whole_functions),
     st.builds("d {} {}".format, ops, whole_literals | fractions),
     st.builds("{} {} d".format, fractions, ops),
-    st.builds("{} {} {}".format, text_columns, ops, quoted_texts),
+    st.builds("{} {} {}".format, text_functions, ops, quoted_texts),
     st.builds("f {} {}".format, st.sampled_from(["=", "!="]), st.sampled_from(["true", "FALSE"])),
     st.builds(
-        "{} % {} {} {}".format, whole_columns, st.sampled_from([1, 2, 3, 7, 100]), ops,
+        "{} % {} {} {}".format, whole_functions, st.sampled_from([1, 2, 3, 7, 100]), ops,
         st.integers(-8, 8),
     ),
     st.builds("({} % 2) = 0".format, whole_columns),
     st.sampled_from(["f", "not f", "(f)", "true", "FALSE"]),
-    st.builds("{} is {}null".format, st.sampled_from(list("dsf")), st.sampled_from(["", "NOT "])),
     st.builds(
-        "{} {}in ({})".format, whole_columns, st.sampled_from(["", "not "]),
+        "{} is {}null".format, st.sampled_from(["d", "s", "f", "upper(s)"]),
+        st.sampled_from(["", "NOT "]),
+    ),
+    st.builds(
+        "{} {}in ({})".format, whole_functions, st.sampled_from(["", "not "]),
         st.lists(whole_literals, min_size=1, max_size=14).map(", ".join),
     ),
     st.builds(
-        "{} {}IN ({})".format, text_columns, st.sampled_from(["", "NOT "]),
+        "{} {}IN ({})".format, text_functions, st.sampled_from(["", "NOT "]),
         st.lists(quoted_texts, min_size=1, max_size=14).map(",".join),
     ),
     st.builds(
-        "{} {}like '{}'".format, text_columns, st.sampled_from(["", "not "]), patterns.map("".join)
+        "{} {}like '{}'".format, text_functions, st.sampled_from(["", "not "]),
+        patterns.map("".join),
     ),
-    st.builds("{} between {} and {}".format, whole_columns, whole_literals, whole_literals),
+    st.builds("{} between {} and {}".format, whole_functions, whole_literals, whole_literals),
     st.builds("d not between {} and {}".format, fractions, fractions),
 )  # fmt: skip
 conditions = st.recursive(
