@@ -128,7 +128,9 @@ class Node:
     async def _worker(self, runtime: Path) -> Worker:
         host = PluginHost(Registry.load(self._settings.plugin_path), runtime / "p")
         self._stack.push_async_callback(host.close, PLUGIN_GRACE)
-        topics = await self._stack.enter_async_context(EmbeddedTopics(self._settings.topics_dir))
+        topics = await self._stack.enter_async_context(
+            EmbeddedTopics(self._settings.topics_dir, self._settings.topics_retention)
+        )
         return Worker(host, self._engine, topics, self.offset)
 
     async def _serve(

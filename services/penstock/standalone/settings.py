@@ -11,10 +11,13 @@ from typing import Final
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
 from penstock.spark.settings import EngineSettings
+from penstock.topic.embedded import Retention
 
 KEYS: Final = (
     ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
     ConfigKey("topics.dir", doc="Folder of embedded topics; default: inside the state folder."),
+    ConfigKey("topics.retention", "duration", 0.0, doc="Time that topics keep rows; 0: for ever."),
+    ConfigKey("topics.retention.bytes", "size", 0, doc="Size of a topic's partition; 0: any."),
     ConfigKey("plugin.path", "list", (), doc="Folders with installed plugins."),
     ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
     ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
@@ -36,6 +39,7 @@ class NodeSettings:
 
     state_dir: Path
     topics_dir: Path
+    topics_retention: Retention
     plugin_path: tuple[Path, ...]
     engine: EngineSettings
 
@@ -62,6 +66,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     settings = NodeSettings(
         state_dir=state,
         topics_dir=Path(values["topics.dir"]) if values["topics.dir"] else state / "topics",
+        topics_retention=Retention(values["topics.retention"], values["topics.retention.bytes"]),
         plugin_path=tuple(Path(folder) for folder in values["plugin.path"]),
         engine=EngineSettings(**engine),
     )

@@ -45,7 +45,10 @@ class EndMaker:
             target = design.sink_target()
             process = await self._host.acquire(target.connector)
             return PluginWriteStream(process, target, plan)
-        return self._topics.writer(plan.task_id, design.settings.topic_partitions)
+        settings = design.settings
+        return self._topics.writer(
+            plan.task_id, settings.topic_partitions, settings.topic_retention
+        )
 
     async def _reader(self, design: Design, epoch: int) -> Callable[[TaskPlan], ReadStream]:
         settings = design.settings

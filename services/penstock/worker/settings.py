@@ -9,6 +9,7 @@ from typing import Any, Final
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import CommitMode
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
+from penstock.topic.embedded import Retention
 from penstock.worker.batching import FlushRules
 from penstock.worker.task import RestartPolicy
 
@@ -27,6 +28,8 @@ KEYS: Final = (
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
     ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
     ConfigKey("topic.partitions", "int", 1, doc="Partitions of a topic that is made."),
+    ConfigKey("topic.retention", "duration", None, doc="Time that rows stay in the topic."),
+    ConfigKey("topic.retention.bytes", "size", None, doc="Size of a partition of the topic."),
     ConfigKey(
         "auto.offset.reset",
         default="earliest",
@@ -54,6 +57,7 @@ class ConnectorSettings:
     topic: str
     topics: tuple[str, ...]
     topic_partitions: int
+    topic_retention: Retention | None
     offset_reset: str
     commit_mode: CommitMode
     rules: FlushRules
@@ -81,6 +85,7 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
         topic=values["topic"] or values["name"] or "",
         topics=tuple(values["topics"]),
         topic_partitions=values["topic.partitions"],
+        topic_retention=_retention(values["topic.retention"], values["topic.retention.bytes"]),
         offset_reset=values["auto.offset.reset"],
         commit_mode=_DELIVERY[values["delivery"]],
         rules=FlushRules(
@@ -94,6 +99,11 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
         stall=values["stall.timeout"],
         restarts=RestartPolicy(most=values["restart.max"]),
     )
+
+
+def _retention(seconds: float | None, size: int | None) -> Retention | None:
+    """Return the topic's own retention; None leaves it to the node."""
+    return None if seconds is None and size is None else Retention(seconds or 0.0, size or 0)
 
 
 def _no_effect(key: str) -> Diagnostic:
