@@ -1,8 +1,9 @@
 """2,000,000 lines of 100 bytes, file → one filter and one projection in Spark → file, no topic.
 
-Two figures. *Warm*: the pipeline follows a file; all lines are appended at once, and the clock
+Three figures. *Warm*: the pipeline follows a file; all lines are appended at once, and the clock
 stops when the last of them is visible at the sink. *Cold*: `penstock run` on the whole file, from
-the shell prompt to the next one, start of Python, plugins and Spark included. Every output is
+the shell prompt to the next one, start of Python, plugins and Spark included. *Crossing*: warm,
+with an expression that has no Arrow kernel, so that every row goes through the JVM. Every output is
 compared byte by byte (by checksum) with one that was computed without Penstock.
 """
 
@@ -21,27 +22,36 @@ from running import START, Output, pipeline, until_visible, working_folder
 WARM_UP = 100_000
 
 
-def described(source: Path, output: Output, *, tail: bool) -> dict[str, Any]:
+CROSSING = "upper(concat(line, '')) AS line"
+"""The same projection, as only the JVM can compute it."""
+
+
+def described(
+    source: Path, output: Output, *, tail: bool, projection: str = lines.PROJECTION
+) -> dict[str, Any]:
     """Return the pipeline of this benchmark."""
     return {
         "name": "lines",
         "source": {"connector.class": "file-source", "file": str(source), "tail": tail},
         "transforms": [
             {"name": "keep", "type": "Filter", "condition": lines.FILTER},
-            {"name": "shout", "type": "Project", "columns": lines.PROJECTION},
+            {"name": "shout", "type": "Project", "columns": projection},
         ],
         "sink": {"connector.class": "file-sink", "file": str(output.file)},
     }
 
 
-def warm(count: int, runs: int, report: Report, *, keep: bool) -> None:
+def warm(
+    count: int, runs: int, report: Report, *, keep: bool, projection: str = lines.PROJECTION
+) -> None:
     """Append the lines `runs` times to the file that a running pipeline follows."""
     expected = [lines.converted(WARM_UP), *[lines.converted(count)] * runs]
     rates, costs = [], []
     with working_folder(keep=keep) as folder:
         source, output = folder / "in.txt", Output(folder / "out")
         source.touch()
-        with pipeline(folder, described(source, output, tail=True)) as process:
+        plan = described(source, output, tail=True, projection=projection)
+        with pipeline(folder, plan) as process:
             lines.append(lines.plain(WARM_UP), source)
             size = expected[0].stat().st_size
             until_visible(process, output, size, START)
@@ -54,6 +64,10 @@ def warm(count: int, runs: int, report: Report, *, keep: bool) -> None:
             memory = process.usage()
             process.stop()
         verify(output, expected)
+    if projection == CROSSING:
+        report.add("crossing into the JVM, warm", "rows/s", *rates)
+        report.add("crossing, CPU a line", "µs", *costs)
+        return
     report.add("warm, append → last line visible", "rows/s", *rates, at_least=1_000_000)
     report.add("warm, CPU a line, all processes", "µs", *costs, at_most=2)
     report.add("memory of all processes", "MiB", memory.total_rss / 2**20, at_most=1638)
@@ -98,6 +112,7 @@ def main() -> int:
     for count in (WARM_UP, options.lines):
         lines.converted(count)
     warm(options.lines, options.runs, report, keep=options.keep)
+    warm(options.lines, options.runs, report, keep=options.keep, projection=CROSSING)
     cold(options.lines, min(options.runs, 2), report, keep=options.keep)
     return report.finish(options)
 
