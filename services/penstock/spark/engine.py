@@ -13,7 +13,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark import failures, gateway, report
@@ -66,7 +66,8 @@ class Engine:
         return self._settings.slots
 
     async def start(self) -> None:
-        """Start the session and warm it up. The rest of the process goes on meanwhile.
+        """Start the session and warm it up. The rest of the process goes on meanwhile. When the JVM
+        is lost in the warm-up, `lost` says so.
 
         Raises:
             ConfigError: `engine.no_java`.
@@ -77,7 +78,14 @@ class Engine:
         self._jvm = jvm
         jvm.watch(lambda: self._ended(jvm))
         self._ready.set()
-        await self._warm_up()
+        try:
+            await self._warm_up()
+        except RetriableError:
+            if not jvm.gone():
+                raise
+            # a loss like any other: rows may have moved before it
+            async with asyncio.timeout(_DEATH_SHOWS_WITHIN):
+                await self.lost.wait()
 
     async def ready(self) -> None:
         """Wait until jobs can run."""

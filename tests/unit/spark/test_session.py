@@ -71,6 +71,22 @@ def test_the_loss_of_the_jvm_is_noticed_and_named(tmp_path):
     asyncio.run(run())
 
 
+def test_a_jvm_that_is_lost_while_it_warms_up_is_lost_and_no_failed_start(tmp_path):
+    """Rows may move already; whoever hosts the engine then starts anew instead of giving up."""
+
+    async def run() -> None:
+        engine = Engine(settings(tmp_path))
+        starting = asyncio.ensure_future(engine.start())
+        await engine.ready()
+        engine._jvm.process.kill()
+        async with asyncio.timeout(DEADLINE):
+            await starting
+        assert engine.lost.is_set()
+        await engine.stop()
+
+    asyncio.run(run())
+
+
 def test_a_job_that_loses_its_jvm_ends_with_that_code(tmp_path, plugin):
     async def run() -> None:
         engine = Engine(settings(tmp_path / "spark"))
