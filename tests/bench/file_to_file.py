@@ -4,8 +4,8 @@
 clock stops when the last of them is visible at the sink: *one file*, whose commits copy what was
 staged to its end, *new files*, whose commits only rename, or *crossing*, with an expression that
 has no Arrow kernel, so that every row goes through the JVM. *Cold*: `penstock run` on the whole
-file, from the shell prompt to the next one, start of Python, plugins and Spark included. Every output is
-compared byte by byte (by checksum) with one that was computed without Penstock.
+file, from the shell prompt to the next one, start of Python, plugins and Spark included. Every
+output is compared byte by byte (by checksum) with one that was computed without Penstock.
 """
 
 from __future__ import annotations

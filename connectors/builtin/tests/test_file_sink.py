@@ -140,7 +140,7 @@ def test_parquet_files_have_the_rows_and_names_that_say_whose(writer, tmp_path):
     sink.write(ROWS, ROWS)
     sink.write(ROWS)
     names = sorted(path.name for path in (tmp_path / "out").glob("*.parquet"))
-    assert names == [f"part-g-0-{n}.parquet" for n in ("1-0", "1-1", "2-0")]
+    assert names == [f"part-g-0-000000000{n}.parquet" for n in ("1-0000", "1-0001", "2-0000")]
     assert pq.read_table(tmp_path / "out" / names[0]).to_pylist() == ROWS
     (count,) = duckdb.sql(f"select count(*) from '{tmp_path}/out/*.parquet'").fetchall()
     assert count == (9,)

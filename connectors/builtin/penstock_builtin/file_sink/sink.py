@@ -170,26 +170,20 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         parts = [part for staging in stagings for part in staging.parts]
         if place.name:
             return [write_of(place, place.name, self._end_of(place), parts)]
+        names = self._names(txn_id, place)
         if self.config.format == "parquet":
-            return [
-                write_of(place, next(names), 0, [part])
-                for staging in stagings
-                for names in [self._names(f"{txn_id}-{staging.slot}", place)]
-                for part in staging.parts
-            ]
+            return [write_of(place, next(names), 0, [part]) for part in parts]
         current = self._rolling.get(place.path)
         if current is not None and not self._is_whole(place, current):
             current = None  # moved away or changed by someone: it is theirs now
-        names = self._names(str(txn_id), place)
         plans = roll(parts, current, self._rules, names, time.monotonic())
         self._rolling[place.path] = plans[-1][0]
         return [write_of(place, file.name, before, some) for file, before, some in plans]
 
-    def _names(self, what: str, place: Place) -> Iterator[str]:
-        """Yield names that nothing has."""
+    def _names(self, txn_id: int, place: Place) -> Iterator[str]:
+        """Yield names that nothing has. Sorted as text, a task's files are in the order of rows."""
         for number in itertools.count():
-            suffix = f"-{number}" if number else ""
-            name = f"part-{self._task}-{what}{suffix}.{self.config.ending}"
+            name = f"part-{self._task}-{txn_id:010d}-{number:04d}.{self.config.ending}"
             if not disk.exists(place.folder, name):
                 yield name
 
