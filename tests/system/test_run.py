@@ -139,6 +139,7 @@ def test_a_stop_ends_the_command_soon_and_leaves_nothing(tmp_path: Path) -> None
     with pipeline.running() as process:
         process.wait_for(lambda: written(tmp_path) == expected, 90, "the lines to arrive")
         assert stopped(process) == INTERRUPTED
+        assert " rows read, " in process.output  # what was moved until then
         nothing_left(process)
 
 

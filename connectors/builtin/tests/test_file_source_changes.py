@@ -76,6 +76,24 @@ def test_a_change_that_nobody_tells_of_is_found_by_the_slow_look(read, tmp_path)
     reader.until(lambda: reader.lines == ["0", "1"])
 
 
+def test_looks_in_vain_become_rare_and_one_that_finds_something_brings_them_back(read, tmp_path):
+    path = tmp_path / "a"
+    path.write_text("0\n")
+    reader = read("a")
+    reader.drain()
+    source = reader.source
+    for every in (2, 4, 8, 16, 16):
+        source._next_look = 0
+        assert source.read_batch() is None
+        assert source._look_every >= every
+    watch.WATCHER.forget(source)
+    append(path, "1\n")
+    source._next_look = 0
+    reader.until(lambda: reader.lines == ["0", "1"])
+    assert source._look_every == 1
+    assert source._next_look <= time.monotonic() + 1
+
+
 def test_a_file_that_is_not_there_yet_is_waited_for(read, tmp_path):
     reader = read("later")
     assert reader.drain() == []

@@ -57,6 +57,10 @@ class Earlier:
         """Tell whether this process replaced an earlier one: what is done first was done."""
         return bool(self.losses)
 
+    def seconds(self) -> float:
+        """Return the seconds since the first process started."""
+        return time.monotonic() - self.began
+
 
 def hosted(main: Callable[[Earlier], Awaitable[int]], level: str = "WARNING") -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.

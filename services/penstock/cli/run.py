@@ -8,7 +8,6 @@ import hashlib
 import json
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -55,30 +54,36 @@ async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
         shutil.rmtree(state, ignore_errors=True)
     settings, _ = node_settings({"state.dir": str(state)})
     before = Totals(**earlier.carried["totals"]) if earlier.resumed else Totals()
-    began = earlier.began
-    async with Node(settings) as node:
-        config = {"restart.max": RESTARTS, **connector.config}
-        checked, findings = await validate(node, _with(connector, config))
-        for finding in findings:
-            print_diagnostic(finding)
-        await run_connector(node, checked)
-        tasks = await _follow(node, connector.name, before, draw=not arguments.no_progress)
-    return _summary(arguments, before, tasks, time.monotonic() - began)
+    tasks: dict[str, TaskStatus] = {}
+    try:
+        async with Node(settings) as node:
+            config = {"restart.max": RESTARTS, **connector.config}
+            checked, findings = await validate(node, _with(connector, config))
+            for finding in findings:
+                print_diagnostic(finding)
+            await run_connector(node, checked)
+            await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
+    except asyncio.CancelledError:  # interrupted: the node has drained
+        if tasks:
+            _summary(arguments, before, list(tasks.values()), earlier.seconds())
+        raise
+    return _summary(arguments, before, list(tasks.values()), earlier.seconds())
 
 
 def _with(connector: Any, config: dict[str, str]) -> Any:
     return type(connector)(connector.name, config, connector.kind)
 
 
-async def _follow(node: Node, name: str, before: Totals, *, draw: bool) -> list[TaskStatus]:
-    """Show progress until every task has ended; returns how they ended.
+async def _follow(
+    node: Node, name: str, tasks: dict[str, TaskStatus], before: Totals, *, draw: bool
+) -> None:
+    """Show progress until every task has ended; `tasks` gets how they stand, and how they ended.
 
     Raises:
         JvmLostError: with the totals so far.
     """
     console = Console(stderr=True)
     bar = ProgressBar(name, console) if draw and console.is_terminal else None
-    tasks: dict[str, TaskStatus] = {}
     ended = asyncio.create_task(node.lost())
     try:
         async for task in node.worker.watch_tasks(every=0.25):
@@ -94,7 +99,6 @@ async def _follow(node: Node, name: str, before: Totals, *, draw: bool) -> list[
         ended.cancel()
         if bar is not None:
             bar.close()
-    return list(tasks.values())
 
 
 def _summary(
@@ -114,11 +118,13 @@ def _summary(
         f"{seconds:.1f} s with start-up",
         file=sys.stderr,
     )
-    if not totals.rows_read and not failed:
-        print("Nothing new since the last run; --fresh starts over.", file=sys.stderr)
     if failed:
         return FAILED
-    return 0 if all(t.state is TaskState.COMPLETED for t in tasks) else INTERRUPTED
+    if any(task.state is not TaskState.COMPLETED for task in tasks):
+        return INTERRUPTED
+    if not totals.rows_read:
+        print("Nothing new since the last run; --fresh starts over.", file=sys.stderr)
+    return 0
 
 
 def _state_of(pipeline: Path) -> Path:

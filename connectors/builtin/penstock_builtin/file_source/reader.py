@@ -114,6 +114,11 @@ class FileReader:
         """Of what is read; 0 when nothing was opened yet."""
         return self._mark.inode
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the path names another file, and this one must stay quiet for a while first."""
+        return bool(self._quiet_since) and not self.gone_on
+
     def left(self) -> int:
         """Return the bytes that are not read yet; -1 when there is no file now."""
         try:

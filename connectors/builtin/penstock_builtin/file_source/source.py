@@ -38,6 +38,10 @@ _LOOK_EVERY: Final = 1.0
 systems of other machines, and writers through memory maps, tell nothing. Shorter costs CPU while
 idle, longer delays the rows of such files."""
 
+_LOOK_MOST: Final = 16.0
+"""The same while looks find nothing that the watcher had not told: each such look doubles it. One
+look that does find something brings it back, so only the first rows of such a file come late."""
+
 _LOOK_SHARE: Final = 20
 """A look at all files may take one part in so many of the time: with very many files it comes more
 rarely instead of eating a core."""
@@ -113,7 +117,8 @@ class FileSource(Source[FileSourceConfig]):
         self._told: set[str] = set()
         self._look_again = True
         self._next_look = 0.0
-        self._watched: set[str] = set()
+        self._look_every = _LOOK_EVERY
+        self._untold: set[str] = set()
         self._told_all = True
 
     def connect(self, partitions: Sequence[Partition]) -> None:
@@ -186,17 +191,22 @@ class FileSource(Source[FileSourceConfig]):
     def _take_changes(self, now: float) -> None:
         self._signal.clear()
         while self._told:
-            self._ready[self._told.pop()] = None
+            path = self._told.pop()
+            self._ready[path] = None
+            self._untold.discard(path)
         if self._look_again or now >= self._next_look:
             self._look(now)
 
     def _look(self, now: float) -> None:
         """Look at every file, and for new ones."""
-        self._look_again = False
+        told, self._look_again = self._look_again, False
         if self.config.tail:
             self._watch()
-            self._find()
-        self._next_look = now + (_LOOK_EVERY if self._told_all else _POLL)
+            if self._find() and not told:
+                self._look_every = _LOOK_EVERY
+        self._next_look = now + (self._look_every if self._told_all else _POLL)
+        self._look_every = min(self._look_every * 2, _LOOK_MOST)
+        self._untold.update(path for path in self._readers if path not in self._ready)
         self._ready.update(dict.fromkeys(self._readers))
 
     def _watch(self) -> None:
@@ -206,10 +216,12 @@ class FileSource(Source[FileSourceConfig]):
         told = [WATCHER.watch(folder, self) for folder in sorted(wanted)]
         self._told_all = all(told)
 
-    def _find(self) -> None:
-        for path in self._finder.new_files(self._readers):
+    def _find(self) -> bool:
+        found = list(self._finder.new_files(self._readers))
+        for path in found:
             self._add(FileReader(path, Mark(), self._how))
             self._inherit(path)
+        return bool(found)
 
     def _add(self, reader: FileReader) -> None:
         self._readers[reader.path] = reader
@@ -238,6 +250,10 @@ class FileSource(Source[FileSourceConfig]):
         reader = self._readers[path]
         del self._ready[path]
         chunk = reader.read()
+        if chunk is not None and path in self._untold:
+            self._look_every = _LOOK_EVERY
+            self._next_look = min(self._next_look, time.monotonic() + _LOOK_EVERY)
+        self._untold.discard(path)
         if chunk is not None:
             self._ready[path] = None  # at the end of the line: files take turns
             self._slice(reader, chunk)
@@ -246,6 +262,8 @@ class FileSource(Source[FileSourceConfig]):
             del self._readers[path]
         elif reader.gone_on:
             self._follow(reader)
+        elif reader.leaving:
+            self._next_look = min(self._next_look, time.monotonic() + _LOOK_EVERY)
         elif len(self._readers) > _OPEN_MOST:
             reader.leave(restart=False)
 
