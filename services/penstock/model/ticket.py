@@ -72,6 +72,7 @@ class Ticket:
 class SlotReport:
     """What became of a slot. `error` set means that nothing of this attempt counts.
 
+    `seconds` is the time from the first fetch to the last answer.
     `rejected` are rows that the sink refused (row number in the slot's output, why); they are not
     in `rows_out`.
     `detail` is the write end's own: what its driver's side needs to prepare (for instance files and
@@ -85,3 +86,4 @@ class SlotReport:
     rejected: tuple[tuple[int, Diagnostic], ...] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
     error: Diagnostic | None = None
+    seconds: float = 0.0

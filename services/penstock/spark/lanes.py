@@ -10,6 +10,7 @@ an error that carries its diagnostic through the JVM.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final, TypeAlias
@@ -93,6 +94,7 @@ def _context() -> Any:
 def _written(
     ticket: Ticket, slot: SlotTicket, attempt: int, rows: Iterable[pa.RecordBatch]
 ) -> pa.RecordBatch:
+    began = time.monotonic()
     try:
         written = ends.write(ticket, slot, attempt, rows)
     except PenstockError as error:
@@ -105,5 +107,6 @@ def _written(
             rows_out=written.rows,
             rejected=tuple(written.rejected),
             detail=written.detail,
+            seconds=time.monotonic() - began,
         )
     )

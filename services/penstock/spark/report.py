@@ -14,7 +14,7 @@ from penstock.model.ticket import SlotReport
 
 DDL: Final = (
     "slot int, attempt bigint, rows_in bigint, rows_out bigint, rejected string, detail string, "
-    "error string"
+    "error string, seconds double"
 )
 
 MARK: Final = "penstock-diagnostic:"
@@ -30,6 +30,7 @@ _SCHEMA: Final = pa.schema(
         ("rejected", pa.string()),
         ("detail", pa.string()),
         ("error", pa.string()),
+        ("seconds", pa.float64()),
     ]
 )
 
@@ -45,6 +46,7 @@ def encode(report: SlotReport) -> pa.RecordBatch:
         "rejected": json.dumps(rejected),
         "detail": json.dumps(dict(report.detail)),
         "error": json.dumps(asdict(report.error)) if report.error else None,
+        "seconds": report.seconds,
     }
     return pa.RecordBatch.from_pylist([row], schema=_SCHEMA)
 
@@ -60,6 +62,7 @@ def decode(rows: Iterable[Any]) -> list[SlotReport]:
             rejected=tuple((at, _diagnostic(reason)) for at, reason in json.loads(row.rejected)),
             detail=json.loads(row.detail),
             error=_diagnostic(json.loads(row.error)) if row.error else None,
+            seconds=row.seconds,
         )
         for row in rows
     ]

@@ -7,6 +7,7 @@ process.
 - `ports`      what a task needs of its two ends and of the engine
 - `settings`   the framework's own keys of a connector
 - `batching`   pure: which announced batches make the next micro-batch, and when
+- `pace`       pure: how many rows it may have, so that a slow sink commits often
 - `slots`      pure: how a micro-batch is divided among Spark's slots
 - `execution`  one micro-batch through the engine, with bounded retries
 - `commit`     the order of a commit: sink durable → offset durable → source told

@@ -117,12 +117,15 @@ class Batcher:
             return 0.0
         return max(0.0, self._groups[0].since + (rules.interval or 0.0) - now)
 
-    def take(self) -> MicroBatch:
-        """Return the next micro-batch: at least one checkpoint, more while they fit the limits."""
+    def take(self, most: int | None = None) -> MicroBatch:
+        """Return the next micro-batch: at least one checkpoint, more while they fit the limits, and
+        `most` rows.
+        """
+        most = min(self.rules.max_rows, most or self.rules.max_rows)
         first = self._groups.popleft()
         batches, offsets = list(first.batches), dict(first.checkpoint.offsets)
         rows, size, last = first.rows, first.bytes, first.checkpoint
-        while self._groups and self._fits(rows, size, self._groups[0]):
+        while self._groups and self._fits(rows, size, self._groups[0], most):
             group = self._groups.popleft()
             batches += group.batches
             offsets.update(group.checkpoint.offsets)
@@ -133,10 +136,8 @@ class Batcher:
             tuple(batches), _frozen(offsets), last.checkpoint_id, last.last_seq, first.since
         )
 
-    def _fits(self, rows: int, size: int, group: _Group) -> bool:
-        return (
-            rows + group.rows <= self.rules.max_rows and size + group.bytes <= self.rules.max_bytes
-        )
+    def _fits(self, rows: int, size: int, group: _Group, most: int) -> bool:
+        return rows + group.rows <= most and size + group.bytes <= self.rules.max_bytes
 
     @property
     def waiting(self) -> bool:

@@ -12,6 +12,7 @@ red.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -57,9 +58,11 @@ class Commits:
         offsets: OffsetWriter,
         mode: CommitMode,
         applied: int,
-        on_commit: Callable[[Finished], None],
+        on_commit: Callable[[Finished, float], None],
     ) -> None:
-        """Take the ends. `applied` is the last transaction known to be visible."""
+        """Take the ends. `applied` is the last transaction known to be visible; `on_commit` is told
+        of each commit, and the seconds that it took.
+        """
         self._reader, self._writer, self._offsets = reader, writer, offsets
         self._mode = mode
         self._applied = applied
@@ -78,8 +81,9 @@ class Commits:
         """Commit what is submitted, until cancelled. An error ends the run of the task."""
         while True:
             finished = await self._queue.get()
+            began = time.monotonic()
             await self._commit(finished)
-            self._on_commit(finished)
+            self._on_commit(finished, time.monotonic() - began)
             self._queue.task_done()
 
     async def _commit(self, finished: Finished) -> None:

@@ -61,11 +61,14 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a micro-batch became: the attempts that count, and its rows."""
+    """What a micro-batch became: the attempts that count, its rows, and the seconds of the slowest
+    slot.
+    """
 
     slots: tuple[PutSlot, ...]
     rows_read: int
     rows_written: int
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -125,6 +128,7 @@ class Execution:
             tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in reports),
             rows_read=sum(r.rows_in for r in reports),
             rows_written=sum(r.rows_out for r in reports),
+            seconds=max(r.seconds for r in reports),
         )
 
     def _route(self, schema_id: int) -> _Route:

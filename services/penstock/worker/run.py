@@ -36,6 +36,7 @@ from penstock.model.stream import (
 from penstock.worker.batching import Batcher, FlushRules, MicroBatch
 from penstock.worker.commit import Commits, Finished, OffsetWriter
 from penstock.worker.execution import Chain, Execution
+from penstock.worker.pace import Pace
 from penstock.worker.ports import Engine, ReadStream, WriteStream
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ class TaskRun:
         self._on_running = on_running
         self._numbers = numbers
         self._batcher = Batcher(spec.rules)
+        self._pace = Pace(spec.rules.max_rows)
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
         self._ended = False
@@ -254,7 +256,7 @@ class TaskRun:
                 self.completed = True
                 return
             if due == 0 or (due is not None and self._ended):
-                await self._move(self._batcher.take(), reader, execution, commits)
+                await self._move(self._batcher.take(self._pace.rows), reader, execution, commits)
                 continue
             await self._sleep(due)
 
@@ -301,9 +303,11 @@ class TaskRun:
             await asyncio.wait({moving}, timeout=STOP_GRACE)
         return moving.result() if moving.done() else None
 
-    def _count(self, finished: Finished) -> None:
+    def _count(self, finished: Finished, seconds: float) -> None:
         if finished.moved is None:
             return
+        # a sink is slow while it is put to, or when it is asked to prepare
+        self._pace.took(finished.moved.rows_read, max(finished.moved.seconds, seconds))
         self._numbers.rows_read += finished.moved.rows_read
         self._numbers.rows_written += finished.moved.rows_written
         self._numbers.batches += 1

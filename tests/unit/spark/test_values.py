@@ -25,7 +25,7 @@ class Row(dict):
     [
         SlotReport(0, 1),
         SlotReport(3, 2**40, 10, 8, ((1, REASON), (2, REASON)), {"files": [{"path": "x"}]}),
-        SlotReport(1, 1, error=REASON),
+        SlotReport(1, 1, error=REASON, seconds=0.25),
     ],
 )
 def test_a_report_comes_back_as_it_was(value):

@@ -54,6 +54,15 @@ def test_a_micro_batch_stops_at_the_limit_of_bytes():
     assert batcher.take().last_seq == 3
 
 
+def test_a_micro_batch_stops_at_the_rows_that_are_asked_for():
+    batcher = Batcher(FlushRules())
+    for n in (1, 2, 3):
+        batcher.ready(ready(n), 0.0)
+        batcher.checkpoint(checkpoint(n, n, 10), 0.0)
+    assert batcher.take(20).last_seq == 2
+    assert batcher.take(1).last_seq == 3  # never less than a checkpoint
+
+
 def test_one_checkpoint_larger_than_the_limit_still_goes():
     batcher = Batcher(FlushRules(max_bytes=50))
     batcher.ready(ready(1), 0.0)

@@ -45,7 +45,7 @@ def finished(txn: int, rows: int = 1) -> Finished:
 
 
 async def commit_all(world: Recorder, mode: CommitMode, *items: Finished) -> None:
-    commits = Commits(world, world, world, mode, 0, lambda _: None)
+    commits = Commits(world, world, world, mode, 0, lambda *_: None)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(commits.run())
         for item in items:
