@@ -34,6 +34,7 @@ if ! grep -qsxF "$stamp" "$PENSTOCK_VENV/.ready-$extra" "$PENSTOCK_VENV/.ready-d
   say "installing penstock[$extra] into $PENSTOCK_VENV (some minutes the first time)"
   [ -x "$PENSTOCK_VENV/bin/python" ] || "$python" -m venv "$PENSTOCK_VENV"
   "$PENSTOCK_VENV/bin/python" -m pip install -q --disable-pip-version-check -e "$root[$extra]"
+  "$PENSTOCK_VENV/bin/python" -m penstock.spark.archive || say "Spark will start more slowly"
   printf '%s\n' "$stamp" > "$PENSTOCK_VENV/.ready-$extra"
 fi
 export PATH="$PENSTOCK_VENV/bin:$PATH"

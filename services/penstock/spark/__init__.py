@@ -5,6 +5,7 @@ In the driver:
 
 - `settings`       what can be set, and Spark's settings that were measured
 - `gateway`        the JVM's process, and the connection to it
+- `archive`        classes that the JVM need not load one by one
 - `session`        starts and stops both, with a Spark session
 - `plan`           read end → steps → write end, analysed once
 - `gate`, `jobs`   who runs next when the engine is busy; what runs, to be cancelled at any moment

@@ -21,7 +21,7 @@ from penstock.spark.gate import Gate
 from penstock.spark.jobs import Job, Jobs
 from penstock.spark.lanes import PROPERTY
 from penstock.spark.plan import Plan, build
-from penstock.spark.session import Jvm, Process, start_jvm
+from penstock.spark.session import STOP_WITHIN, Jvm, Process, start_jvm
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
@@ -162,13 +162,13 @@ class Engine:
         if self._starting is not None:
             gateway.kill(self._starting)
 
-    async def stop(self) -> None:
-        """Cancel what runs, end the session and the JVM. Idempotent."""
+    async def stop(self, within: float = STOP_WITHIN) -> None:
+        """Cancel what runs, end the session and the JVM within some seconds. Idempotent."""
         jvm, self._jvm = self._jvm, None
         if jvm is not None:
             for job in self._jobs.of():
                 self._cancel(jvm, job)
-            await asyncio.to_thread(jvm.stop)
+            await asyncio.to_thread(jvm.stop, within)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _spawned(self, process: Process) -> None:

@@ -20,7 +20,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.spark import gateway
+from penstock.spark import archive, gateway
 from penstock.spark.settings import EngineSettings
 
 log = logging.getLogger(__name__)
@@ -67,14 +67,14 @@ class Jvm:
 
         threading.Thread(target=wait, name="jvm watch", daemon=True).start()
 
-    def stop(self) -> None:
-        """End session and JVM. Blocks for at most `STOP_WITHIN` and a moment."""
+    def stop(self, within: float = STOP_WITHIN) -> None:
+        """End session and JVM. Blocks for at most twice as many seconds."""
         if not self.gone():
             # a JVM that hangs would hold its caller for ever
             stopping = threading.Thread(target=self._stop_session, name="jvm stop", daemon=True)
             stopping.start()
-            stopping.join(STOP_WITHIN)
-        _end(self.process)
+            stopping.join(within)
+        _end(self.process, within)
         _forget()
 
     def _stop_session(self) -> None:
@@ -141,7 +141,7 @@ def _conf(settings: EngineSettings) -> SparkConf:
     options = conf.get("spark.driver.extraJavaOptions", "") or ""
     conf.set(
         "spark.driver.extraJavaOptions",
-        f"{options} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+        f"{options} {archive.option()} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
     )
     return conf
 
@@ -152,8 +152,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
+    java = archive.java()
     if shutil.which(java) is None:
         raise ConfigError(
             "engine.no_java",
@@ -162,15 +161,15 @@ def _require_java() -> None:
         )
 
 
-def _end(process: Process) -> None:
+def _end(process: Process, within: float = STOP_WITHIN) -> None:
     """Close the pipe that the JVM lives by, and wait until it is gone."""
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
     try:
-        process.wait(STOP_WITHIN)
+        process.wait(within)
     except subprocess.TimeoutExpired:
-        log.warning("the JVM did not end within %g s and is killed", STOP_WITHIN)
+        log.warning("the JVM did not end within %g s and is killed", within)
         gateway.kill(process)
         process.wait()
 

@@ -50,6 +50,10 @@ class EngineSettings:
         return conf
 
 
+JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss2m"
+"""Options of the JVM: a small heap wants short pauses, C2 pays from the second minute on, deep
+expressions need the stack."""
+
 _OPTIMIZER: Final = "org.apache.spark.sql.catalyst.optimizer."
 
 _MEASURED: Final[Mapping[str, str]] = {
@@ -100,6 +104,5 @@ _MEASURED: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
     # two short-lived jobs a second leave nothing worth compacting
     "spark.cleaner.periodicGC.interval": "10min",
-    # small heap, short pauses; C2 pays from the second minute on; deep expressions need the stack
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss2m",
+    "spark.driver.extraJavaOptions": JVM_OPTIONS,
 }
