@@ -12,8 +12,10 @@ import pytest
 
 from chaos.verifiable import Verifiable
 from penstock.testing.checker import Kind
+from system.pipelines import nothing_runs
 
 ROWS = 1500
+TOLD_TOO_EARLY = "worker.ack_order=break,worker.offset_committing=hang@1"
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -35,9 +37,16 @@ def test_a_half_applied_transaction_that_is_not_recovered_is_lost(tmp_path: Path
 
 
 def test_a_source_that_is_told_too_early_forgets_rows_that_are_asked_for(tmp_path: Path) -> None:
-    """Invariant 2: told before the offset is durable, then killed."""
+    """Invariant 2: told before the offset is durable, then killed.
+
+    The first commit stops before its offset is stored, until the source was told: a kill would
+    otherwise race with the message on its way.
+    """
     pipeline = Verifiable(tmp_path, rows=ROWS, prune=True)
-    pipeline.kill_at("worker.ack_order=break,worker.offset_committing=kill@3")
+    with pipeline.command(PENSTOCK_FAULTS=TOLD_TOO_EARLY) as process:
+        process.wait_for(lambda: sum(pipeline.told_below()) > 0, 60, "the source to be told")
+        process.kill()
+        nothing_runs(process)
     outcome = pipeline.run()
     assert outcome.code == 1, outcome.output
     assert "[verifiable.gap]" in outcome.output

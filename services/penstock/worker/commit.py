@@ -123,6 +123,6 @@ class Commits:
 
     async def _store(self, finished: Finished, prepared: PreparedTxn | None) -> None:
         stored = prepared if self._mode in APPLIED_BY_HOST else None
-        faults.hit("worker.offset_committing")
+        await faults.reach("worker.offset_committing")
         await self._offsets.commit(finished.batch.offsets, stored, self._applied)
         faults.hit("worker.offset_committed")
