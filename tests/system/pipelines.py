@@ -68,6 +68,7 @@ def ended(process: PenstockProcess, deadline: float = ENDED) -> Outcome:
     """Wait for the end of a command; no process may be left of it."""
     code = process.wait(deadline)
     nothing_runs(process)
+    assert code or "Traceback" not in process.output, process.output
     report = process.folder / "report.json"
     found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
     return Outcome(code, process.output, found)

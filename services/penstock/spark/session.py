@@ -111,6 +111,7 @@ def start_jvm(settings: EngineSettings, spawned: Callable[[Process], object] = b
         try:
             context = SparkContext(conf=conf, gateway=gateway.connect(process, folder))
             session = SparkSession(context)
+            _hang_up_in_silence(context)
         except Exception as error:
             gateway.kill(process)
             _end(process)
@@ -149,6 +150,19 @@ def _conf(settings: EngineSettings) -> SparkConf:
 def _not_py4j(record: logging.LogRecord) -> bool:
     """Leave out what py4j logs, with a traceback, when the JVM is gone: we say so ourselves."""
     return record.msg != "Exception while sending command."
+
+
+def _hang_up_in_silence(context: SparkContext) -> None:
+    """Keep pyspark from printing a traceback when the JVM closes the socket of its accumulators,
+    which it may do before pyspark expects it.
+    """
+
+    def hung_up(*_: object) -> None:
+        log.debug("the JVM has hung up its accumulators")
+
+    server = context._accumulatorServer  # noqa: SLF001 - pyspark has no other way
+    if server is not None:
+        server.handle_error = hung_up
 
 
 def _require_java() -> None:
