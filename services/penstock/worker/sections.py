@@ -12,28 +12,9 @@ from dataclasses import dataclass
 
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError
+from penstock.worker.settings import KEYS
 
-FRAMEWORK = frozenset(
-    {
-        "name",
-        "connector.class",
-        "tasks.max",
-        "topic",
-        "topics",
-        "delivery",
-        "flush.interval",
-        "flush.rows",
-        "flush.bytes",
-        "batch.max.rows",
-        "batch.max.bytes",
-        "credit.bytes",
-        "stall.timeout",
-        "restart.max",
-        "topic.partitions",
-        "auto.offset.reset",
-        "errors.tolerance",
-    }
-)
+FRAMEWORK = frozenset(key.name for key in KEYS)
 
 CHAIN = ("transforms", "predicates")
 
