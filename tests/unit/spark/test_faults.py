@@ -1,9 +1,9 @@
 """What goes wrong around a running job: nothing hangs, no neighbour is harmed, it has a name."""
 
 import asyncio
-import signal
 import threading
 import time
+from contextlib import suppress
 
 import psutil
 import pyarrow as pa
@@ -37,7 +37,22 @@ def workers() -> list[psutil.Process]:
     """The forks of the daemon, without the daemon itself."""
     family = [p for p in psutil.Process().children(recursive=True) if is_daemon(p)]
     pids = {process.pid for process in family}
-    return [process for process in family if process.ppid() in pids]
+    return [process for process in family if parent_of(process) in pids]
+
+
+def parent_of(process: psutil.Process) -> int:
+    """Its parent; 0 when it has ended."""
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    """Kill them; one of an earlier job may end while we look, and is dead anyway."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 @LANES
@@ -49,8 +64,7 @@ def test_a_killed_python_worker_fails_the_job_and_not_the_session(loop, engine, 
     async def killed():
         job = asyncio.ensure_future(engine.run(plan, plugin.ticket("killed", [[1, 2]])))
         await until(lambda: plugin.open_fetches, "the fetch")
-        for process in workers():
-            process.send_signal(signal.SIGKILL)
+        kill(workers())
         with pytest.raises(RetriableError) as caught:
             await job
         assert caught.value.code == "engine.job_failed"
