@@ -286,6 +286,9 @@ def test_a_stopped_process_is_noticed_by_its_heartbeat(reading, kit):
 )
 def test_a_crash_ends_the_stream_after_the_frames_that_were_sent(reading, kit, order, how):
     async def body(stream):
+        while stream.statistics()["waiting_events"] < 2:
+            await asyncio.sleep(0.01)
+        await stream.pause(True)  # both frames have come: the source may die of this
         seen = []
         with pytest.raises(PenstockError, match=how) as caught:
             await collect(stream, seen)
@@ -293,7 +296,7 @@ def test_a_crash_ends_the_stream_after_the_frames_that_were_sent(reading, kit, o
             await stream.release(1)
         return caught.value.code, len(seen)
 
-    script = [kit.opened(), kit.schema_frame(), kit.ready(1), order]
+    script = [kit.opened(), kit.schema_frame(), kit.ready(1), {"take": 1}, order]
     assert reading(script, body) == ("plugin.crashed", 2)
 
 
