@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from penstock.testing import PenstockProcess, wait_until
 
-ENDED: Final = 90.0
+ENDED: Final = 240.0
 """Seconds for a command that starts a JVM, does something small and ends, on a busy machine."""
 
 ORPHANS: Final = 10.0
