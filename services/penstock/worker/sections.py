@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.model.config_def import did_you_mean
 from penstock.model.connector import ConnectorKind
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, nearest
 from penstock.worker.settings import KEYS
 
 FRAMEWORK = frozenset(key.name for key in KEYS)
@@ -73,11 +74,15 @@ def _two_ends(plugin: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
     for key, value in plugin.items():
         end, _, rest = key.partition(".")
         if end not in ends or not rest:
+            ours = {*FRAMEWORK, *CHAIN}
+            near = nearest(key, ours)
+            guess = f"{did_you_mean(key, ours)} " if near else ""
             raise ConfigError(
                 "config.unknown_key",
                 f"`{key}` is not a key of a pipeline",
-                fix="Keys of an end start with `source.` or `sink.`.",
+                fix=f"{guess}Keys of an end start with `source.` or `sink.`.",
                 config_path=key,
+                suggestion=near[0] if near else "",
             )
         ends[end][rest] = value
     return ends["source"], ends["sink"]
