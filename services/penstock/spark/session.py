@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socketserver import BaseServer
 from typing import IO, Any, Final, TypeAlias
 
 from py4j.protocol import Py4JError
@@ -111,7 +112,7 @@ def start_jvm(settings: EngineSettings, spawned: Callable[[Process], object] = b
         try:
             context = SparkContext(conf=conf, gateway=gateway.connect(process, folder))
             session = SparkSession(context)
-            _hang_up_in_silence(context)
+            _hang_up_in_silence(context._accumulatorServer)  # noqa: SLF001 - pyspark has no other way
         except Exception as error:
             gateway.kill(process)
             _end(process)
@@ -152,17 +153,21 @@ def _not_py4j(record: logging.LogRecord) -> bool:
     return record.msg != "Exception while sending command."
 
 
-def _hang_up_in_silence(context: SparkContext) -> None:
-    """Keep pyspark from printing a traceback when the JVM closes the socket of its accumulators,
-    which it may do before pyspark expects it.
+def _hang_up_in_silence(server: BaseServer | None) -> None:
+    """Keep pyspark's server of accumulators from printing a traceback when the JVM closes its
+    socket, which it may do before pyspark expects it. Any other error is still printed.
     """
+    if server is None:
+        return
+    printed = server.handle_error
 
-    def hung_up(*_: object) -> None:
-        log.debug("the JVM has hung up its accumulators")
+    def handle_error(request: Any, address: Any) -> None:
+        if isinstance(sys.exc_info()[1], EOFError | OSError):
+            log.debug("the JVM has hung up its accumulators")
+        else:
+            printed(request, address)
 
-    server = context._accumulatorServer  # noqa: SLF001 - pyspark has no other way
-    if server is not None:
-        server.handle_error = hung_up
+    server.handle_error = handle_error  # type: ignore[method-assign, assignment] # pyspark makes it
 
 
 def _require_java() -> None:

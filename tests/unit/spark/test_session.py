@@ -4,17 +4,20 @@ import asyncio
 import gc
 import json
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.accumulators import _start_update_server
 
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.ticket import Ticket
 from penstock.spark.engine import Engine
-from penstock.spark.session import LOG_NAME, start_jvm
+from penstock.spark.session import LOG_NAME, _hang_up_in_silence, start_jvm
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import DEADLINE, SCHEMA, until
 
@@ -160,3 +163,19 @@ def test_a_jvm_that_does_not_start_says_why(tmp_path):
     assert caught.value.diagnostic.detail
     assert psutil.Process().children(recursive=True) == []
     gc.collect()
+
+
+def test_only_the_end_of_the_jvm_is_passed_over_among_errors_of_accumulators(capfd):
+    server = _start_update_server("secret", False)
+    _hang_up_in_silence(server)
+    with socket.create_connection(server.server_address) as jvm:
+        jvm.sendall(b"secret" + struct.pack("!i", 0))
+        assert jvm.recv(1)  # it is known; now it ends
+    with socket.create_connection(server.server_address) as stranger:
+        stranger.sendall(b"guess!")
+        assert not stranger.recv(1)  # hung up on, after what went before
+    server.shutdown()
+    server.server_close()
+    printed = capfd.readouterr().err
+    assert "token to the AccumulatorServer is not correct" in printed
+    assert printed.count("Traceback") == 1
