@@ -286,8 +286,7 @@ def test_a_stopped_process_is_noticed_by_its_heartbeat(reading, kit):
 )
 def test_a_crash_ends_the_stream_after_the_frames_that_were_sent(reading, kit, order, how):
     async def body(stream):
-        while stream.statistics()["waiting_events"] < 2:
-            await asyncio.sleep(0.01)
+        await kit.until(lambda: stream.statistics()["waiting_events"] == 2)
         await stream.pause(True)  # both frames have come: the source may die of this
         seen = []
         with pytest.raises(PenstockError, match=how) as caught:
