@@ -158,7 +158,7 @@ class Quickstart:
             f"  Parquet  {self._parquet}\n"
             "What to try next:\n"
             "  penstock plugins                 what is installed\n"
-            "  penstock run pipeline.yaml       a pipeline of your own: source, transforms, sink\n"
+            "  penstock run pipeline.yaml       your own: source, transforms, sink\n"
             "  penstock standalone w.properties source.properties sink.properties\n"
             "  kill -9 a run and start it again: no row is lost, none comes twice"
         )
