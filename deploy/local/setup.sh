@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes everything that Penstock needs on this machine, once: Python, a JDK, a virtual environment with penstock in it.
-# Source it: `. deploy/local/setup.sh [dev|quickstart]`. Afterwards PATH holds the environment. The second time it takes a moment.
+# Source it: `. deploy/local/setup.sh [quickstart [etcd]|dev]`. Afterwards PATH holds the environment. It works in a process of
+# its own, so the shell that sources it keeps its options and outlives an error. The second time it takes a moment.
+[ "${BASH_SOURCE[0]}" = "$0" ] || { penstock_setup="$(bash "${BASH_SOURCE[0]}" "${@:-quickstart}")" && eval "$penstock_setup"; return; }
 set -euo pipefail
-root="$(cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-extra="${1:-dev}"
-export PENSTOCK_VENV="${PENSTOCK_VENV:-$root/.venv}"
+root="$(cd -P "$(dirname "$0")/../.." && pwd)"
+extra="${1:-quickstart}"; PENSTOCK_VENV="${PENSTOCK_VENV:-$root/.venv}"
 say() { printf '\033[1m· %s\033[0m\n' "$*" >&2; }
 die() { printf 'error: %s\n  fix: %s\n' "$1" "$2" >&2; exit 1; }
 apt_install() { # packages…; quiet, as root or through sudo
@@ -19,16 +20,15 @@ fits() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 1
 find_python() { for python in "${PENSTOCK_PYTHON:-python3}" python3.{11,12,13,14} /usr/bin/python3; do fits "$python" && return; done; return 1; }
 java_fits() { "$1" -version 2>&1 | grep -Eq 'version "(17|21)[."]'; }
 find_java() { # the JDK of JAVA_HOME or PATH when it is 17 or 21, else any such one that is installed
-  local home
-  for home in "${JAVA_HOME:-/none}" "$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")" /usr/lib/jvm/*; do
+  local home; for home in "${JAVA_HOME:-/none}" "$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")" /usr/lib/jvm/*; do
     [ -x "$home/bin/java" ] && java_fits "$home/bin/java" && export JAVA_HOME="$home" && return
   done; return 1
 }
-find_python || apt_install python3 python3-venv || true; find_python || apt_install python3.11 python3.11-venv || true
-find_python || die "no Python >= 3.11 with venv" "Install one and name it in PENSTOCK_PYTHON."
-[ "$extra" != dev ] || command -v git > /dev/null || apt_install git  # some tests make repositories
-find_java || apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true
-find_java || die "no Java 17 or 21" "Install a JDK 17 or 21 and name it in JAVA_HOME."
+{ find_python || apt_install python3 python3-venv || true; find_python || apt_install python3.11 python3.11-venv || true; find_python || die "no Python >= 3.11 with venv" "Install one and name it in PENSTOCK_PYTHON."
+want() { command -v "$1" > /dev/null || compgen -G "$1" > /dev/null || apt_install "${@:2}"; }
+[[ "$extra ${2:-}" != @(dev*|*etcd) ]] || want "${ETCD_BIN:-etcd}" etcd-server etcd-client
+[ "$extra" != dev ] || { want git git; want openssl openssl; want "${PG_BIN:-/usr/lib/postgresql/*/bin/initdb}" postgresql; want "${MARIADB_BIN:-/usr/sbin/mariadbd}" mariadb-server; }
+find_java || apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true; find_java || die "no Java 17 or 21" "Install a JDK 17 or 21 and name it in JAVA_HOME."
 stamp="$("$python" -V) $root $(sha256sum < "$root/pyproject.toml")"
 if ! grep -qsxF "$stamp" "$PENSTOCK_VENV/.ready-$extra" "$PENSTOCK_VENV/.ready-dev"; then
   say "installing penstock[$extra] into $PENSTOCK_VENV (some minutes the first time)"
@@ -36,5 +36,5 @@ if ! grep -qsxF "$stamp" "$PENSTOCK_VENV/.ready-$extra" "$PENSTOCK_VENV/.ready-d
   "$PENSTOCK_VENV/bin/python" -m pip install -q --disable-pip-version-check -e "$root[$extra]"
   "$PENSTOCK_VENV/bin/python" -m penstock.spark.archive || say "Spark will start more slowly"
   printf '%s\n' "$stamp" > "$PENSTOCK_VENV/.ready-$extra"
-fi
-export PATH="$PENSTOCK_VENV/bin:$PATH"
+fi; } >&2  # what is printed is for the shell that sources this
+printf 'export PENSTOCK_VENV=%q JAVA_HOME=%q PATH=%q\n' "$PENSTOCK_VENV" "$JAVA_HOME" "$PENSTOCK_VENV/bin:$PATH"

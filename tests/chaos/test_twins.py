@@ -52,6 +52,21 @@ def test_a_source_that_is_told_too_early_forgets_rows_that_are_asked_for(tmp_pat
     assert "[verifiable.gap]" in outcome.output
 
 
+def test_a_snapshot_that_waits_goes_on_when_the_word_was_lost(tmp_path: Path) -> None:
+    """Invariant 2: a source that waits for a commit is told again, until it confirms."""
+    pipeline = Verifiable(tmp_path, rows=ROWS, gate=500)
+    pipeline.complete(PENSTOCK_FAULTS="worker.drop_ack=break@2-6")
+    pipeline.check().require()
+
+
+def test_a_snapshot_that_is_never_told_fails(tmp_path: Path) -> None:
+    """Within half a minute the task is FAILED, with a code: never silently running."""
+    pipeline = Verifiable(tmp_path, rows=ROWS, gate=500)
+    outcome = pipeline.run(PENSTOCK_FAULTS="worker.drop_ack=break")
+    assert outcome.code == 1, outcome.output
+    assert "[source.deaf]" in outcome.output
+
+
 def test_a_source_that_is_never_told_keeps_its_rows_for_ever(tmp_path: Path) -> None:
     """Invariant 2, the other way: everything arrived, and the source does not know."""
     pipeline = Verifiable(tmp_path, rows=ROWS, prune=True)

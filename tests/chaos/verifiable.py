@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from penstock.testing import Report, Spans, check, read_ledger, wait_until
+from penstock.testing import Report, Spans, check, check_so_far, read_ledger
 from system.pipelines import Pipeline
-
-KILLED: Final = -9
 
 
 class Verifiable(Pipeline):
@@ -45,12 +43,7 @@ class Verifiable(Pipeline):
 
     def check_so_far(self) -> Report:
         """Compare what came with itself: rows that have not come yet are no gap."""
-        entries = read_ledger(self.ledger).entries
-        highest: dict[str, int] = {}
-        for entry in entries:
-            last = max((last for _, last in entry.sequences), default=-1)
-            highest[entry.partition] = max(last, highest.get(entry.partition, -1))
-        return check({key: Spans([(0, last)]) for key, last in highest.items()}, entries)
+        return check_so_far(read_ledger(self.ledger).entries)
 
     def arrived(self) -> int:
         """How many rows the ledger holds."""
@@ -60,13 +53,6 @@ class Verifiable(Pipeline):
         """Up to where each partition's source was told; it forgot these rows."""
         files = [file for file in self.told.glob("forgotten-*") if file.suffix != ".new"]
         return [int(file.read_text(encoding="ascii")) for file in files]
-
-    def kill_at(self, faults: str, deadline: float = 90) -> None:
-        """Run with armed faults, one of which kills the process; check that it did."""
-        with self.command(PENSTOCK_FAULTS=faults) as process:
-            code = process.wait(deadline)
-            assert code == KILLED, f"{faults} did not kill: ended with {code}\n{process.output}"
-            wait_until(lambda: not process.leftovers().processes, 10, "orphans to end")
 
     def complete(self, **env: str) -> None:
         """Run to the end, which must be a good one."""

@@ -11,13 +11,14 @@ FORBIDDEN = {
     "services/penstock/rpc/address.py": "import penstock.testing",
     "connectors/python/penstock_connector/_values.py": "import penstock.model",
     "connectors/builtin/penstock_builtin/__init__.py": "import penstock.api.offset.v1",
+    "connectors/databases/penstock_databases/__init__.py": "import penstock_builtin",
 }
 
 
 def lint(folder):
-    python_path = ":".join(
-        str(folder / name) for name in ("services", "connectors/python", "connectors/builtin")
-    )
+    plugins = ("python", "builtin", "databases")
+    rooms = ("services", *(f"connectors/{name}" for name in plugins))
+    python_path = ":".join(str(folder / room) for room in rooms)
     return run("lint-imports", "--no-cache", cwd=folder, PYTHONPATH=python_path)
 
 

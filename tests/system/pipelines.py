@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,6 +63,15 @@ class Pipeline:
         """Run it beside the test."""
         with self.command(*options, **env) as process:
             yield process
+
+    def kill_at(self, faults: str, deadline: float = 90) -> None:
+        """Run with armed faults, one of which kills the process; check that it did."""
+        with self.command(PENSTOCK_FAULTS=faults) as process:
+            code = process.wait(deadline)
+            assert code == -signal.SIGKILL, (
+                f"{faults} did not kill: ended with {code}\n{process.output}"
+            )
+            nothing_runs(process)
 
 
 def ended(process: PenstockProcess, deadline: float = ENDED) -> Outcome:

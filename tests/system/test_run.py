@@ -173,9 +173,8 @@ def test_a_plugin_that_blocks_does_not_hold_a_stop_up(tmp_path: Path, end: str) 
     add_lines(tmp_path, 0, 2)
     with pipeline.running() as process:
         process.wait_for(lambda: len(written(tmp_path)) == 2, 90, "the lines to arrive")
-        started = re.search(rf"builtin/file-{end} \S+ started, process (\d+)", process.output)
-        assert started
-        os.kill(int(started[1]), signal.SIGSTOP)
+        started = re.findall(rf"builtin/file-{end} \S+ started, process (\d+)", process.output)
+        os.kill(int(started[-1]), signal.SIGSTOP)
         add_lines(tmp_path, 2, 2)
         assert stopped(process, FROZEN) == INTERRUPTED
         nothing_left(process)

@@ -105,7 +105,7 @@ class Generator(Source[GeneratorConfig]):
 
     def wait(self, timeout: float) -> None:
         """Block until rows are due."""
-        pause = self._pace.wait(1) if not self.finished() else timeout
+        pause = self._pace.wait() if not self.finished() else timeout
         self._woken.wait(min(timeout, pause))
         self._woken.clear()
 

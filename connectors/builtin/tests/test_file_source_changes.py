@@ -4,11 +4,13 @@ nothing is read twice.
 
 import os
 import time
+from contextlib import suppress
 
 import pytest
 
 from penstock_builtin.file_source import FileSource, FileSourceConfig, watch
-from penstock_connector import AuthError, ConfigError, OffsetLostError, partition_id
+from penstock_connector import AuthError, ConfigError, OffsetLostError, Partition, partition_id
+from penstock_connector.testing import source_monitor
 
 
 def append(path, text):
@@ -32,8 +34,10 @@ def test_new_rows_are_told_of_by_the_kernel_not_found_by_looking(read, tmp_path,
     assert sorted(waits)[len(waits) // 2] < 0.2  # the goal is 10 ms; a busy machine gets more
 
 
-def test_a_quiet_source_sleeps(read, tmp_path, monkeypatch):
+def test_a_quiet_source_sleeps_until_its_next_look(read, tmp_path, monkeypatch):
     monkeypatch.setattr("penstock_builtin.file_source.source._LOOK_EVERY", 1000)
+    # A user's inotify instances are few, and others may hold them all: then it looks often.
+    monkeypatch.setattr("penstock_builtin.file_source.source._POLL", 1000)
     (tmp_path / "a").write_text("0\n")
     reader = read("a")
     reader.drain()
@@ -119,22 +123,56 @@ def test_new_folders_of_a_pattern_are_found_while_running(read, tmp_path):
     reader.until(lambda: reader.lines == ["a"])
 
 
-def test_only_one_task_finds_new_files_and_leaves_those_of_others_alone(tmp_path):
+def test_of_several_tasks_none_finds_new_files_by_itself(tmp_path):
     (tmp_path / "a.log").write_text("a\n")
-    (tmp_path / "b.log").write_text("b\n")
     config = FileSourceConfig(path=(str(tmp_path / "*.log"),))
-    a, b, find = FileSource.plan(config, 2, [])
+    (a,) = FileSource.plan(config, 2, [])
+    source = FileSource()
+    source.init(config)
+    source.connect([a])
+    (tmp_path / "b.log").write_text("b\n")
     rows = []
-    for partitions in ([a, find], [b]):
-        source = FileSource()
-        source.init(config)
-        source.connect(partitions)
-        if find in partitions:
-            (tmp_path / "c.log").write_text("c\n")
-        while (batch := source.read_batch()) is not None:
-            rows.append(batch.rows.to_pylist()[0]["line"])
-        source.close()
-    assert rows == ["a", "c", "b"]
+    while (batch := source.read_batch()) is not None:
+        rows.append(batch.rows.to_pylist()[0]["line"])
+    source.close()
+    assert rows == ["a"]
+    assert [p.key for p in FileSource.plan(config, 2, [])] == [
+        {"file": str(tmp_path / "a.log")},
+        {"file": str(tmp_path / "b.log")},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "tail", "tasks", "watched"),
+    [("*", True, 2, True), ("*", True, 1, False), ("*", False, 2, False), ("a", True, 2, False)],
+)
+def test_only_what_may_grow_and_has_several_tasks_is_watched(tmp_path, path, tail, tasks, watched):
+    config = FileSourceConfig(path=(str(tmp_path / path),), tail=tail)
+    assert FileSource.monitored(config, tasks) is watched
+
+
+def test_the_monitor_wants_a_plan_for_new_files_and_for_no_others(tmp_path):
+    (tmp_path / "a.log").touch()
+    config = {"path": str(tmp_path / "*" / "*.log") + "," + str(tmp_path / "*.log")}
+    planned = [Partition({"file": str(tmp_path / "a.log")})]
+    with source_monitor(FileSource, config, planned) as task:
+        for new in (tmp_path / "b.log", tmp_path / "folder" / "c.log"):
+            (tmp_path / "other.txt").touch()
+            (tmp_path / "a.log").write_text("more\n")
+            with pytest.raises(TimeoutError):
+                task.replan(timeout=0.5)
+            new.parent.mkdir(exist_ok=True)
+            new.touch()
+            assert task.replan() == f"1 files appeared, {new} is one of them"
+            assert task.replan()  # while it is not followed
+            planned.append(Partition({"file": str(new)}))
+            task.tell(planned)
+            with suppress(TimeoutError):  # what was under way
+                while True:
+                    task.replan(timeout=1.5)
+        (tmp_path / "b.log").unlink()
+        with pytest.raises(TimeoutError):
+            task.replan(timeout=1.5)
 
 
 def test_the_plan_names_every_file_as_a_partition(tmp_path):

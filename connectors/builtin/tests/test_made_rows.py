@@ -69,7 +69,10 @@ def test_a_pace_gives_what_is_due_and_no_more():
     now = [0.0]
     pace = Pace(100, lambda: now[0])
     assert pace.due(50) == 0
-    assert pace.wait(10) == pytest.approx(0.1)
+    assert pace.wait() == pytest.approx(0.1)
+    now[0] = 0.05
+    assert pace.due(50) == 0  # rows are given a tenth of a second together
+    assert pace.due(5) == 5  # or as many as a batch holds
     now[0] = 0.25
     assert pace.due(50) == 25
     pace.gave(25)

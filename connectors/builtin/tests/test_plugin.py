@@ -108,10 +108,11 @@ def test_configurations_are_checked(kind, config, codes):
     assert validate(kind, config) == codes
 
 
-def test_a_plan_is_a_partition_a_file_and_one_to_find_more(tmp_path):
+def test_a_plan_is_a_partition_a_file_and_for_one_task_one_to_find_more(tmp_path):
     (tmp_path / "a").touch()
-    keys = [p.key for p in plan(FileSource, {"path": str(tmp_path / "*")}, max_tasks=3)]
-    assert keys == [{"file": str(tmp_path / "a")}, {"find": str(tmp_path / "*")}]
+    for tasks, more in ((1, [{"find": str(tmp_path / "*")}]), (3, [])):
+        keys = [p.key for p in plan(FileSource, {"path": str(tmp_path / "*")}, max_tasks=tasks)]
+        assert keys == [{"file": str(tmp_path / "a")}, *more]
 
 
 @pytest.mark.parametrize(

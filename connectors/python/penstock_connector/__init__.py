@@ -3,8 +3,9 @@
 Subclass `Source`, `Sink` or `TransactionalSink`, describe the configuration as a frozen dataclass
 with `key`, and end the module with `serve(...)`. The README is a connector in ten minutes.
 
-- `Source`, `Batch`, `Partition`: reading
-- `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once
+- `Source`, `Batch`, `Partition`: reading; `Monitor`: partitions that appear while it runs
+- `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
+  `Refused`: rows that can never be written
 - `key`: configuration keys; `ConnectorError` and its subclasses: what users can meet
 - `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
 """
@@ -21,8 +22,9 @@ from penstock_connector._errors import (
     RetriableError,
     SchemaError,
 )
+from penstock_connector._monitor import Monitor
 from penstock_connector._serve import serve
-from penstock_connector._sink import Sink, Staging, TransactionalSink
+from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
 from penstock_connector._source import Batch, Source
 from penstock_connector._values import (
     CommitMode,
@@ -42,11 +44,13 @@ __all__ = [
     "ConnectorError",
     "DataError",
     "FencedError",
+    "Monitor",
     "NoConfig",
     "OffsetLostError",
     "Op",
     "Partition",
     "PreparedTxn",
+    "Refused",
     "RetriableError",
     "SchemaError",
     "Sink",

@@ -66,6 +66,11 @@ class Checkpoints:
         return offsets
 
     @property
+    def committed(self) -> int:
+        """The newest checkpoint that is known to be durable; 0 for none."""
+        return self._committed
+
+    @property
     def has_acks(self) -> bool:
         """Whether `take_acks` would return any."""
         return bool(self._waiting) and self._waiting[0][0] <= self._committed

@@ -75,6 +75,12 @@ class Committer:
         self._stages = Stages(done)
         return committed
 
+    async def look(self, look: pb.WriteLook) -> pb.WriteLooked:
+        """Tell which columns the place of a dataset has."""
+        place = await self._run("columns", lambda: self._sink.columns(look.dataset))
+        schema = b"" if place is None else _frames.encode_schema(place)
+        return pb.WriteLooked(request_id=look.request_id, arrow_schema=schema)
+
     async def apply_schema(self, schema: record_pb.Schema) -> pb.SchemaApplied:
         """Get ready for rows of a schema; a refusal is an answer, not the end of the task."""
         arrow = _frames.decode_schema(schema.arrow_schema)

@@ -92,8 +92,14 @@ def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
 
 def _source_capabilities(kind: type[Source[Any]]) -> pb.SourceCapabilities:
     return pb.SourceCapabilities(
-        partitioned=kind.plan.__func__ is not Source.plan.__func__,  # type: ignore[attr-defined] # class methods
+        partitioned=_own(kind.plan, Source.plan),
+        dynamic_partitions=kind.monitor_every > 0 or _own(kind.monitor, Source.monitor),
         replayable=kind.replayable,
         needs_commit=kind.needs_commit or kind.ack is not Source.ack,
         bounded=kind.bounded,
     )
+
+
+def _own(method: Any, default: Any) -> bool:
+    """Tell whether a class has its own of a class method."""
+    return method.__func__ is not default.__func__

@@ -22,6 +22,7 @@ from penstock_connector._config import keys_of, read_config
 from penstock_connector._connector import Connector
 from penstock_connector._connectors import Connectors, configure, modes_of
 from penstock_connector._errors import ConnectorError, as_connector_error
+from penstock_connector._monitoring import Monitoring
 from penstock_connector._source import Source
 from penstock_connector._values import partition_from_proto, partition_to_proto
 
@@ -71,6 +72,7 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
 
     def __init__(self, connectors: Connectors) -> None:
         self._connectors = connectors
+        self.monitoring = Monitoring(connectors)
 
     async def ValidateConfig(  # noqa: N802 - the protocol's name
         self, request: pb.ValidateConfigRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -123,15 +125,11 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         """Accept offsets as they are: they live in the host alone."""
         return pb.AlterOffsetsResponse(partitions=request.partitions)
 
-    async def Monitor(  # noqa: N802 - the protocol's name
-        self, requests: AsyncIterator[pb.MonitorRequest], _context: Any
-    ) -> AsyncIterator[pb.MonitorResponse]:
-        """Ask for nothing, for as long as the host listens."""
-        async for _ in requests:
-            pass
-        nothing: tuple[pb.MonitorResponse, ...] = ()
-        for response in nothing:
-            yield response
+    async def Monitor(  # type: ignore[override] # noqa: N802 - it writes its answers itself
+        self, _requests: Any, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> None:
+        """Watch for the connector's life."""
+        await self.monitoring.monitor(context)
 
     def _validate(self, target: pb.Target) -> pb.ValidateConfigResponse:
         kind = self._connectors.find(target.connector, Connector)
@@ -170,6 +168,7 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         return pb.PlanResponse(
             partitions=planned,
             retired_partitions=[part.id for part in known if part.id not in ids],
+            monitor=kind.monitored(config, request.max_tasks or 1),
         )
 
     def _check_config(self, target: pb.Target) -> None:

@@ -57,6 +57,7 @@ class Encoder:
                 max_message_bytes=_frames.MESSAGE_MOST, target_batch_bytes=CUT_TARGET
             ),
             needs_commit=kind.needs_commit or kind.ack is not Source.ack,
+            confirms_commits=True,
         )
         opened.heartbeat_every.FromTimedelta(timedelta(seconds=HEARTBEAT))
         return pb.ReadResponse(opened=opened)

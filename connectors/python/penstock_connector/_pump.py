@@ -71,6 +71,7 @@ class Pump:
         self._checkpoints = Checkpoints()
         self._last_seq = 0
         self._progress_at = 0.0
+        self._awaited = 0
 
     # ── loop ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,11 +103,23 @@ class Pump:
             return self._window.frames(seq)
 
     def committed(self, checkpoint_id: int) -> None:
-        """Hand on that all checkpoints up to this are durable (*loop*)."""
+        """Hand on that all checkpoints up to this are durable; confirm what the source waits for
+        (*loop*).
+        """
         with self._changed:
             self._checkpoints.commit(checkpoint_id)
+            confirm = 0 < self._awaited <= checkpoint_id
             self._changed.notify_all()
         self._source.wake()
+        if confirm:
+            self._outbox.put(pb.ReadResponse(progress=self.report()))
+
+    def report(self) -> types_pb.Progress:
+        """Return the newest progress, with what is known to be committed (*loop*)."""
+        report = types_pb.Progress()
+        report.CopyFrom(self.progress)
+        report.committed_checkpoint_id = self._checkpoints.committed
+        return report
 
     def pause(self, order: pb.ReadPause) -> None:
         """Stop or go on reading (*loop*). With some partitions paused it is the source's choice."""
@@ -274,6 +287,8 @@ class Pump:
         if batch.offset is not None:
             with self._changed:
                 rows = self._checkpoints.add(self._encoder.partition_id(batch), batch.offset)
+                if batch.await_commit:
+                    self._awaited = self._checkpoints.last_id
             frames.append(
                 self._encoder.checkpoint(
                     batch, self._checkpoints.last_id, rows=rows, last_seq=self._last_seq
@@ -302,7 +317,7 @@ class Pump:
         progress = types_pb.Progress(lag_bytes=bytes_left, lag_records=rows_left, phase=phase)
         changed, self.progress, self._progress_at = progress != self.progress, progress, at
         if changed:
-            self._outbox.put(pb.ReadResponse(progress=progress))
+            self._outbox.put(pb.ReadResponse(progress=self.report()))
 
     def _finish(self) -> None:
         """Say that it is over, then stay until the host has what it was told of: its executors may

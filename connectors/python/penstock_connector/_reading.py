@@ -197,7 +197,7 @@ async def _write(
         except TimeoutError:
             due = time.monotonic() + beat
             if not pump.hangs(beat):
-                await context.write(pb.ReadResponse(progress=pump.progress))
+                await context.write(pb.ReadResponse(progress=pump.report()))
             continue
         if frames is None:
             return

@@ -61,9 +61,9 @@ class PluginServer:
         self._health = health.aio.HealthServicer()
         plugin = PluginService(connectors, name=name, version=version, shutdown=self._shut_down)
         plugin_grpc.add_PluginServiceServicer_to_server(plugin, self._server)
-        connector_grpc.add_ConnectorServiceServicer_to_server(
-            ConnectorService(connectors), self._server
-        )
+        control = ConnectorService(connectors)
+        self._monitoring = control.monitoring
+        connector_grpc.add_ConnectorServiceServicer_to_server(control, self._server)
         self._server.add_generic_rpc_handlers((self._reading.handler(), self._writing.handler()))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
@@ -81,6 +81,7 @@ class PluginServer:
     async def drain(self, grace: float) -> None:
         """Take no new work, end all tasks within the grace."""
         await self._health.enter_graceful_shutdown()
+        self._monitoring.stop()
         await asyncio.gather(self._reading.drain(grace), self._writing.drain(grace))
 
     async def stop(self) -> None:

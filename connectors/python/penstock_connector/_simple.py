@@ -89,6 +89,10 @@ class SimpleSink(TransactionalSink[Any]):
         del task_id, epoch
         self._sink.connect()
 
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of a place."""
+        return self._sink.columns(dataset)
+
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
     ) -> Sequence[str] | None:

@@ -38,6 +38,14 @@ class Sink(Connector[C]):
     def connect(self) -> None:
         """Open what is needed to write."""
 
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of the place where rows of a dataset go; None when it is not there.
+
+        Override it where the place can be asked (a table): `schema.evolution` compares rows with
+        it. A sink without it is compared with the rows that came before.
+        """
+        raise NotImplementedError
+
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
     ) -> Sequence[str] | None:
@@ -93,6 +101,14 @@ class TransactionalSink(Connector[C]):
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Open what is needed to write. A sink that can, refuses lower epochs of the task now."""
+
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of the place where rows of a dataset go; None when it is not there.
+
+        Override it where the place can be asked (a table): `schema.evolution` compares rows with
+        it. A sink without it is compared with the rows that came before.
+        """
+        raise NotImplementedError
 
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]

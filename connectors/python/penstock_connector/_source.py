@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock_connector._connector import C, Connector
 from penstock_connector._errors import ConnectorError
+from penstock_connector._monitor import Monitor
 from penstock_connector._values import Partition
 
 Rows: TypeAlias = "Sequence[Mapping[str, Any]] | Sequence[Any] | pa.RecordBatch | pa.Table"
@@ -70,12 +71,14 @@ class Source(Connector[C]):
         bounded: Ends by itself: `finished` says when.
         needs_commit: Wants `ack` because it prunes or acknowledges upstream.
         replayable: Reads the same rows again from any offset it gave out. Exactly once needs it.
+        monitor_every: Seconds between two looks at whether `plan` gives other partitions; 0: never.
         paused: Ids of the partitions the host does not want rows of now.
     """
 
     bounded: ClassVar[bool] = False
     needs_commit: ClassVar[bool] = False
     replayable: ClassVar[bool] = True
+    monitor_every: ClassVar[float] = 0.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,6 +95,25 @@ class Source(Connector[C]):
         """
         del config, max_tasks, known
         return [Partition({"source": cls.name})]
+
+    @classmethod
+    def monitored(cls, config: C, max_tasks: int) -> bool:
+        """Tell whether `monitor` is to run for this configuration. By default when there is one."""
+        del config, max_tasks
+        return cls.monitor_every > 0 or cls.monitor.__func__ is not Source.monitor.__func__  # type: ignore[attr-defined] # class methods
+
+    @classmethod
+    def monitor(cls, config: C, monitor: Monitor) -> None:
+        """Watch for partitions that appear and vanish, until `monitor.wait` says that it is over.
+
+        Runs in a thread of its own, on one worker, for the connector's life. The default asks for a
+        new plan when `plan` gives other partitions than are in force. Override it when the outside
+        tells of changes by itself.
+        """
+        while True:
+            monitor.compare(cls.plan(config, monitor.max_tasks, monitor.partitions))
+            if not monitor.wait(cls.monitor_every):
+                return
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Open what is needed to read these partitions from their offsets."""

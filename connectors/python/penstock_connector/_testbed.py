@@ -106,6 +106,12 @@ class Testbed:
     async def _stop(self) -> None:
         await self._server.drain(1.0)
         await self._server.stop()
+        # As asyncio.run ends: a loop that is closed under a task leaves it to the collector, which
+        # then speaks up in another test.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 class Call(Generic[Request, Response]):

@@ -70,6 +70,8 @@ class Partition:
         datasets: Datasets it yields, when known.
         weight: Its cost, relative to the other partitions.
         bounded: It ends.
+        finds_others: Its task finds further partitions by itself. A plan with such a one has one
+            task, which is given back what it found before.
     """
 
     key: Mapping[str, Any]
@@ -78,6 +80,7 @@ class Partition:
     datasets: tuple[str, ...] = ()
     weight: float = 1.0
     bounded: bool = False
+    finds_others: bool = False
 
     @property
     def id(self) -> str:
@@ -205,6 +208,7 @@ def partition_to_proto(partition: Partition) -> pb.Partition:
         datasets=partition.datasets,
         weight=partition.weight,
         bounded=partition.bounded,
+        finds_others=partition.finds_others,
     )
     if partition.offset is not None:
         message.offset.CopyFrom(offset_to_proto(partition.offset))
@@ -223,6 +227,7 @@ def partition_from_proto(message: pb.Partition) -> Partition:
         datasets=tuple(message.datasets),
         weight=message.weight or 1.0,
         bounded=message.bounded,
+        finds_others=message.finds_others,
     )
 
 

@@ -137,7 +137,9 @@ class Writing:
             raise
         # a sink may settle on its wish when it has seen its configuration
         every = max(getattr(sink, "commit_every", 0.0), getattr(kind, "commit_every", 0.0))
-        return task, _opened(_mode(kind, order.commit_mode), committed, every)
+        opened = _opened(_mode(kind, order.commit_mode), committed, every)
+        opened.looks = _looks(kind)
+        return task, opened
 
     async def _end_older(self, task_id: str, epoch: int) -> None:
         older = self._tasks.admit(task_id, epoch)
@@ -167,6 +169,12 @@ def _transactional(kind: type[Connector[Any]]) -> TransactionalSink[Any]:
         return SimpleSink(made)
     assert isinstance(made, TransactionalSink)  # noqa: S101 - find() gave one of the two
     return made
+
+
+def _looks(kind: type[Connector[Any]]) -> bool:
+    """Tell whether a sink has `columns` of its own."""
+    own = getattr(kind, "columns", None)
+    return own not in {Sink.columns, TransactionalSink.columns}
 
 
 def _mode(kind: type[Connector[Any]], wanted: int) -> CommitMode:
@@ -252,6 +260,8 @@ async def _answer(task: Committer, request: pb.WriteRequest) -> pb.WriteResponse
     match request.WhichOneof("kind"):
         case "schema":
             return pb.WriteResponse(schema_applied=await task.apply_schema(request.schema))
+        case "look":
+            return pb.WriteResponse(looked=await task.look(request.look))
         case "prepare":
             txn = await task.prepare(request.prepare)
             return pb.WriteResponse(prepared=pb.Prepared(txn=prepared_to_proto(txn)))

@@ -36,6 +36,7 @@ from penstock_connector._rows import Cut, Schemas, to_arrow
 from penstock_connector._sink import AnySink
 from penstock_connector._source import Rows, Source
 from penstock_connector._testbed import DEADLINE, Call, RemoteError, Testbed
+from penstock_connector._testmonitor import MonitorTask, source_monitor
 from penstock_connector._values import (
     CommitMode,
     Partition,
@@ -49,12 +50,14 @@ from penstock_connector._values import (
 
 __all__ = [
     "Call",
+    "MonitorTask",
     "RemoteError",
     "SinkTask",
     "SourceTask",
     "Testbed",
     "plan",
     "sink_task",
+    "source_monitor",
     "source_task",
     "validate",
 ]
@@ -175,7 +178,17 @@ class SourceTask:
             to_seq=seq,
         )
         call = self._stub.Fetch(request, metadata=self._bed.metadata, timeout=DEADLINE)
-        return _all(call)
+        try:
+            return _all(call)
+        except RemoteError as error:
+            if error.code == "task.not_open":
+                self._raise_why_it_ended()
+            raise
+
+    def _raise_why_it_ended(self) -> None:
+        """Raise the error by which the task ended, if it was one: a fetch may come after it."""
+        while self.event() is not None:
+            pass
 
     def commit(self) -> None:
         """Tell the source that everything up to the last checkpoint seen is durable."""
@@ -283,6 +296,18 @@ class SinkTask:
             if frame.WhichOneof("kind") == kind:
                 return frame
         raise EOFError(f"the stream ended without {kind}")
+
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """Return what the sink says about the place of a dataset; None when there is none.
+
+        Raises:
+            LookupError: the sink does not tell.
+        """
+        if not self.opened.looks:
+            raise LookupError("this sink does not tell its columns")
+        self.send(look=sink_pb.WriteLook(dataset=dataset, request_id=1))
+        answer = self.until("looked").looked.arrow_schema
+        return _frames.decode_schema(answer) if answer else None
 
     def next_txn(self) -> int:
         """Return the number of a new transaction."""

@@ -376,6 +376,21 @@ def test_a_refused_schema_is_an_answer_and_not_the_end():
         assert kind.calls == [("b", ["n"], ("n",))]
 
 
+@pytest.mark.parametrize("make", [memory, ledger])
+def test_a_sink_tells_which_columns_a_place_has(make):
+    place = pa.schema([pa.field("id", pa.uint8(), nullable=False)], {"k": "v"})
+    kind = make(columns=lambda _, dataset: place if dataset == "there" else None)
+    with sink_task(kind, {}) as task:
+        assert task.columns("there").equals(place, check_metadata=True)
+        assert task.columns("elsewhere") is None
+
+
+@pytest.mark.parametrize("make", [memory, ledger])
+def test_a_sink_that_does_not_tell_says_so(make):
+    with sink_task(make(), {}) as task, pytest.raises(LookupError):
+        task.columns("there")
+
+
 def test_a_transaction_has_many_datasets_and_schemas():
     kind = ledger(prepare=lambda s, t, e, staged, k: repr([p.name[3] for p in staged]).encode())
     with sink_task(kind, {}) as task:

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, print_error
-from penstock.cli.plugins import add_parser as add_plugins
-from penstock.cli.quickstart import add_parser as add_quickstart
-from penstock.cli.run import add_parser as add_run
-from penstock.cli.standalone import add_parser as add_standalone
+from penstock.cli.verbs import add_verbs
 from penstock.model.errors import ConfigError, PenstockError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = _parser(words).parse_args(words)
     try:
         code: int = arguments.verb(arguments)
     except ConfigError as error:
@@ -32,14 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock", description="Moves record streams between systems, exactly once."
     )
     parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-    for add in (add_quickstart, add_run, add_standalone, add_plugins):
-        add(verbs)
+    add_verbs(verbs, words)
     return parser
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from penstock.model.config_def import CombinedError
 from penstock.model.errors import Diagnostic, PenstockError, Severity
 
 FAILED = 1
@@ -12,8 +13,9 @@ INTERRUPTED = 130
 
 
 def print_error(error: PenstockError) -> None:
-    """Print an error to standard error."""
-    print_diagnostic(error.diagnostic)
+    """Print an error to standard error; of several, each with its place and fix."""
+    for one in error.errors if isinstance(error, CombinedError) else (error,):
+        print_diagnostic(one.diagnostic)
 
 
 def print_diagnostic(diagnostic: Diagnostic) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,9 +11,8 @@ from rich.table import Table
 from penstock.plugin import Registry
 
 
-def add_parser(verbs: Any) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("plugins", help="list the installed connectors")
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
     parser.add_argument("--path", type=Path, action="append", default=[], help="plugin folder")
     parser.set_defaults(verb=run)
 

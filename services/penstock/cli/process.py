@@ -19,6 +19,7 @@ from typing import Any, Final
 from penstock.cli.errors import INTERRUPTED
 from penstock.model.errors import RetriableError
 from penstock.telemetry import set_up
+from penstock.telemetry.levels import level_named
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ that dies each time (too little memory, a broken installation) would go on in ci
 
 LOSS_WINDOW: Final = 600.0
 """Seconds. A start and the first rows take ten, so five losses within it are no accident."""
+
+_LEVEL: Final = "PENSTOCK_LOG_LEVEL"
 
 _EARLIER: Final = "PENSTOCK_EARLIER"
 """Variable by which a process that replaces itself tells the next one what was, as JSON."""
@@ -62,21 +65,25 @@ class Earlier:
         return time.monotonic() - self.began
 
 
-def hosted(main: Callable[[Earlier], Awaitable[int]], level: str = "WARNING") -> int:
+def hosted(
+    main: Callable[[Earlier], Awaitable[int]], level: str = "WARNING", ended: int = INTERRUPTED
+) -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
 
-    `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none.
+    `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none; `ended` the exit code of one
+    that was told to end, and did.
 
     A JVM cannot be started again inside a process that had one: the process replaces itself, and
     resumes from its state.
 
     Raises:
+        ConfigError: `config.log_level`.
         RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
-    set_up(level=os.environ.get("PENSTOCK_LOG_LEVEL", level))
+    set_up(level=level_named(os.environ.get(_LEVEL, level), _LEVEL))
     earlier = _earlier(os.environ.pop(_EARLIER, ""))
     try:
-        return asyncio.run(_guarded(lambda: main(earlier)))
+        return asyncio.run(_guarded(lambda: main(earlier), ended))
     except JvmLostError as loss:
         now = time.monotonic()
         losses = [*(at for at in earlier.losses if now - at < LOSS_WINDOW), now]
@@ -104,7 +111,7 @@ def _dies() -> RetriableError:
     )
 
 
-async def _guarded(main: Callable[[], Awaitable[int]]) -> int:
+async def _guarded(main: Callable[[], Awaitable[int]], ended: int) -> int:
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(main())
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -115,4 +122,4 @@ async def _guarded(main: Callable[[], Awaitable[int]]) -> int:
     try:
         return await work
     except asyncio.CancelledError:
-        return INTERRUPTED
+        return ended

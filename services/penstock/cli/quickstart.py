@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -13,11 +12,8 @@ from penstock.cli.process import hosted
 from penstock.standalone.quickstart import Quickstart
 
 
-def add_parser(verbs: Any) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser(
-        "quickstart", help="move a real data file through a topic into two tables, and show it"
-    )
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
     parser.add_argument("--dir", type=Path, help="folder to work in; default: a temporary one")
     parser.set_defaults(verb=run)
 

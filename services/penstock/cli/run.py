@@ -18,22 +18,21 @@ from rich.console import Console
 from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.progress import ProgressBar, Totals, human_bytes
-from penstock.model.connector import TaskState, TaskStatus
+from penstock.model.connector import ENDED, TaskState, TaskStatus
+from penstock.model.errors import error_of
+from penstock.model.status import RunState
 from penstock.standalone.node import Node
 from penstock.standalone.pipeline import read_pipeline
-from penstock.standalone.reconcile import run_connector, validate
+from penstock.standalone.reconcile import run_only, validate
 from penstock.standalone.settings import default_state_dir, node_settings
 
 RESTARTS = "5"
 """Restarts after retriable errors, where the pipeline says nothing: a person waits for the command
 to end."""
 
-FINAL = frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.STOPPED})
 
-
-def add_parser(verbs: Any) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("run", help="run a pipeline file until it ends, or is interrupted")
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
     parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
     parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
     parser.add_argument("--fresh", action="store_true", help="forget where the last run stopped")
@@ -61,7 +60,7 @@ async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
             checked, findings = await validate(node, _with(connector, config))
             for finding in findings:
                 print_diagnostic(finding)
-            await run_connector(node, checked)
+            await run_only(node, [checked])
             await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
     except asyncio.CancelledError:  # interrupted: the node has drained
         if tasks:
@@ -81,24 +80,45 @@ async def _follow(
 
     Raises:
         JvmLostError: with the totals so far.
+        PenstockError: the pipeline cannot be planned.
     """
     console = Console(stderr=True)
     bar = ProgressBar(name, console) if draw and console.is_terminal else None
-    ended = asyncio.create_task(node.lost())
+    lost = asyncio.create_task(node.lost())
+    refused = asyncio.create_task(_refused(node, name))
+    ended = asyncio.create_task(_ended(node, tasks, before, bar))
     try:
-        async for task in node.worker.watch_tasks(every=0.25):
-            if ended.done():
-                ended.result()
-                raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
-            tasks[task.task_id] = task
-            if bar is not None:
-                bar.show(before.plus(list(tasks.values())))
-            if all(status.state in FINAL for status in tasks.values()):
-                break
+        await asyncio.wait({lost, refused, ended}, return_when=asyncio.FIRST_COMPLETED)
+        for first in (ended, refused, lost):
+            if first.done():
+                first.result()
+        if lost.done() and not ended.done():
+            raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
     finally:
-        ended.cancel()
+        for watching in (lost, refused, ended):
+            watching.cancel()
+        await asyncio.gather(lost, refused, ended, return_exceptions=True)
         if bar is not None:
             bar.close()
+
+
+async def _ended(
+    node: Node, tasks: dict[str, TaskStatus], before: Totals, bar: ProgressBar | None
+) -> None:
+    """Return when every task has ended."""
+    async for task in node.worker.watch_tasks(every=0.25):
+        tasks[task.task_id] = task
+        if bar is not None:
+            bar.show(before.plus(list(tasks.values())))
+        if all(status.state in ENDED for status in tasks.values()):
+            return
+
+
+async def _refused(node: Node, name: str) -> None:
+    """Raise the reason when the pipeline itself fails: then it has no tasks that could."""
+    async for status, _ in node.scheduler.watch(name):
+        if status.state is RunState.FAILED and status.diagnostic is not None:
+            raise error_of(status.diagnostic)
 
 
 def _summary(

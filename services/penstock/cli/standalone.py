@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import JvmLostError, hosted
@@ -17,13 +16,12 @@ from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError
 from penstock.standalone.files import read_flat
 from penstock.standalone.node import Node
-from penstock.standalone.reconcile import run_connector, validate
+from penstock.standalone.reconcile import run_only, validate
 from penstock.standalone.settings import node_settings
 
 
-def add_parser(verbs: Any) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("standalone", help="run connectors on this machine until interrupted")
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
     parser.add_argument(
         "files",
         nargs="+",
@@ -47,8 +45,8 @@ async def _run(files: Sequence[Path]) -> int:
     async with Node(settings) as node:
         say(f"control plane answers after {time.monotonic() - began:.1f} s")
         checked = [await _checked(node, connector) for connector in connectors]
+        await run_only(node, checked)
         for connector in checked:
-            await run_connector(node, connector)
             say(f"connector {connector.name} started ({connector.kind.name.lower()})")
         await node.engine_ready()
         say(f"rows move after {time.monotonic() - began:.1f} s")

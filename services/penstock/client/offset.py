@@ -4,30 +4,73 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from penstock.api.offset.v1 import offset_service_pb2 as pb
 from penstock.api.offset.v1 import offset_service_pb2_grpc as grpc_api
 from penstock.client.call import DEADLINE, Caller
+from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.stream import Offsets, PreparedTxn
+from penstock.rpc import MAX_MESSAGE_BYTES
+from penstock.rpc.route import Place
 from penstock.wire.connector import prepared_from_proto, prepared_to_proto
-from penstock.wire.offset import offsets_from_proto, offsets_to_proto
+from penstock.wire.offset import add_offsets, offsets_from_proto
+from penstock.wire.record import offset_from_proto
+
+BULK: Final = 600.0
+"""Seconds for a change of every offset of a connector."""
+
+AT_ONCE: Final = 10_000
+"""Partitions of one call to get; the service refuses more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Where a claimed task stands. `recover`: the sink must apply `last_prepared` again."""
+    """Where a claimed task stands. `recover`: the sink must apply `last_prepared` again. `floor`:
+    tokens of epochs up to this do not count any more, a person has altered offsets since.
+    """
 
     last_prepared: PreparedTxn | None
     recover: bool
+    floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetVersion:
+    """An offset that a partition had from a time on; None when it was removed then."""
+
+    offset: dict[str, Any] | None
+    epoch: int
+    written_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A partition whose offset becomes another; None for no offset."""
+
+    partition_id: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """How far a rewind is. `changes` are told by a dry run; a `revision` says that it is done."""
+
+    seen: int
+    changed: int
+    removed: int
+    changes: tuple[OffsetChange, ...] = ()
+    revision: int = 0
 
 
 class OffsetClient(Caller):
     """The offset service. Every method may raise PenstockError."""
 
-    def __init__(self, address: str, deadline: float = DEADLINE) -> None:
-        """`address` is `unix:/path` or `host:port`."""
-        super().__init__(address, deadline)
+    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses."""
+        super().__init__(place, deadline)
         self._stub = grpc_api.OffsetServiceStub(self._channel)
 
     async def claim(self, generation: str, task_id: str, epoch: int) -> Claim:
@@ -35,7 +78,8 @@ class OffsetClient(Caller):
         request = pb.ClaimTaskRequest(generation=generation, task_id=task_id, epoch=epoch)
         answer = await self._call("offset.claim", self._stub.ClaimTask, request)
         has = answer.HasField("last_prepared")
-        return Claim(prepared_from_proto(answer.last_prepared) if has else None, answer.recover)
+        last = prepared_from_proto(answer.last_prepared) if has else None
+        return Claim(last, answer.recover, answer.floor)
 
     async def commit(
         self,
@@ -50,20 +94,43 @@ class OffsetClient(Caller):
 
         Raises:
             FencedError: `offset.stale_epoch`: a newer epoch owns the task or a partition.
+            ConfigError: `offset.commit_too_large`.
         """
         request = pb.CommitOffsetsRequest(
             generation=generation,
             task_id=task_id,
             epoch=epoch,
-            offsets=offsets_to_proto(offsets),
             prepared=None if prepared is None else prepared_to_proto(prepared),
             applied_txn_id=applied_txn_id,
         )
+        add_offsets(request.offsets, offsets)
+        if request.ByteSize() > MAX_MESSAGE_BYTES:
+            raise _too_large(task_id, len(offsets), request.ByteSize())
         answer = await self._call("offset.commit", self._stub.CommitOffsets, request)
         return answer.revision
 
     async def get(self, generation: str, partition_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Read the offsets of partitions; those never committed are absent."""
+        """Read the offsets of partitions, of any number of them; those never committed are absent.
+
+        Many are read in parts, and each part when it is asked for.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        size, begin = AT_ONCE, 0
+        while begin < len(partition_ids):
+            part = partition_ids[begin : begin + size]
+            try:
+                found |= await self._get(generation, part)
+            except RetriableError as error:
+                if error.code != "rpc.exhausted" or len(part) == 1:
+                    raise
+                size = len(part) // 2  # offsets may be large: they do not fit into one message
+            else:
+                begin += len(part)
+        return found
+
+    async def _get(
+        self, generation: str, partition_ids: Sequence[str]
+    ) -> dict[str, dict[str, Any]]:
         request = pb.GetOffsetsRequest(generation=generation, partition_ids=partition_ids)
         answer = await self._call("offset.get", self._stub.GetOffsets, request)
         return {id_: o for id_, o in offsets_from_proto(answer.offsets).items() if o is not None}
@@ -82,14 +149,84 @@ class OffsetClient(Caller):
         self, connector: str, generation: str, offsets: Mapping[str, Mapping[str, Any] | None]
     ) -> int:
         """Set offsets by hand, or remove those that are None; refused unless STOPPED."""
+        request = pb.AlterOffsetsRequest(connector=connector, generation=generation)
+        add_offsets(request.offsets, offsets)
+        answer = await self._call("offset.alter", self._stub.AlterOffsets, request)
+        return answer.revision
+
+    async def alter_json(
+        self, connector: str, generation: str, offsets: Sequence[tuple[str, str]]
+    ) -> int:
+        """Set offsets that a person wrote: JSON objects of partition and offset, `null` removes."""
         request = pb.AlterOffsetsRequest(
-            connector=connector, generation=generation, offsets=offsets_to_proto(offsets)
+            connector=connector,
+            generation=generation,
+            json_offsets=[pb.JsonOffset(partition=p, offset=o) for p, o in offsets],
         )
         answer = await self._call("offset.alter", self._stub.AlterOffsets, request)
         return answer.revision
 
-    async def reset(self, connector: str, generation: str) -> int:
-        """Remove all offsets of a generation; refused unless STOPPED."""
-        request = pb.ResetOffsetsRequest(connector=connector, generation=generation)
-        answer = await self._call("offset.reset", self._stub.ResetOffsets, request)
+    async def reset(self, connector: str, generation: str, *, forget: bool = False) -> int:
+        """Remove all offsets of a generation, with their history on demand; refused unless
+        STOPPED.
+        """
+        request = pb.ResetOffsetsRequest(connector=connector, generation=generation, forget=forget)
+        method = self._stub.ResetOffsets
+        answer = await self._call("offset.reset", method, request, deadline=BULK)
         return answer.revision
+
+    async def history(self, generation: str, partition_id: str) -> tuple[OffsetVersion, ...]:
+        """Read the offsets that a partition had, newest first."""
+        request = pb.GetOffsetHistoryRequest(generation=generation, partition_id=partition_id)
+        answer = await self._call("offset.history", self._stub.GetOffsetHistory, request)
+        return tuple(map(_version, answer.versions))
+
+    async def rewind(
+        self,
+        connector: str,
+        generation: str,
+        to_time: datetime,
+        *,
+        dry_run: bool = False,
+        prefix: str = "",
+    ) -> AsyncIterator[Rewound]:
+        """Give partitions the offsets that they had at a time; iterates over progress.
+
+        Refused unless STOPPED. Whoever stops iterating before the revision has changed nothing.
+        """
+        request = pb.RewindOffsetsRequest(
+            connector=connector, generation=generation, dry_run=dry_run, prefix=prefix
+        )
+        request.to_time.FromDatetime(to_time.astimezone(UTC))
+        answers = self._stub.RewindOffsets(request, timeout=BULK)
+        async for answer in self._stream("offset.rewind", answers):
+            changes = tuple(map(_change, answer.changes))
+            yield Rewound(answer.seen, answer.changed, answer.removed, changes, answer.revision)
+
+
+def _too_large(task_id: str, partitions: int, size: int) -> ConfigError:
+    """As gRPC would, whose error looks as if the same could succeed later."""
+    return ConfigError(
+        "offset.commit_too_large",
+        f"one checkpoint of task {task_id} has offsets of {partitions} partitions, together {size} "
+        f"bytes; {MAX_MESSAGE_BYTES} is the limit of a commit",
+        fix="Raise `tasks.max`, so that a task has fewer partitions; or let the source make "
+        "checkpoints more often, each with those partitions alone that have moved.",
+        config_path="tasks.max",
+    )
+
+
+def _version(message: pb.OffsetVersion) -> OffsetVersion:
+    return OffsetVersion(
+        offset_from_proto(message.offset) if message.HasField("offset") else None,
+        message.epoch,
+        message.written_at.ToDatetime(UTC),
+    )
+
+
+def _change(message: pb.OffsetChange) -> OffsetChange:
+    return OffsetChange(
+        message.partition_id,
+        offset_from_proto(message.before) if message.HasField("before") else None,
+        offset_from_proto(message.after) if message.HasField("after") else None,
+    )

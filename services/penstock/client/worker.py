@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
@@ -10,10 +10,21 @@ from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
 from penstock.client.call import Caller
 from penstock.model.connector import Connector, ConnectorKind, TaskPlan, TaskStatus
 from penstock.model.errors import Diagnostic
+from penstock.model.looks import Looked, LookRules
+from penstock.rpc.route import Place
+from penstock.telemetry.levels import LoggerLevel
 from penstock.wire import error
 from penstock.wire.config import connector_to_proto
-from penstock.wire.connector import plan_from_proto, plan_to_proto
-from penstock.wire.worker import InstalledPlugin, plugin_from_proto, status_from_proto
+from penstock.wire.connector import plan_from_proto
+from penstock.wire.worker import (
+    CheckedStep,
+    InstalledPlugin,
+    look_to_proto,
+    looked_from_proto,
+    plugin_from_proto,
+    status_from_proto,
+    step_from_proto,
+)
 
 DEADLINE = 60.0
 """Seconds for a call: a plugin may have to be started, and may ask a database for its tables."""
@@ -29,18 +40,19 @@ class ValidatedConnector:
 
 @dataclass(frozen=True, slots=True)
 class PlannedConnector:
-    """A connector's tasks, with warnings."""
+    """A connector's tasks, with warnings, and whether it has a monitor."""
 
     plans: tuple[TaskPlan, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
+    monitor: bool = False
 
 
 class WorkerClient(Caller):
     """A worker. Every method may raise PenstockError."""
 
-    def __init__(self, address: str, deadline: float = DEADLINE) -> None:
-        """`address` is `unix:/path` or `host:port`."""
-        super().__init__(address, deadline)
+    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses."""
+        super().__init__(place, deadline)
         self._stub = grpc_api.WorkerServiceStub(self._channel)
 
     async def list_plugins(self) -> list[InstalledPlugin]:
@@ -63,19 +75,15 @@ class WorkerClient(Caller):
         return PlannedConnector(
             tuple(plan_from_proto(plan) for plan in answer.plans),
             tuple(error.from_proto(d) for d in answer.diagnostics),
+            answer.monitor,
         )
 
-    async def start_task(self, connector: Connector, plan: TaskPlan, epoch: int) -> None:
-        """Run a task at an epoch; the same epoch again changes nothing."""
-        request = pb.StartTaskRequest(
-            connector=connector_to_proto(connector), plan=plan_to_proto(plan), epoch=epoch
-        )
-        await self._call("worker.start_task", self._stub.StartTask, request)
-
-    async def stop_task(self, task_id: str, epoch: int) -> None:
-        """Drain a task and release it; returns when it has stopped."""
-        request = pb.StopTaskRequest(task_id=task_id, epoch=epoch)
-        await self._call("worker.stop_task", self._stub.StopTask, request)
+    async def check(self, connector: Connector) -> AsyncGenerator[CheckedStep, None]:
+        """Iterate over the steps by which its plugins reach what it names, as they are done."""
+        request = pb.CheckConnectionRequest(connector=connector_to_proto(connector))
+        answers = self._stub.CheckConnection(request, timeout=self._deadline)
+        async for answer in self._stream("worker.check", answers):
+            yield step_from_proto(answer)
 
     async def list_tasks(self) -> list[TaskStatus]:
         """Tell how the tasks there are, ordered by id."""
@@ -88,3 +96,22 @@ class WorkerClient(Caller):
         answers = self._stub.WatchTasks(pb.WatchTasksRequest(every_ms=round(every * 1000)))
         async for answer in self._stream("worker.watch_tasks", answers):
             yield status_from_proto(answer.task)
+
+    async def inspect(
+        self, task_id: str, rules: LookRules | None = None
+    ) -> AsyncGenerator[Looked, None]:
+        """Look at live rows of a task there, until so many rows or seconds are used up."""
+        answers = self._stub.InspectRows(look_to_proto(task_id, rules or LookRules()))
+        async for answer in self._stream("worker.inspect", answers):
+            yield looked_from_proto(answer)
+
+    async def set_log_level(self, logger: str, level: str) -> None:
+        """Set the level of a logger in that process alone; empty takes it away."""
+        request = pb.SetLogLevelRequest(logger=logger, level=level)
+        await self._call("worker.set_log_level", self._stub.SetLogLevel, request)
+
+    async def log_levels(self) -> list[LoggerLevel]:
+        """Tell which loggers of that process have a level."""
+        request = pb.ListLogLevelsRequest()
+        answer = await self._call("worker.log_levels", self._stub.ListLogLevels, request)
+        return [LoggerLevel(one.logger, one.level, one.own) for one in answer.levels]

@@ -1,19 +1,36 @@
-"""The config service: what should be. Connectors, their target states and their task plans.
+"""The config service: what should be. Connectors, their history, target states and task plans.
 
 - `rules`       pure: what a connector becomes, and what is refused
 - `plans`       pure: task plans as chunks under a generation
-- `stored`      the keys, and a connector's stored form
+- `stored`      the keys, and the stored forms
 - `connectors`  reads and writes connectors in a store
+- `revisions`   versions of a configuration: list, diff, the way back
 - `taskplans`   reads and writes task plans in a store
+- `loglevels`   levels of loggers, for every instance of a service
+- `validation`  checks a configuration with the help of a worker
+- `sweeping`    removes what deleted connectors leave
 - `service`     the gRPC surface, thin
 
-Invariant 10 is upheld here: plans are kept by generation, never by name. State is in the store
-alone, so several instances may serve it.
+Invariant 10 is upheld here: plans and versions are kept by generation, never by name. State is in
+the store alone, so several instances may serve it.
 """
 
-from penstock.config.connectors import Connectors
+from penstock.config.connectors import KEPT_REVISIONS, ConnectorPage, Connectors
+from penstock.config.loglevels import LogLevels
+from penstock.config.revisions import Revisions
 from penstock.config.service import ConfigService
 from penstock.config.stored import Stored
-from penstock.config.taskplans import StoredPlans, TaskPlans
+from penstock.config.taskplans import TaskPlans
+from penstock.config.validation import Validator
 
-__all__ = ["ConfigService", "Connectors", "Stored", "StoredPlans", "TaskPlans"]
+__all__ = [
+    "KEPT_REVISIONS",
+    "ConfigService",
+    "ConnectorPage",
+    "Connectors",
+    "LogLevels",
+    "Revisions",
+    "Stored",
+    "TaskPlans",
+    "Validator",
+]

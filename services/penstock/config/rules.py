@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from penstock.config.stored import Stored
 from penstock.model import faults
-from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.connector import Connector, ConnectorKind, Restart, TargetState
+from penstock.model.errors import ConfigError, RetriableError, nearest
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """A name is part of keys, file names, metric labels and log lines: what any of those would have to
 escape is not in it."""
 
 MOST_KEYS: Final = 5_000
-MOST_BYTES: Final = 1 << 20
-"""Bounds of one configuration (invariant 12)."""
+MOST_BYTES: Final = 512 << 10
+"""Bounds of one configuration (invariant 12), in the form that is stored. A write holds it twice,
+as what is and as a version of the history, and etcd takes 1.5 MB."""
+
+MOST_RESTARTS: Final = 256
+"""Requests to restart that are kept of a connector (invariant 12): some 20 KiB, beside 512 of its
+configuration. More at once are refused, since the scheduler may not have seen the oldest."""
+
+RESTART_KEPT: Final = 600.0
+"""Seconds that a request to restart is kept. The scheduler acts within seconds; nobody waits longer
+than this."""
+
+_STATES: Final = "RUNNING, PAUSED or STOPPED"
 
 
 def check_name(name: str) -> None:
@@ -44,7 +56,7 @@ def check_config(name: str, config: Mapping[str, str]) -> None:
     Raises:
         ConfigError: `config.too_large`, `config.name_mismatch`, `config.empty_key`.
     """
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in config.items())
+    size = len(json.dumps(dict(config), ensure_ascii=False, separators=(",", ":")).encode())
     if len(config) > MOST_KEYS or size > MOST_BYTES:
         raise ConfigError(
             "config.too_large",
@@ -76,7 +88,8 @@ def created(existing: Stored | None, wanted: Connector, generation: str, now: fl
             fix="Choose another name, or put a new configuration.",
             config_path="name",
         )
-    return Stored(replace(wanted, generation=generation, revision=0), now)
+    made = replace(wanted, generation=generation, revision=0, version=1, restarts=())
+    return Stored(made, now)
 
 
 def changed(existing: Stored, wanted: Connector, now: float) -> Stored:
@@ -95,28 +108,92 @@ def changed(existing: Stored, wanted: Connector, now: float) -> Stored:
         )
     if dict(old.config) == dict(wanted.config) and old.kind is kind:
         return existing
-    return Stored(replace(old, config=wanted.config, kind=kind), now)
+    new = replace(old, config=wanted.config, kind=kind, version=old.version + 1)
+    return replace(existing, connector=new, updated_at=now)
+
+
+def patched(existing: Stored, settings: Mapping[str, str], removed: Collection[str]) -> Connector:
+    """Return the connector that is wanted when single keys are set and removed.
+
+    Raises:
+        ConfigError: `config.patch_twice`: a key is set and removed.
+    """
+    twice = sorted(settings.keys() & set(removed))
+    if twice:
+        raise ConfigError(
+            "config.patch_twice",
+            f"`{twice[0]}` is both set and removed",
+            fix="Do one of both.",
+            config_path=twice[0],
+        )
+    kept = {k: v for k, v in existing.connector.config.items() if k not in removed}
+    return replace(existing.connector, config={**kept, **settings})
+
+
+def restarted(existing: Stored, request: Restart, now: float) -> Stored:
+    """Return a connector with a request to restart more; its marker is newer than all before.
+
+    Raises:
+        ConfigError: `config.restart_task`: the task is not one of this generation.
+        RetriableError: `config.too_many_restarts`.
+    """
+    connector = existing.connector
+    if request.task_id and not _is_task(request.task_id, connector.generation):
+        raise ConfigError(
+            "config.restart_task",
+            f"{request.task_id[:100]!r} is no task of {connector.name}",
+            fix=f"Name a task as its status does: {connector.generation}-<number>.",
+        )
+    kept = connector.restarts
+    marker = kept[-1].marker + 1 if kept else 1
+    young = [one for one in kept if one.requested_at > now - RESTART_KEPT]
+    if len(young) >= MOST_RESTARTS:
+        raise RetriableError(
+            "config.too_many_restarts",
+            f"{len(young)} restarts of {connector.name} were asked for in {RESTART_KEPT:g} s",
+            fix="Restart the connector with its tasks, by one request.",
+            retry_after=RESTART_KEPT,
+        )
+    restarts = (*young, replace(request, marker=marker, requested_at=now))
+    return replace(existing, connector=replace(connector, restarts=restarts))
 
 
 def targeted(existing: Stored, state: TargetState, now: float) -> Stored:
     """Return a connector with a wanted state; the same object when it has it already."""
     if existing.connector.target_state is state:
         return existing
-    return Stored(replace(existing.connector, target_state=state), now)
+    return replace(
+        existing, connector=replace(existing.connector, target_state=state), updated_at=now
+    )
+
+
+def check_target_state(number: int, *, unset: bool) -> None:
+    """Refuse a state that is none; `unset` may be left out.
+
+    Raises:
+        ConfigError: `config.target_state`.
+    """
+    if number not in frozenset(map(int, TargetState)) or (not number and not unset):
+        raise ConfigError(
+            "config.target_state",
+            f"{number} is no target state" if number else "no target state is named",
+            fix=f"Name {_STATES}.",
+        )
 
 
 def check_revision(existing: Stored, expected: int) -> None:
     """Refuse a write that was made from an older state; 0 expects nothing.
 
     Raises:
-        ConfigError: `config.revision_changed`.
+        ConfigError: `config.revision_changed`; its suggestion is the current revision.
     """
     current = existing.connector.revision
     if expected not in {0, current}:
         raise ConfigError(
             "config.revision_changed",
             f"{existing.connector.name} is at revision {current}, not {expected}",
-            fix="Read it again, and repeat the change.",
+            fix=f"Read it again, and repeat the change with revision {current}.",
+            suggestion=str(current),
         )
 
 
@@ -134,6 +211,11 @@ def check_generation(existing: Stored, generation: str) -> None:
             f"not {generation[:64]}",
             fix="Read the connector again, and plan anew.",
         )
+
+
+def _is_task(task_id: str, generation: str) -> bool:
+    number = task_id.removeprefix(f"{generation}-")
+    return number != task_id and number.isascii() and number.isdigit()
 
 
 def not_found(name: str, existing: Iterable[str]) -> ConfigError:

@@ -4,91 +4,196 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
+from penstock.config import messages, rules
 from penstock.config.connectors import Connectors
-from penstock.config.stored import CONNECTORS, Stored, name_of
+from penstock.config.loglevels import LogLevels
+from penstock.config.revisions import Revisions
+from penstock.config.stored import CONNECTORS, name_of
+from penstock.config.sweeping import sweep_all
 from penstock.config.taskplans import TaskPlans
+from penstock.config.validation import Validator, validated
+from penstock.rpc import stepwise, within
 from penstock.store import Store
-from penstock.wire.config import connector_from_proto, connector_to_proto, state_from_proto
+from penstock.wire import config as wire
+
+QUICK: Final = 15.0
+"""Seconds for a call whose caller names no deadline. Every store answers in milliseconds; one that
+needs longer is broken, and the caller had better know."""
+
+SLOW: Final = 60.0
+"""Seconds for plans of a hundred thousand tasks, and for a worker that has to start a plugin."""
 
 
 class ConfigService(grpc_api.ConfigServiceServicer):
-    """Serves `penstock.api.config.v1.ConfigService` from a store, which its maker closes."""
+    """Serves `penstock.api.config.v1.ConfigService` from a store, which its maker closes.
 
-    def __init__(self, store: Store) -> None:
-        """Serve `store`."""
-        self._store = store
-        self._connectors = Connectors(store)
-        self._plans = TaskPlans(store, self._connectors)
+    `start` goes on with what an earlier life left.
+    """
 
+    def __init__(
+        self,
+        store: Store,
+        worker: Validator | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Serve `store`; `worker` checks configurations, `clock` tells seconds since the epoch."""
+        self._store, self._worker = store, worker
+        self._connectors = Connectors(store, clock)
+        self._plans = TaskPlans(store, self._connectors, clock)
+        self._revisions = Revisions(store, self._connectors)
+        self._levels = LogLevels(store, clock)
+
+    async def start(self) -> None:
+        """Sweep what deleted connectors left when a crash came between."""
+        await sweep_all(self._store)
+
+    @within(SLOW)
+    async def ValidateConnector(
+        self, request: pb.ValidateConnectorRequest, context: Any
+    ) -> pb.ValidateConnectorResponse:
+        """Check a configuration."""
+        found = await validated(wire.connector_from_proto(request.connector), self._worker)
+        return messages.validated(found)
+
+    @within(QUICK)
     async def CreateConnector(
         self, request: pb.CreateConnectorRequest, context: Any
     ) -> pb.CreateConnectorResponse:
         """Store a new connector."""
-        stored = await self._connectors.create(connector_from_proto(request.connector))
-        return pb.CreateConnectorResponse(connector=_message(stored))
+        rules.check_target_state(request.connector.target_state, unset=True)
+        stored = await self._connectors.create(wire.connector_from_proto(request.connector))
+        return pb.CreateConnectorResponse(connector=messages.connector(stored))
 
+    @within(QUICK)
     async def PutConnector(
         self, request: pb.PutConnectorRequest, context: Any
     ) -> pb.PutConnectorResponse:
         """Store a new revision, or the first."""
-        wanted = connector_from_proto(request.connector)
+        wanted = wire.connector_from_proto(request.connector)
         stored, changed = await self._connectors.put(wanted, request.expected_revision)
-        return pb.PutConnectorResponse(connector=_message(stored), changed=changed)
+        created = changed and stored.connector.version == 1
+        message = messages.connector(stored)
+        return pb.PutConnectorResponse(connector=message, changed=changed, created=created)
 
+    @within(QUICK)
+    async def PatchConnector(
+        self, request: pb.PatchConnectorRequest, context: Any
+    ) -> pb.PatchConnectorResponse:
+        """Set and remove single keys."""
+        stored, changed = await self._connectors.patch(
+            request.name, request.set, set(request.remove), request.expected_revision
+        )
+        return pb.PatchConnectorResponse(connector=messages.connector(stored), changed=changed)
+
+    @within(QUICK)
     async def GetConnector(
         self, request: pb.GetConnectorRequest, context: Any
     ) -> pb.GetConnectorResponse:
-        """Read one."""
-        return pb.GetConnectorResponse(connector=_message(await self._connectors.get(request.name)))
+        """Read one, by name or by generation."""
+        if request.generation and not request.name:
+            found, revision = await self._connectors.find_generation(request.generation)
+            message = None if found is None else messages.connector(found)
+            return pb.GetConnectorResponse(connector=message, revision=revision)
+        stored, revision = await self._connectors.get_at(request.name)
+        return pb.GetConnectorResponse(connector=messages.connector(stored), revision=revision)
 
+    @within(QUICK)
     async def ListConnectors(
         self, request: pb.ListConnectorsRequest, context: Any
     ) -> pb.ListConnectorsResponse:
-        """Read all."""
-        stored, revision = await self._connectors.list()
-        return pb.ListConnectorsResponse(
-            connectors=[_message(one) for one in stored], revision=revision
+        """Read a page."""
+        page = await self._connectors.page(
+            request.prefix, messages.place(request.page_token), messages.size(request.page_size)
         )
+        return messages.page(page)
 
+    @within(QUICK)
     async def DeleteConnector(
         self, request: pb.DeleteConnectorRequest, context: Any
     ) -> pb.DeleteConnectorResponse:
-        """Remove one with its plans."""
+        """Remove one with its plans and its history."""
         await self._connectors.delete(request.name, request.expected_revision)
         return pb.DeleteConnectorResponse()
 
+    @within(QUICK)
     async def SetTargetState(
         self, request: pb.SetTargetStateRequest, context: Any
     ) -> pb.SetTargetStateResponse:
         """Say whether one should run."""
-        state = state_from_proto(request.target_state)
+        rules.check_target_state(request.target_state, unset=False)
+        state = wire.state_from_proto(request.target_state)
         stored = await self._connectors.set_target_state(request.name, state)
-        return pb.SetTargetStateResponse(connector=_message(stored))
+        return pb.SetTargetStateResponse(connector=messages.connector(stored))
 
-    async def PutTaskPlans(
-        self, request: pb.PutTaskPlansRequest, context: Any
-    ) -> pb.PutTaskPlansResponse:
-        """Store the plans of a generation."""
-        task_ids = [plan.task_id for plan in request.plans]
-        body = request.SerializeToString()
-        epoch = await self._plans.put(request.name, request.generation, task_ids, body)
-        return pb.PutTaskPlansResponse(epoch=epoch)
+    @within(QUICK)
+    async def RequestRestart(
+        self, request: pb.RequestRestartRequest, context: Any
+    ) -> pb.RequestRestartResponse:
+        """Note that something is to be started anew."""
+        stored = await self._connectors.restart(request.name, messages.restart(request))
+        newest = wire.restart_to_proto(stored.connector.restarts[-1])
+        return pb.RequestRestartResponse(restart=newest, generation=stored.connector.generation)
 
-    async def ListTaskPlans(
-        self, request: pb.ListTaskPlansRequest, context: Any
-    ) -> pb.ListTaskPlansResponse:
-        """Read the plans of a generation."""
-        stored = await self._plans.list(request.name, request.generation)
-        plans = pb.PutTaskPlansRequest.FromString(stored.body).plans
-        ordered = sorted(plans, key=lambda plan: _number(plan.task_id))
-        return pb.ListTaskPlansResponse(
-            plans=[pb.StoredTaskPlan(plan=plan, epoch=stored.epoch) for plan in ordered]
+    @within(QUICK)
+    async def ListRevisions(
+        self, request: pb.ListRevisionsRequest, context: Any
+    ) -> pb.ListRevisionsResponse:
+        """Read the history of a configuration."""
+        found, generation = await self._revisions.list(request.name)
+        revisions = map(wire.revision_to_proto, found)
+        return pb.ListRevisionsResponse(revisions=revisions, generation=generation)
+
+    @within(QUICK)
+    async def GetRevision(
+        self, request: pb.GetRevisionRequest, context: Any
+    ) -> pb.GetRevisionResponse:
+        """Read one version."""
+        found = await self._revisions.get(request.name, request.version)
+        return pb.GetRevisionResponse(revision=wire.revision_to_proto(found))
+
+    @within(QUICK)
+    async def DiffRevisions(
+        self, request: pb.DiffRevisionsRequest, context: Any
+    ) -> pb.DiffRevisionsResponse:
+        """Tell what differs."""
+        found, to = await self._revisions.diff(
+            request.name, request.from_version, request.to_version, set(request.sensitive_keys)
         )
+        differences = map(wire.difference_to_proto, found)
+        return pb.DiffRevisionsResponse(differences=differences, to_version=to)
+
+    @within(QUICK)
+    async def RollbackConnector(
+        self, request: pb.RollbackConnectorRequest, context: Any
+    ) -> pb.RollbackConnectorResponse:
+        """Take an earlier version again."""
+        stored, changed = await self._revisions.rollback(
+            request.name, request.version, request.expected_revision
+        )
+        return pb.RollbackConnectorResponse(connector=messages.connector(stored), changed=changed)
+
+    @within(SLOW)
+    async def UploadTaskPlans(
+        self, requests: AsyncIterator[pb.UploadTaskPlansRequest], context: Any
+    ) -> pb.UploadTaskPlansResponse:
+        """Store the plans of a generation, however large."""
+        name, generation, tasks = await messages.uploaded_tasks(requests)
+        return pb.UploadTaskPlansResponse(epoch=await self._plans.put(name, generation, tasks))
+
+    @stepwise(QUICK)
+    async def StreamTaskPlans(
+        self, request: pb.StreamTaskPlansRequest, context: Any
+    ) -> AsyncIterator[pb.StreamTaskPlansResponse]:
+        """Read the plans of a generation, however large."""
+        epoch, found = await self._plans.read(request.name, request.generation)
+        async for answer in messages.plan_pages(found, epoch):
+            yield answer
 
     async def WatchConnectors(
         self, request: pb.WatchConnectorsRequest, context: Any
@@ -98,12 +203,31 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         await context.send_initial_metadata(())
         async for change in changes:
             names = [name_of(key) for key in change.keys]
-            yield pb.WatchConnectorsResponse(revision=change.revision, names=names)
+            yield pb.WatchConnectorsResponse(
+                revision=change.revision, names=names, list_again=not names
+            )
 
+    @within(QUICK)
+    async def SetLogLevel(
+        self, request: pb.SetLogLevelRequest, context: Any
+    ) -> pb.SetLogLevelResponse:
+        """Set a level, or take it away."""
+        revision = await self._levels.set(request.service, request.logger, request.level)
+        return pb.SetLogLevelResponse(revision=revision)
 
-def _message(stored: Stored) -> pb.Connector:
-    return connector_to_proto(stored.connector, stored.updated_at)
+    @within(QUICK)
+    async def ListLogLevels(
+        self, request: pb.ListLogLevelsRequest, context: Any
+    ) -> pb.ListLogLevelsResponse:
+        """Read the levels that were set."""
+        levels, revision = await self._levels.list(request.service)
+        found = map(wire.log_level_to_proto, levels)
+        return pb.ListLogLevelsResponse(levels=found, revision=revision)
 
-
-def _number(task_id: str) -> int:
-    return int(task_id.rpartition("-")[2])
+    async def WatchLogLevels(
+        self, request: pb.WatchLogLevelsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchLogLevelsResponse]:
+        """Send the levels, and again whenever they changed."""
+        async for levels, revision in self._levels.watch(request.service):
+            found = map(wire.log_level_to_proto, levels)
+            yield pb.WatchLogLevelsResponse(levels=found, revision=revision)

@@ -1,32 +1,56 @@
-"""The keys of the config service, and a connector's stored form.
+"""The keys of the config service, and the stored forms.
 
-`connector/<name>` is a connector. `plan/<generation>/index` tells how many chunks hold the plans
-of a generation, `plan/<generation>/chunk/<number>` is one. An index and its chunks are written at
-once, so they have one revision: the epoch of the plans.
+| key | holds |
+|---|---|
+| `connector/<name>` | a connector: configuration, state, requests to restart |
+| `generation/<generation>` | the name of the connector that is alive with it |
+| `revision/<generation>/<version>` | a version of its configuration |
+| `plan/<generation>/index` | which chunks hold its plans; its revision is their epoch |
+| `plan/<generation>/<token>/<number>` | a chunk |
+| `gone/<generation>` | a deleted connector whose revisions and plans are being swept |
+| `loglevel/<service>/<logger>` | a level that was set |
+
+All that belongs to a connector is keyed by generation (invariant 10); its name is a key only where
+the name is what must be unique.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
-from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Restart,
+    Revision,
+    RevisionCause,
+    TargetState,
+)
 from penstock.store import Entry
 
 CONNECTORS: Final = "connector/"
+GONE: Final = "gone/"
+LOG_LEVELS: Final = "loglevel/"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A connector with the time of its last write, in seconds since the epoch."""
+    """A connector with the time of its last write, in seconds since the epoch.
+
+    `entry` is the revision of its key, which a write checks. It is newer than the connector's own
+    revision when only requests to restart came since: those do not stand in the way of a person who
+    changes what he has read.
+    """
 
     connector: Connector
     updated_at: float = 0.0
+    entry: int = 0
 
     def at(self, revision: int) -> Stored:
-        """Return it as it is stored at a revision."""
-        return replace(self, connector=replace(self.connector, revision=revision))
+        """Return it as it is stored by a write that changed it."""
+        return replace(self, connector=replace(self.connector, revision=revision), entry=revision)
 
 
 def connector_key(name: str) -> str:
@@ -39,6 +63,21 @@ def name_of(key: str) -> str:
     return key.removeprefix(CONNECTORS)
 
 
+def generation_key(generation: str) -> str:
+    """Return the key of a generation's name."""
+    return f"generation/{generation}"
+
+
+def revisions_prefix(generation: str) -> str:
+    """Return the prefix of a generation's versions."""
+    return f"revision/{generation}/"
+
+
+def revision_key(generation: str, version: int) -> str:
+    """Return the key of a version; keys are in order of version."""
+    return f"{revisions_prefix(generation)}{version:012d}"
+
+
 def plans_prefix(generation: str) -> str:
     """Return the prefix of all that belongs to the plans of a generation."""
     return f"plan/{generation}/"
@@ -46,26 +85,43 @@ def plans_prefix(generation: str) -> str:
 
 def index_key(generation: str) -> str:
     """Return the key of the index of a generation's plans."""
-    return f"plan/{generation}/index"
+    return f"{plans_prefix(generation)}index"
 
 
-def chunk_key(generation: str, number: int) -> str:
+def chunk_key(generation: str, token: str, number: int) -> str:
     """Return the key of a chunk of a generation's plans; keys are in order of number."""
-    return f"plan/{generation}/chunk/{number:06d}"
+    return f"{plans_prefix(generation)}{token}/{number:06d}"
 
 
-def encode(stored: Stored) -> bytes:
-    """Return the stored form; the revision is the store's own."""
+def gone_key(generation: str) -> str:
+    """Return the key that tells that a generation is to be swept."""
+    return GONE + generation
+
+
+def log_level_key(service: str, logger: str) -> str:
+    """Return the key of a level."""
+    return f"{LOG_LEVELS}{service}/{logger}"
+
+
+def encode(stored: Stored, *, pinned: bool = False) -> bytes:
+    """Return the stored form. The revision is the store's own, unless it is pinned to the one that
+    the connector has.
+    """
     connector = stored.connector
-    document = {
+    document: dict[str, Any] = {
         "name": connector.name,
         "kind": connector.kind.name,
         "config": dict(connector.config),
         "target_state": connector.target_state.name,
         "generation": connector.generation,
         "updated_at": stored.updated_at,
+        "version": connector.version,
     }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    if connector.restarts:
+        document["restarts"] = [asdict(restart) for restart in connector.restarts]
+    if pinned:
+        document["revision"] = connector.revision
+    return _bytes(document)
 
 
 def decode(entry: Entry) -> Stored:
@@ -77,6 +133,38 @@ def decode(entry: Entry) -> Stored:
         kind=ConnectorKind[document["kind"]],
         target_state=TargetState[document["target_state"]],
         generation=document["generation"],
-        revision=entry.revision,
+        revision=document.get("revision", entry.revision),
+        version=document.get("version", 0),  # 0: from before versions were counted
+        restarts=tuple(Restart(**restart) for restart in document.get("restarts", ())),
     )
-    return Stored(connector, document["updated_at"])
+    return Stored(connector, document["updated_at"], entry.revision)
+
+
+def encode_revision(revision: Revision) -> bytes:
+    """Return the stored form of a version; its revision is the store's own."""
+    document = {
+        "written_at": revision.written_at,
+        "cause": revision.cause.name,
+        "restored": revision.restored,
+        "kind": revision.kind.name,
+        "config": dict(revision.config),
+    }
+    return _bytes(document)
+
+
+def decode_revision(entry: Entry) -> Revision:
+    """Return the version of an entry."""
+    document = json.loads(entry.value)
+    return Revision(
+        int(entry.key.rpartition("/")[2]),
+        entry.revision,
+        document["written_at"],
+        RevisionCause[document["cause"]],
+        document["restored"],
+        ConnectorKind[document["kind"]],
+        document["config"],
+    )
+
+
+def _bytes(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()

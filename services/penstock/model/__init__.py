@@ -4,6 +4,7 @@
 - `identity`: partition ids, canonical JSON, generations
 - `columns`: the reserved columns of a row
 - `connector`: connectors, task plans, target and task states
+- `status`: connectors, tasks and workers as people see them
 - `stream`: what the two ends of a task tell the driver, and what it answers
 - `ticket`: what one micro-batch is told to do, and what it reports back
 """

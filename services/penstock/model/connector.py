@@ -44,6 +44,10 @@ class TaskState(IntEnum):
     STOPPED = 6
 
 
+ENDED = frozenset({TaskState.FAILED, TaskState.COMPLETED, TaskState.STOPPED})
+"""States in which a task moves nothing any more."""
+
+
 class CommitMode(IntEnum):
     """Who is the authority for "written up to". Numbers equal
     penstock.api.connector.v1.CommitMode.
@@ -60,10 +64,72 @@ EXACTLY_ONCE = frozenset({CommitMode.SINK, CommitMode.TWO_PHASE})
 """Modes in which a crash neither loses nor repeats a row."""
 
 
+class RevisionCause(IntEnum):
+    """Why a version of a configuration was made. Numbers equal
+    penstock.api.config.v1.RevisionCause.
+    """
+
+    UNSPECIFIED = 0
+    CREATED = 1
+    PUT = 2
+    PATCHED = 3
+    ROLLED_BACK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A request to start something anew: of the connector alone, with its tasks, or of one task.
+    `marker` grows with every request of a generation; `requested_at` is in seconds since the epoch.
+    """
+
+    marker: int
+    include_tasks: bool = False
+    only_failed: bool = False
+    task_id: str = ""
+    requested_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One version of a connector's configuration. `restored` is the version that was rolled back
+    to. `config` is empty in a list.
+    """
+
+    version: int
+    revision: int = 0
+    written_at: float = 0.0
+    cause: RevisionCause = RevisionCause.UNSPECIFIED
+    restored: int = 0
+    kind: ConnectorKind = ConnectorKind.UNSPECIFIED
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key that is not the same in two versions; None where it is not there."""
+
+    key: str
+    before: str | None
+    after: str | None
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevel:
+    """The level that a logger has in every instance of a service. `modified_at` is in seconds
+    since the epoch.
+    """
+
+    service: str
+    logger: str
+    level: str
+    modified_at: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Connector:
     """A named, versioned configuration. `config` is as the user wrote it; secrets in it are
-    references.
+    references. `version` counts configurations, `restarts` are the newest requests.
     """
 
     name: str
@@ -72,12 +138,14 @@ class Connector:
     target_state: TargetState = TargetState.RUNNING
     generation: str = ""
     revision: int = 0
+    version: int = 0
+    restarts: tuple[Restart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
     """A unit of work with an offset of its own. `offset` None means from the beginning; `payload`
-    is the connector's.
+    is the connector's. `finds_others`: its task, the only one, finds further partitions by itself.
     """
 
     key: Mapping[str, Any]
@@ -86,6 +154,7 @@ class Partition:
     datasets: tuple[str, ...] = ()
     weight: float = 1.0
     bounded: bool = False
+    finds_others: bool = False
 
     @property
     def id(self) -> str:
@@ -103,6 +172,11 @@ class TaskPlan:
     partitions: tuple[Partition, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def finds_others(self) -> bool:
+        """Whether the task finds partitions by itself that no plan has."""
+        return any(partition.finds_others for partition in self.partitions)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -117,7 +191,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
     """How a task is, with its numbers since it was started. `bytes_left`, `rows_left`: -1 when
-    unknown.
+    unknown. `restarts` are all of its life, `restarts_in_a_row` those since it last ran well.
     """
 
     task_id: str
@@ -132,3 +206,4 @@ class TaskStatus:
     bytes_left: int = -1
     rows_left: int = -1
     restarts: int = 0
+    restarts_in_a_row: int = 0

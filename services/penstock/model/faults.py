@@ -4,7 +4,8 @@ Armed only by the environment variable `PENSTOCK_FAULTS`, never over an API:
 
     PENSTOCK_FAULTS="worker.sink_written=kill@3,worker.acked=raise,offset.epoch_check=break"
 
-`@n` means at the n-th hit, and only there; without it, at every hit. Actions:
+`@n` means at the n-th hit, and only there, `@n-m` from the n-th to the m-th; without it, at every
+hit. Actions:
 
 - `kill`   SIGKILL to this process, as a power cut would end it
 - `raise`  RetriableError `fault.injected`
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import threading
 from collections.abc import Mapping
@@ -29,6 +31,8 @@ from typing import Final
 from penstock.model.errors import ConfigError, RetriableError, nearest
 
 VARIABLE: Final = "PENSTOCK_FAULTS"
+
+_HITS: Final = re.compile(r"([1-9][0-9]*)(?:-([1-9][0-9]*))?")
 
 POINTS: Final[Mapping[str, str]] = {
     "worker.source_read": "a batch was announced by the read end",
@@ -48,15 +52,24 @@ POINTS: Final[Mapping[str, str]] = {
     "offset.epoch_check": "break: a commit of an older epoch is taken (invariant 4)",
     "offset.storing": "before the store writes a commit",
     "offset.stored": "the store has written a commit; it is not answered yet",
+    "offset.folding": "before journals are folded, or a dead line is swept",
+    "offset.copying": "before a page of a reset or rewind is written",
     "config.storing": "before the store writes a connector or its plans",
     "config.stored": "the store has written; it is not answered yet",
     "config.generation_check": "break: plans of a dead namesake are taken (invariant 10)",
+    "scheduler.storing": "before a round of the scheduler is stored",
+    "scheduler.stored": "a round is stored; no worker has been told",
+    "scheduler.leader_check": "break: the write of a leader of the past is taken (invariant 4)",
+    "scheduler.renounce_check": "break: a task is given on before its owner let go (invariant 11)",
     "store.committing": "a group of writes is applied and not yet durable",
     "store.committed": "a group of writes is durable and not yet acknowledged",
+    "etcd.lease_clock": "break: a lease is believed past its time by our clock (self-fencing)",
+    "etcd.leader_check": "break: a leader's write does not compare its key (invariant 4)",
     "topic.prepared": "the files of a transaction are durable; the table does not know them",
     "topic.committing": "before a transaction is added to the table",
     "topic.committed": "a transaction is in the table; it is not answered yet",
     "topic.repeat_check": "break: a transaction that is in the table already is added again",
+    "topic.put_condition": "break: a version is put over another writer's",
     "topic.compacting": "before compacted files replace the small ones",
     "topic.expiring": "before files past their retention are removed",
 }
@@ -73,21 +86,21 @@ class Action(Enum):
 
 
 class Fault:
-    """An armed point. `at` is the hit it fires on; 0 for every hit."""
+    """An armed point. It fires on the hits from `first` to `last`; 0 and 0 for every hit."""
 
-    __slots__ = ("_lock", "action", "at", "hits", "point")
+    __slots__ = ("_lock", "action", "first", "hits", "last", "point")
 
-    def __init__(self, point: str, action: Action, at: int) -> None:
+    def __init__(self, point: str, action: Action, first: int, last: int) -> None:
         """Arm `point`."""
-        self.point, self.action, self.at = point, action, at
+        self.point, self.action, self.first, self.last = point, action, first, last
         self.hits = 0
         self._lock = threading.Lock()
 
     def fires(self) -> bool:
-        """Count a hit, and tell whether it is the one."""
+        """Count a hit, and tell whether it is one of them."""
         with self._lock:
             self.hits += 1
-            return self.at in {0, self.hits}
+            return not self.first or self.first <= self.hits <= self.last
 
     def strike(self) -> bool:
         """Do what was armed, except to hang. True for `break`."""
@@ -152,8 +165,9 @@ def parse(text: str) -> dict[str, Fault]:
 
 def _parse_one(text: str) -> Fault:
     point, equals, rest = text.partition("=")
-    word, at, count = rest.partition("@")
-    if not equals or (at and not (count.isdigit() and int(count) > 0)):
+    word, at, hits = rest.partition("@")
+    found = _HITS.fullmatch(hits) if at else None
+    if not equals or (at and found is None):
         raise _refused("fault.malformed", f"`{text}` is not POINT=ACTION or POINT=ACTION@N", "")
     if point not in POINTS:
         near = nearest(point, POINTS)
@@ -169,7 +183,8 @@ def _parse_one(text: str) -> Fault:
             f"`{word}` is not an action of a fault point",
             f"Valid actions: {', '.join(action.value for action in Action)}.",
         )
-    return Fault(point, Action(word), int(count or 0))
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    return Fault(point, Action(word), first, last)
 
 
 def _refused(code: str, message: str, fix: str) -> ConfigError:

@@ -78,10 +78,13 @@ class PartitionDone:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A heartbeat with numbers; -1 when unknown."""
+    """A heartbeat with numbers; -1 when unknown. `committed` is the newest checkpoint that the
+    source says it was told of.
+    """
 
     bytes_left: int = -1
     rows_left: int = -1
+    committed: int = -1
 
 
 @dataclass(frozen=True, slots=True)

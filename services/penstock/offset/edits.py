@@ -1,163 +1,166 @@
-"""What people do with offsets: get, list, alter, reset.
+"""What people do with offsets: get, list, history, alter. See `bulk` for reset and rewind.
 
-To alter offsets, or to reset them, is to become their owner: the generation's floor is raised to
-the newest epoch that was ever given out, so that a task which still believes in itself can neither
-commit nor claim any more (invariant 4). The next start gets a newer epoch.
+To alter offsets is to become their owner: the generation's floor is raised to the newest epoch that
+was ever given out, so that a task which still believes in itself can neither commit nor claim any
+more (invariant 4). The next start gets a newer epoch.
+
+What a task has prepared stays: its rows are durable, and its offsets were stored with it. A claim
+still tells to recover it, which shows those rows and changes no offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final, Protocol
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.identity import partition_id, partition_key
-from penstock.offset import rules, stored
+from penstock.offset import head as heads
+from penstock.offset import history, journal, rules, stored
+from penstock.offset.folding import Folder
+from penstock.offset.head import Head
+from penstock.offset.history import Version
+from penstock.offset.memory import Known
+from penstock.offset.owner import Owner
+from penstock.offset.staging import staged
+from penstock.offset.view import MOST_JOURNALS, View
 from penstock.store import Check, Conflict, Store
 
-PAGE: Final = 500
-"""Offsets in one page of a list, or removed in one write of a reset."""
+MOST_ASKED: Final = 10_000
+"""Partitions of one get (invariant 12)."""
+
+MOST_ALTERED: Final = 100_000
+"""Partitions of one alteration."""
 
 ATTEMPTS: Final = 8
-
-
-class ConnectorList(Protocol):
-    """All connectors at a revision."""
-
-    @property
-    def connectors(self) -> Sequence[Connector]:
-        """The connectors."""
-
-    @property
-    def revision(self) -> int:
-        """Revision of the list: no epoch that was given out is newer."""
-
-
-class ConnectorReader(Protocol):
-    """What is needed of the config service; its client has it."""
-
-    async def list(self) -> ConnectorList:
-        """Read all connectors at one revision."""
 
 
 class Edits:
     """The offsets of a store, as people see and change them."""
 
-    def __init__(self, store: Store, connectors: ConnectorReader) -> None:
-        """`connectors` tells whether a connector is stopped."""
-        self._store, self._connectors = store, connectors
+    def __init__(
+        self,
+        store: Store,
+        owner: Owner,
+        view: View | None = None,
+        folder: Folder | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`owner` tells whether a person may change them."""
+        self._store, self._owner, self._clock = store, owner, clock
+        self._view = view or View(store)
+        self._folder = folder or Folder(store, self._view, clock)
 
     async def get(self, generation: str, partition_ids: Sequence[str]) -> dict[str, bytes]:
-        """Read the offsets of partitions; those never committed are absent."""
+        """Read the offsets of partitions; those that have none are absent.
+
+        Raises:
+            ConfigError: `offset.too_many`.
+        """
         rules.check_generation(generation)
-        keys = [stored.offset_key(generation, id_) for id_ in partition_ids]
-        found = await self._store.get(*keys)
-        return {
-            id_: stored.body_of(found[key].value)
-            for id_, key in zip(partition_ids, keys, strict=True)
-            if key in found
-        }
+        rules.check_count(len(partition_ids), MOST_ASKED, "Ask for fewer at once, or list them.")
+        found = await self._view.get(generation, partition_ids)
+        values = ((id_, known.value) for id_, known in found.items())
+        return _present((id_, value) for id_, value in values if value is not None)
 
     async def list(self, generation: str, prefix: str) -> AsyncIterator[dict[str, bytes]]:
-        """Iterate over pages of offsets, ordered by partition id."""
+        """Iterate over pages of offsets, ordered by partition id.
+
+        Raises:
+            RetriableError: `offset.list_superseded`: offsets were reset or rewound meanwhile.
+        """
         rules.check_generation(generation)
-        start = stored.offsets_prefix(generation)
-        after, more = "", True
-        while more:
-            page = await self._store.range(start + prefix, after, PAGE)
-            more = page.more
-            if page.entries:
-                after = page.entries[-1].key
-                yield {e.key.removeprefix(start): stored.body_of(e.value) for e in page.entries}
+        async for page in self._view.pages(generation, prefix):
+            present = _present(page)
+            if present:
+                yield present
+
+    async def history(self, generation: str, partition_id: str) -> Sequence[Version]:
+        """Read the offsets that a partition had, newest first."""
+        rules.check_generation(generation)
+        known = (await self._view.get(generation, (partition_id,)))[partition_id]
+        return history.versions(known.value) if known.value is not None else []
 
     async def alter(
         self, connector: str, generation: str, offsets: Mapping[str, bytes | None]
     ) -> int:
-        """Set offsets, or remove those that are None, in one write; returns its revision.
+        """Set offsets, or remove those that are None, all or none; returns the write's revision.
 
         Raises:
-            ConfigError: `offset.not_stopped`, `offset.connector_not_found`, `offset.partition_id`.
+            PenstockError: what `Owner.stopped` refuses.
+            ConfigError: `offset.partition_id`, `offset.nothing_to_alter`, `offset.too_many`.
         """
         rules.check_generation(generation)
         rules.check_sizes(offsets)
+        rules.check_count(len(offsets), MOST_ALTERED, "Alter fewer at once.")
+        _check_any(offsets)
         for id_ in offsets:
             _check_canonical(id_)
-        newest = await self._stopped(connector, generation, must_exist=True)
-        return await self._raise_floor(generation, newest, offsets)
+        stopped = await self._owner.stopped(connector, generation, must_exist=True)
+        for _ in range(ATTEMPTS):
+            head = await self._view.head(generation)
+            if len(head.value.journals) >= MOST_JOURNALS:
+                head = await self._folder.settle(generation)
+            revision = await self._altered(generation, head, stopped.epoch, offsets)
+            if revision:
+                return revision
+        raise contended(generation)
 
-    async def reset(self, connector: str, generation: str) -> int:
-        """Remove all offsets of a generation, page by page; returns the last write's revision.
-
-        Its tasks are fenced first. When it fails midway, some are left: repeat it. Allowed for a
-        generation that is deleted, which nobody can start again.
-
-        Raises:
-            ConfigError: `offset.not_stopped`, `offset.generation_mismatch`.
-        """
-        rules.check_generation(generation)
-        newest = await self._stopped(connector, generation, must_exist=False)
-        revision = await self._raise_floor(generation, newest, {})
-        more = True
-        while more:
-            page = await self._store.range(stored.offsets_prefix(generation), limit=PAGE)
-            more = page.more
-            if page.entries:
-                revision = await self._store.write([], [(e.key, None) for e in page.entries])
+    async def _altered(
+        self,
+        generation: str,
+        head: Known[Head],
+        newest: int,
+        offsets: Mapping[str, bytes | None],
+    ) -> int:
+        """Write a journal of a person, whose epoch is the floor; returns 0 when another came."""
+        new = heads.fenced(head.value, newest)
+        draft = journal.drafted(new.floor, int(self._clock() * 1000), offsets)
+        new = heads.journaled(new, draft.journal.id)
+        puts = await staged(self._store, generation, draft)
+        key = stored.head_key(generation)
+        try:
+            revision = await self._store.write(
+                [Check(key, head.revision)], [(key, heads.encode(new)), *puts]
+            )
+        except Conflict:
+            return 0
+        self._view.add(generation, draft.journal.at(revision))
+        self._folder.notice(generation, new)
         return revision
 
-    async def _stopped(self, name: str, generation: str, *, must_exist: bool) -> int:
-        """Return an epoch that is as new as any that was given out, if nothing is to run."""
-        listed = await self._connectors.list()
-        owner = next((c for c in listed.connectors if c.generation == generation), None)
-        if owner is None and must_exist:
-            raise ConfigError(
-                "offset.connector_not_found",
-                f"there is no connector {name[:200]!r} of generation {generation}",
-                fix="Read the connector again: it may have been deleted and made anew.",
-            )
-        if owner is not None and owner.name != name:
-            raise ConfigError(
-                "offset.generation_mismatch",
-                f"generation {generation} is of connector {owner.name}, not of {name[:200]!r}",
-                fix="Take name and generation from the same connector.",
-            )
-        if owner is not None and owner.target_state is not TargetState.STOPPED:
-            raise ConfigError(
-                "offset.not_stopped",
-                f"{name} is {owner.target_state.name}: its tasks would overwrite the change",
-                fix=f"Stop it first: set the target state of {name} to STOPPED.",
-            )
-        return listed.revision
 
-    async def _raise_floor(
-        self, generation: str, newest: int, offsets: Mapping[str, bytes | None]
-    ) -> int:
-        """Fence every epoch up to `newest`, and put offsets as its owner, in one write."""
-        key = stored.floor_key(generation)
-        for _ in range(ATTEMPTS):
-            entry = (await self._store.get(key)).get(key)
-            floor = max(newest, stored.decode_floor(entry.value) if entry else 0)
-            puts: list[tuple[str, bytes | None]] = [(key, stored.encode_floor(floor))]
-            puts += [
-                (
-                    stored.offset_key(generation, id_),
-                    None if body is None else stored.encode_offset(floor, body),
-                )
-                for id_, body in offsets.items()
-            ]
-            try:
-                return await self._store.write([Check(key, entry.revision if entry else 0)], puts)
-            except Conflict:
-                continue
-        raise RetriableError("offset.contended", f"offsets of {generation} are altered by others")
+def contended(generation: str) -> RetriableError:
+    """Return the error of a change that others came between again and again."""
+    return RetriableError(
+        "offset.contended",
+        f"the offsets of {generation} are changed by others",
+        fix="Repeat it.",
+        retry_after=0.2,
+    )
+
+
+def _present(values: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """Return the offsets of values; what was removed is absent."""
+    bodies = ((id_, history.newest(value).body) for id_, value in values)
+    return {id_: body for id_, body in bodies if body is not None}
+
+
+def _check_any(offsets: Mapping[str, bytes | None]) -> None:
+    if not offsets:
+        raise ConfigError(
+            "offset.nothing_to_alter",
+            "the alteration names no partition",
+            fix="Name partitions with their offsets, or reset the connector's.",
+        )
 
 
 def _check_canonical(id_: str) -> None:
     """Refuse an id that no task would ever look for."""
     try:
         wanted = partition_id(partition_key(id_))
-    except (ValueError, TypeError, ArithmeticError):
+    except (ValueError, TypeError, ArithmeticError, RecursionError):
         wanted = ""
     if wanted != id_:
         raise ConfigError(

@@ -7,9 +7,9 @@ makes its keys be forgotten.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 _V = TypeVar("_V")
 
@@ -22,13 +22,18 @@ class Known(Generic[_V]):
     value: _V
 
 
-class Memory(Generic[_V]):
-    """The values of the keys that were used last, at most a number of them (invariant 12)."""
+def _one(_: Any) -> int:
+    return 1
 
-    def __init__(self, most: int) -> None:
-        """Remember `most` keys."""
-        self._most = most
+
+class Memory(Generic[_V]):
+    """The values of the keys that were used last, up to a weight (invariant 12)."""
+
+    def __init__(self, most: int, weigh: Callable[[_V], int] = _one) -> None:
+        """Remember keys whose values weigh `most` together; unweighed, a value weighs 1."""
+        self._most, self._weigh = most, weigh
         self._known: OrderedDict[str, Known[_V]] = OrderedDict()
+        self._weight = 0
 
     def get(self, key: str) -> Known[_V] | None:
         """Return what is known of a key."""
@@ -38,16 +43,20 @@ class Memory(Generic[_V]):
         return known
 
     def put(self, key: str, known: Known[_V]) -> None:
-        """Remember a key; the one that was used longest ago goes."""
+        """Remember a key; those that were used longest ago go."""
+        self.forget((key,))
         self._known[key] = known
-        self._known.move_to_end(key)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
+        self._weight += self._weigh(known.value)
+        while self._weight > self._most:
+            _, gone = self._known.popitem(last=False)
+            self._weight -= self._weigh(gone.value)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Let keys be read anew."""
         for key in keys:
-            self._known.pop(key, None)
+            gone = self._known.pop(key, None)
+            if gone is not None:
+                self._weight -= self._weigh(gone.value)
 
     def __len__(self) -> int:
         return len(self._known)

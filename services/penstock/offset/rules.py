@@ -105,7 +105,7 @@ def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskReco
             "applied",
             fix="Commit transactions in order, and tell the last one that was applied.",
         )
-    return replace(record, prepared=new, applied=False)
+    return replace(record, prepared=new, applied=commit.applied_txn_id >= new.txn_id)
 
 
 def check_owner(partition_id: str, written_by: int, epoch: int) -> None:
@@ -172,6 +172,33 @@ def check_sizes(offsets: Mapping[str, bytes | None], prepared: Prepared | None =
             f"the sink prepared {prepared.state_bytes} bytes of state, {MOST_STATE} is the limit",
             fix="Commit smaller transactions, or let the sink keep a list of its own.",
         )
+
+
+def check_count(number: int, most: int, fix: str) -> None:
+    """Refuse more partitions than one call may name (invariant 12).
+
+    Raises:
+        ConfigError: `offset.too_many`.
+    """
+    if number > most:
+        raise ConfigError(
+            "offset.too_many", f"{number} partitions in one call, {most} is the limit", fix=fix
+        )
+
+
+def milliseconds(nanoseconds: int) -> int:
+    """Return the time to rewind to, in milliseconds since the epoch.
+
+    Raises:
+        ConfigError: `offset.time`: it is not set.
+    """
+    if nanoseconds <= 0:
+        raise ConfigError(
+            "offset.time",
+            "the time to rewind to is not set",
+            fix="Name a time after 1970; to go back to the beginning, reset the offsets.",
+        )
+    return nanoseconds // 1_000_000
 
 
 def _superseded(task_id: str, txn_id: int, last: int) -> RetriableError:

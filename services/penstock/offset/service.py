@@ -7,39 +7,79 @@ Offsets and prepared transactions are stored as they came: what they mean is for
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.offset.v1 import offset_service_pb2 as pb
 from penstock.api.offset.v1 import offset_service_pb2_grpc as grpc_api
-from penstock.api.record.v1 import record_pb2
-from penstock.model.errors import ConfigError
+from penstock.offset import messages, rules
+from penstock.offset.bulk import Bulk
 from penstock.offset.commits import Commits
-from penstock.offset.edits import ConnectorReader, Edits
-from penstock.offset.rules import Commit, Prepared
+from penstock.offset.edits import Edits
+from penstock.offset.folding import Folder
+from penstock.offset.leftovers import KEPT, Leftovers
+from penstock.offset.owner import ConnectorReader, Owner, TaskReader
+from penstock.offset.rules import Commit
+from penstock.offset.view import View
+from penstock.rpc import stepwise, within
 from penstock.store import Store
 
-MOST_PAGE_BYTES: Final = 1 << 20
-"""Bytes of one message of a list."""
+QUICK: Final = 15.0
+"""Seconds for a call whose caller names no deadline. A commit waits at most for a fold, which takes
+a few; a longer wait means that the store is broken, and the task had better know."""
+
+SLOW: Final = 600.0
+"""Seconds for a change of every offset. A million of them take one minute on a slow disk."""
 
 
 class OffsetService(grpc_api.OffsetServiceServicer):
-    """Serves `penstock.api.offset.v1.OffsetService` from a store, which its maker closes."""
+    """Serves `penstock.api.offset.v1.OffsetService` from a store, which its maker closes.
 
-    def __init__(self, store: Store, connectors: ConnectorReader) -> None:
-        """`connectors` is a client of the config service: it tells what is stopped."""
-        self._commits = Commits(store)
-        self._edits = Edits(store, connectors)
+    `start` goes on with what an earlier life left; `close` ends the work in the background.
+    """
 
+    def __init__(
+        self,
+        store: Store,
+        connectors: ConnectorReader,
+        tasks: TaskReader,
+        clock: Callable[[], float] = time.time,
+        kept: float = KEPT,
+    ) -> None:
+        """`connectors` is a client of the config service: it tells what is to be stopped; `tasks`
+        tells what has. `kept`: how long offsets of deleted connectors stay, in seconds.
+        """
+        owner = Owner(connectors, tasks)
+        view = View(store)
+        self._folder = Folder(store, view, clock)
+        self._commits = Commits(store, view, self._folder, clock)
+        self._edits = Edits(store, owner, view, self._folder, clock)
+        self._bulk = Bulk(store, owner, view, self._folder, clock)
+        self._leftovers = Leftovers(store, owner, self._bulk, kept)
+
+    async def start(self) -> None:
+        """Fold and sweep what an earlier life and deleted connectors left, in the background."""
+        await self._folder.resume()
+        self._leftovers.start()
+
+    async def close(self) -> None:
+        """End the work in the background, before the store is closed. Idempotent."""
+        await self._leftovers.close()
+        await self._folder.close()
+
+    @within(QUICK)
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Any) -> pb.ClaimTaskResponse:
         """Fence older epochs, and say where the task stands."""
         record = await self._commits.claim(request.generation, request.task_id, request.epoch)
+        floor = await self._commits.floor(request.generation)
         if record.prepared is None:
-            return pb.ClaimTaskResponse()
+            return pb.ClaimTaskResponse(floor=floor)
         last = sink_pb.PreparedTxn.FromString(record.prepared.body)
-        return pb.ClaimTaskResponse(last_prepared=last, recover=record.recover)
+        return pb.ClaimTaskResponse(last_prepared=last, recover=record.recover, floor=floor)
 
+    @within(QUICK)
     async def CommitOffsets(
         self, request: pb.CommitOffsetsRequest, context: Any
     ) -> pb.CommitOffsetsResponse:
@@ -48,77 +88,65 @@ class OffsetService(grpc_api.OffsetServiceServicer):
             request.generation,
             request.task_id,
             request.epoch,
-            _present(_bodies(request.offsets)),
-            _prepared(request),
+            messages.committed_bodies(request.offsets),
+            messages.prepared(request),
             request.applied_txn_id,
         )
         return pb.CommitOffsetsResponse(revision=await self._commits.commit(commit))
 
+    @within(QUICK)
     async def GetOffsets(
         self, request: pb.GetOffsetsRequest, context: Any
     ) -> pb.GetOffsetsResponse:
         """Read the offsets of partitions."""
         found = await self._edits.get(request.generation, request.partition_ids)
-        return pb.GetOffsetsResponse(offsets=_messages(found))
+        return pb.GetOffsetsResponse(offsets=messages.offsets(found))
 
+    @stepwise(QUICK)
     async def ListOffsets(
         self, request: pb.ListOffsetsRequest, context: Any
     ) -> AsyncIterator[pb.ListOffsetsResponse]:
         """Stream the offsets of a generation."""
         async for page in self._edits.list(request.generation, request.prefix):
-            answer, size = pb.ListOffsetsResponse(), 0
-            for message in _messages(page):
-                answer.offsets.append(message)
-                size += message.ByteSize()
-                if size >= MOST_PAGE_BYTES:
-                    yield answer
-                    answer, size = pb.ListOffsetsResponse(), 0
-            if answer.offsets:
+            for answer in messages.pages(page):
                 yield answer
 
+    @within(QUICK)
+    async def GetOffsetHistory(
+        self, request: pb.GetOffsetHistoryRequest, context: Any
+    ) -> pb.GetOffsetHistoryResponse:
+        """Read the offsets that a partition had."""
+        versions = await self._edits.history(request.generation, request.partition_id)
+        return pb.GetOffsetHistoryResponse(versions=map(messages.version, versions))
+
+    @within(QUICK)
     async def AlterOffsets(
         self, request: pb.AlterOffsetsRequest, context: Any
     ) -> pb.AlterOffsetsResponse:
         """Set or remove offsets by hand."""
-        bodies = _bodies(request.offsets)
+        bodies = messages.altered_bodies(request)
         revision = await self._edits.alter(request.connector, request.generation, bodies)
         return pb.AlterOffsetsResponse(revision=revision)
 
+    @within(SLOW)
     async def ResetOffsets(
         self, request: pb.ResetOffsetsRequest, context: Any
     ) -> pb.ResetOffsetsResponse:
         """Remove all offsets of a generation."""
-        revision = await self._edits.reset(request.connector, request.generation)
+        revision = await self._bulk.reset(
+            request.connector, request.generation, forget=request.forget
+        )
         return pb.ResetOffsetsResponse(revision=revision)
 
-
-def _bodies(messages: Iterable[pb.PartitionOffset]) -> dict[str, bytes | None]:
-    return {
-        message.partition_id: (
-            message.offset.SerializeToString() if message.HasField("offset") else None
+    @stepwise(SLOW)
+    async def RewindOffsets(
+        self, request: pb.RewindOffsetsRequest, context: Any
+    ) -> AsyncIterator[pb.RewindOffsetsResponse]:
+        """Set all offsets of a generation to what they were."""
+        to = rules.milliseconds(request.to_time.ToNanoseconds())
+        steps = self._bulk.rewind(
+            request.connector, request.generation, to, request.prefix, dry_run=request.dry_run
         )
-        for message in messages
-    }
-
-
-def _present(bodies: Mapping[str, bytes | None]) -> dict[str, bytes]:
-    present = {id_: body for id_, body in bodies.items() if body is not None}
-    if len(present) < len(bodies):
-        raise ConfigError(
-            "offset.invalid",
-            "a commit names a partition without its offset",
-            fix="Leave partitions out that did not move.",
-        )
-    return present
-
-
-def _prepared(request: pb.CommitOffsetsRequest) -> Prepared | None:
-    if not request.HasField("prepared"):
-        return None
-    txn = request.prepared
-    return Prepared(txn.txn_id, txn.SerializeToString(), len(txn.state), request.epoch)
-
-
-def _messages(bodies: Mapping[str, bytes]) -> Iterable[pb.PartitionOffset]:
-    for id_, body in bodies.items():
-        yield pb.PartitionOffset(partition_id=id_, offset=record_pb2.Offset.FromString(body))
+        async for progress in steps:
+            for answer in messages.progress(progress):
+                yield answer

@@ -1,39 +1,60 @@
-"""The keys of the offset service, and the stored forms.
+"""The keys of the offset service, and the stored form of a task.
 
-`task/<generation>/<task id>` is a task's record: a line of JSON, then the prepared transaction as
-it came. `offset/<generation>/<partition id>` is an offset: the epoch that wrote it in 8 bytes, then
-the offset as it came. `floor/<generation>` is the newest dead epoch of a generation, as text.
+| key | holds |
+|---|---|
+| `task/<generation>/<task id>` | a task's record: a line of JSON, then what was prepared |
+| `offset/<generation>/<partition id>` | an offset with its history, in a generation's first line |
+| `line/<generation>/<line>/<partition id>` | the same in a later line, of a reset or rewind |
+| `floor/<generation>` | the generation's head: floor, line, journals |
+| `journal/<generation>/<id>/index` | a commit of many partitions that is not folded yet |
+| `journal/<generation>/<id>/<number>` | a chunk of it |
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from typing import Final
 
+from penstock.offset.head import FIRST_LINE
 from penstock.offset.rules import Prepared, TaskRecord
 
-_EPOCH: Final = struct.Struct(">Q")
+HEADS: Final = "floor/"
+JOURNALS: Final = "journal/"
 
 
 def task_key(generation: str, task_id: str) -> str:
     """Return the key of a task's record."""
-    return f"task/{generation}/{task_id}"
+    return f"{tasks_prefix(generation)}{task_id}"
 
 
-def offset_key(generation: str, partition_id: str) -> str:
-    """Return the key of a partition's offset."""
-    return f"offset/{generation}/{partition_id}"
+def tasks_prefix(generation: str) -> str:
+    """Return what the keys of a generation's tasks start with."""
+    return f"task/{generation}/"
 
 
-def offsets_prefix(generation: str) -> str:
-    """Return what the keys of a generation's offsets start with."""
-    return f"offset/{generation}/"
+def line_prefix(generation: str, line: str) -> str:
+    """Return what the keys of a line's offsets start with."""
+    return f"offset/{generation}/" if line == FIRST_LINE else f"line/{generation}/{line}/"
 
 
-def floor_key(generation: str) -> str:
-    """Return the key of a generation's floor."""
-    return f"floor/{generation}"
+def head_key(generation: str) -> str:
+    """Return the key of a generation's head."""
+    return f"{HEADS}{generation}"
+
+
+def journal_prefix(generation: str, id_: str) -> str:
+    """Return what the keys of a journal start with."""
+    return f"{JOURNALS}{generation}/{id_}/"
+
+
+def index_key(generation: str, id_: str) -> str:
+    """Return the key of a journal's index."""
+    return f"{journal_prefix(generation, id_)}index"
+
+
+def chunk_key(generation: str, id_: str, number: int) -> str:
+    """Return the key of a chunk of a journal."""
+    return f"{journal_prefix(generation, id_)}{number:04d}"
 
 
 def encode_task(record: TaskRecord) -> bytes:
@@ -58,29 +79,3 @@ def decode_task(value: bytes) -> TaskRecord:
         return TaskRecord(head["epoch"], None, head["applied"])
     prepared = Prepared(head["txn_id"], body, head["state_bytes"], head["txn_epoch"])
     return TaskRecord(head["epoch"], prepared, head["applied"])
-
-
-def encode_offset(epoch: int, body: bytes) -> bytes:
-    """Return the stored form of an offset."""
-    return _EPOCH.pack(epoch) + body
-
-
-def epoch_of(value: bytes) -> int:
-    """Return the epoch that wrote an offset."""
-    epoch: int = _EPOCH.unpack_from(value)[0]
-    return epoch
-
-
-def body_of(value: bytes) -> bytes:
-    """Return an offset as it came."""
-    return value[_EPOCH.size :]
-
-
-def encode_floor(epoch: int) -> bytes:
-    """Return the stored form of a floor."""
-    return str(epoch).encode()
-
-
-def decode_floor(value: bytes) -> int:
-    """Return a floor."""
-    return int(value)

@@ -5,9 +5,11 @@ From the outside in:
 - `registry`, `manifest`: what is installed; a class name leads to a command and nothing else does
 - `host`: `PluginHost`, one process per plugin and connector, shared, restarted with back-off
 - `process`, `control`: a running process and what it can be asked
-- `reading`, `writing`: the two ends of a task, as the worker's ports want them
+- `reading`, `writing`: the two ends of a task, as the worker's ports want them; `monitoring`: what
+  a connector finds while it runs
 - `read_rules`, `write_rules`, `schemas`, `events`: what a plugin may send, as pure rules
-- `stream`, `link`, `failures`, `deadlines`, `limits`: a call that has an end with one reason
+- `stream`, `link`, `failures`, `deadlines`, `heartbeat`, `limits`: a call that has an end with one
+  reason
 - `launch`, `guard`, `handshake`: a process with a clean environment, and no orphan
 - `logs`, `lines`, `escape`, `redact`: what a plugin prints, made harmless
 
@@ -33,6 +35,7 @@ from penstock.plugin.describe import (
 from penstock.plugin.host import PluginHost
 from penstock.plugin.limits import StreamLimits
 from penstock.plugin.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.monitoring import PluginMonitor
 from penstock.plugin.process import PluginProcess, start_process
 from penstock.plugin.reading import PluginReadStream
 from penstock.plugin.registry import Registry
@@ -52,6 +55,7 @@ __all__ = [
     "Planned",
     "PluginDescription",
     "PluginHost",
+    "PluginMonitor",
     "PluginProcess",
     "PluginReadStream",
     "PluginWriteStream",

@@ -62,6 +62,8 @@ class Planned:
     partitions: tuple[Partition, ...] = ()
     retired: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    monitor: bool = False
+    """Whether the connector is to be watched: Monitor is to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def planned(message: pb.PlanResponse, redact: Redact) -> Planned:
         partitions=tuple(record_wire.partition_from_proto(p) for p in message.partitions),
         retired=tuple(message.retired_partitions),
         diagnostics=diagnostics(message.diagnostics, redact),
+        monitor=message.monitor,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 import grpc.aio
@@ -74,20 +74,23 @@ class ControlCalls:
         )
         return answers.applied(response, self.link.redact)
 
-    async def check(self, target: Target) -> list[answers.CheckStep]:
-        """Run the steps of a connection check."""
-        seconds, steps = self.deadlines.check, list[answers.CheckStep]()
+    async def check(self, target: Target) -> AsyncGenerator[answers.CheckStep, None]:
+        """Iterate over the steps of a connection check as they are done."""
+        seconds, steps = self.deadlines.check, 0
         request = pb.CheckConnectionRequest(target=self._target(target))
         call = self._stub.CheckConnection(request, timeout=seconds, metadata=self.link.metadata)
+        self.link.idleness.begin()
+        call.add_done_callback(self.link.idleness.end)
         try:
             async for response in call:
-                if len(steps) == _MOST_STEPS:
-                    call.cancel()
+                if steps == _MOST_STEPS:
                     raise violation("too_many_steps", f"more than {_MOST_STEPS} steps of a check")
-                steps.append(answers.check_step(response, self.link.redact))
+                steps += 1
+                yield answers.check_step(response, self.link.redact)
         except grpc.aio.AioRpcError as error:
             raise await self.link.failure(error, "plugin.check", seconds) from None
-        return steps
+        finally:
+            call.cancel()  # whoever asked may have gone
 
     def _target(self, target: Target) -> pb.Target:
         self.link.redact.learn(target.secrets.values())

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Deadlines:
     """Seconds per stage. The name of the stage is in the error of a call that took longer."""
 
-    handshake: float = 10.0
-    """Start of the process to its handshake line. A Python plugin takes 0.2 s; a JVM on a busy
-    machine takes seconds."""
+    handshake: float = 60.0
+    """Start of the process to its handshake line. A Python plugin takes 0.2 s alone, but a node
+    that comes back starts all of its plugins at once, beside a JVM."""
     health: float = 5.0
     """Handshake to a serving health service."""
     describe: float = 5.0

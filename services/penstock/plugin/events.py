@@ -99,7 +99,9 @@ class Reader:
         if self.rules.drained:
             return None  # a heartbeat that was under way
         return Progress(
-            bytes_left=max(-1, message.lag_bytes), rows_left=max(-1, message.lag_records)
+            bytes_left=max(-1, message.lag_bytes),
+            rows_left=max(-1, message.lag_records),
+            committed=message.committed_checkpoint_id,
         )
 
     def _diagnostic(self, message: diagnostic_pb2.Diagnostic) -> Warned | None:

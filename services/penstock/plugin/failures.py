@@ -20,6 +20,7 @@ from penstock.model.errors import (
     error_of,
 )
 from penstock.plugin.escape import printable
+from penstock.rpc.status import cut_off
 from penstock.wire import error as error_wire
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
@@ -76,6 +77,8 @@ def from_status(
         return error_of(clean(own, redact))
     if code is grpc.StatusCode.DEADLINE_EXCEEDED and seconds is not None:
         return deadline(stage, seconds)
+    if cut_off(code, error.details()):
+        code = grpc.StatusCode.UNAVAILABLE
     kind, name, fix = _BY_STATUS.get(code, (InternalError, "plugin.failed", ""))
     text = printable(redact(str(error.details() or "")), _MOST_MESSAGE)
     return kind(name, f"stage {stage}: {code.name}: {text}", fix=fix)

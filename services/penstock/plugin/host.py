@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.plugin.backoff import Backoff
@@ -16,6 +17,12 @@ from penstock.plugin.launch import how_it_ended, sweep
 from penstock.plugin.manifest import ConnectorEntry, Manifest
 from penstock.plugin.process import PluginProcess, start_process
 from penstock.plugin.registry import Registry
+
+IDLE: Final = 30.0
+"""Seconds that a process nobody uses is kept: a task that starts again, or only now because Spark
+took its time, finds it warm."""
+
+RETIRE_GRACE: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +48,14 @@ class PluginHost:
         deadlines: Deadlines | None = None,
         telemetry: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        idle: float = IDLE,
     ) -> None:
         self.registry = registry
         self._runtime_dir = runtime_dir
         self._deadlines = deadlines or Deadlines()
         self._telemetry = telemetry
         self._clock = clock
+        self._idle = idle
         self._seats: dict[tuple[str, str], _Seat] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._swept = False
@@ -69,6 +78,7 @@ class PluginHost:
         manifest, entry = self.registry.find(connector_class)
         seat = self._seats.setdefault((manifest.name, entry.name), _Seat())
         if seat.process and seat.process.alive:
+            seat.process.link.idleness.touch()
             return seat.process
         if seat.starting is None:
             seat.starting = asyncio.create_task(self._start(seat, manifest, entry))
@@ -115,12 +125,21 @@ class PluginHost:
             raise
         seat.process = process
         process.exited.add_done_callback(lambda end: self._ended(seat, process, started, end))
+        process.link.idleness.tell(self._idle, lambda: self._retire(seat, process))
         return process
+
+    def _retire(self, seat: _Seat, process: PluginProcess) -> None:
+        """End a process that nobody uses: a connector that is stopped has none (KIP-875)."""
+        if seat.process is not process:
+            return
+        _log.info("plugin %s ends: unused for %g s", process.who, self._idle)
+        seat.process = None
+        self._end(process, RETIRE_GRACE)
 
     def _ended(
         self, seat: _Seat, process: PluginProcess, started: float, end: asyncio.Future[int]
     ) -> None:
-        if self._closed:
+        if self._closed or seat.process is not process:
             return
         seat.backoff.ended(started=started, now=self._clock())
         _log.warning(
@@ -130,9 +149,12 @@ class PluginHost:
             seat.backoff.delay(self._clock()),
         )
         seat.process = None
-        cleaning = asyncio.create_task(process.stop(0))
-        self._ending.add(cleaning)
-        cleaning.add_done_callback(self._ending.discard)
+        self._end(process, 0)
+
+    def _end(self, process: PluginProcess, grace: float) -> None:
+        ending = asyncio.create_task(process.stop(grace))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
 
 def _closed() -> PenstockError:

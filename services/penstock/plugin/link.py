@@ -10,9 +10,11 @@ import grpc.aio
 
 from penstock.model.errors import PenstockError
 from penstock.plugin import failures
+from penstock.plugin.idleness import Idleness
 from penstock.plugin.launch import CREDENTIAL_KEY, Child, how_it_ended
 from penstock.plugin.logs import PluginLog
 from penstock.plugin.redact import Redactor
+from penstock.rpc.status import cut_off
 
 _R = TypeVar("_R")
 
@@ -41,6 +43,7 @@ class Link:
         self.credential = credential
         self.metadata = ((CREDENTIAL_KEY, credential),)
         self.redact = redact
+        self.idleness = Idleness()
         self.exited = child.exited
         self._child = child
         self._log = log
@@ -64,16 +67,20 @@ class Link:
         """
         if death := self.death():
             raise death
+        self.idleness.begin()
         try:
             return await method(request, timeout=seconds, metadata=self.metadata)
         except grpc.aio.AioRpcError as error:
             raise await self.failure(error, stage, seconds) from None
+        finally:
+            self.idleness.end()
 
     async def failure(
         self, error: grpc.aio.AioRpcError, stage: str, seconds: float | None = None
     ) -> PenstockError:
         """Return the error for a status; a process that ended meanwhile is the reason."""
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
+        lost = cut_off(error.code(), error.details())
+        if lost or error.code() is grpc.StatusCode.UNAVAILABLE:
             await self._child.ended(_DEATH_NOTICE)
         return self.death() or failures.from_status(error, stage, seconds, self.redact)
 
@@ -85,4 +92,5 @@ class Link:
 
     async def close(self, grace: float = 0.5) -> None:
         """End all calls; those that have their end in hand may still read it."""
+        self.idleness.close()
         await self.channel.close(grace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from functools import lru_cache
 from typing import Final
 
@@ -20,7 +21,11 @@ _MOST_ID_CHARACTERS: Final = 64 * 1024
 class ReadRules:
     """Follows the frames of one stream and refuses the first that breaks a rule."""
 
-    def __init__(self, credit_bytes: int) -> None:
+    def __init__(self, credit_bytes: int, planned: Container[str] | None = None) -> None:
+        """`planned`: ids of the partitions that may have offsets; None: any, the task finds some by
+        itself.
+        """
+        self._planned = planned
         self.schemas: dict[int, StreamSchema] = {}
         self.last_checkpoint = 0
         self.drained = False
@@ -94,6 +99,12 @@ class ReadRules:
             )
         for id_ in checkpoint.offsets:
             check_partition(id_)
+            if self._planned is not None and id_ not in self._planned:
+                raise violation(
+                    "unknown_partition",
+                    f"checkpoint {checkpoint.checkpoint_id} has an offset of "
+                    f"{printable(id_, 200)}, which the task was not given",
+                )
         self.last_checkpoint = checkpoint.checkpoint_id
         self._rows = 0
 

@@ -26,6 +26,7 @@ from penstock.model.errors import InternalError, PenstockError, RetriableError
 from penstock.model.stream import BadRow, Drained, ReadEvent
 from penstock.plugin import failures
 from penstock.plugin.events import Reader
+from penstock.plugin.heartbeat import missed, silence
 from penstock.plugin.limits import ENCODINGS, StreamLimits, duration
 from penstock.plugin.process import PluginProcess
 from penstock.plugin.read_rules import MOST_BATCHES, ReadRules
@@ -38,12 +39,6 @@ _MOST_EVENTS: Final = 256
 """Events that wait for the task. When it is full the stream is not read, and gRPC's flow control
 stops the plugin."""
 _LARGE_ROW: Final = 64 * 1024
-_HEARTBEAT: Final = 30.0
-"""For a source that names none."""
-_LONGEST_HEARTBEAT: Final = 300.0
-"""A source cannot opt out of being noticed when it hangs (invariant 8)."""
-_HEARTBEATS_MISSED: Final = 2.0
-"""Heartbeats that may be missing. One is too strict for a machine that is busy."""
 
 _End: TypeAlias = "PenstockError | None"
 _Control: TypeAlias = ControlStream[pb.ReadRequest, pb.ReadResponse]
@@ -69,7 +64,8 @@ class PluginReadStream:
         self._limits = limits or StreamLimits()
         self._credit_bytes = credit_bytes or self._limits.credit_bytes
         self._deadlines = process.deadlines
-        self._rules = ReadRules(self._credit_bytes)
+        planned = None if plan.finds_others else {partition.id for partition in plan.partitions}
+        self._rules = ReadRules(self._credit_bytes, planned)
         self._reader = Reader(self._rules, process.link.redact, process.who)
         self._events: asyncio.Queue[ReadEvent | _End] = asyncio.Queue(_MOST_EVENTS)
         self._silence: float | None = None
@@ -79,6 +75,8 @@ class PluginReadStream:
         self._committed = 0
         self.needs_commit = False
         """Whether the source wants to be told of commits; set by `open`."""
+        self.confirms = False
+        """Whether the source says what it was told; set by `open`."""
 
     async def open(self) -> None:
         """Start reading at the offsets of the plan.
@@ -203,9 +201,9 @@ class PluginReadStream:
         opened = frame.opened
         if opened.encoding not in ENCODINGS:
             raise failures.violation("encoding", f"encoding {opened.encoding} was not offered")
-        every = opened.heartbeat_every.ToTimedelta().total_seconds() or _HEARTBEAT
-        self._silence = min(every, _LONGEST_HEARTBEAT) * _HEARTBEATS_MISSED
+        self._silence = silence(opened.heartbeat_every)
         self.needs_commit = opened.needs_commit
+        self.confirms = opened.confirms_commits
 
     async def _run(self, control: _Control) -> None:
         """Take frames until the end, which is the last thing put into the queue."""
@@ -233,15 +231,11 @@ class PluginReadStream:
 
     async def _frame(self, control: _Control) -> pb.ReadResponse | None:
         # After Drained nothing is due, not even a heartbeat.
-        silence = None if self._rules.drained else self._silence
+        seconds = None if self._rules.drained else self._silence
         try:
-            return await control.receive("plugin.read", silence)
+            return await control.receive("plugin.read", seconds)
         except TimeoutError:
-            raise RetriableError(
-                "plugin.heartbeat_missed",
-                f"plugin {self._process.who} sent nothing for {silence:g} s; it promised a "
-                "heartbeat twice as often (R19)",
-            ) from None
+            raise missed(self._process.who, seconds or 0.0) from None
 
     async def _iterate(self) -> AsyncIterator[ReadEvent]:
         while True:

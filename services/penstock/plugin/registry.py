@@ -13,7 +13,8 @@ from penstock.plugin.manifest import FILE_NAME, ConnectorEntry, Manifest, read_m
 
 _log = logging.getLogger(__name__)
 
-_BUILTIN: Final = "penstock_builtin"
+_SHIPPED: Final = ("penstock_builtin", "penstock_databases")
+"""Packages of the plugins that ship."""
 _MOST_NAMED: Final = 40
 
 
@@ -92,7 +93,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _builtin(wanted: bool) -> list[Path]:
-    """Return the folder of the shipped connectors; it is found, not imported."""
-    spec = importlib.util.find_spec(_BUILTIN) if wanted else None
-    places = spec.submodule_search_locations if spec else None
-    return [Path(place) for place in places or () if (Path(place) / FILE_NAME).is_file()]
+    """Return the folders of the shipped connectors; they are found, not imported."""
+    specs = [importlib.util.find_spec(name) for name in _SHIPPED] if wanted else []
+    places = [place for spec in specs if spec for place in spec.submodule_search_locations or ()]
+    return [Path(place) for place in places if (Path(place) / FILE_NAME).is_file()]

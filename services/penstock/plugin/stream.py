@@ -28,6 +28,8 @@ class ControlStream(Generic[_Request, _Response]):
         self.failure: PenstockError | None = None
         self._link = link
         self._call: grpc.aio.StreamStreamCall[_Request, _Response] = method(metadata=link.metadata)
+        link.idleness.begin()
+        self._call.add_done_callback(link.idleness.end)
         self._writing = asyncio.Lock()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         link.exited.add_done_callback(self._process_ended)

@@ -18,8 +18,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
+from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock.model.connector import CommitMode, Target, TaskPlan
 from penstock.model.errors import InternalError, PenstockError, RetriableError, SchemaError
 from penstock.model.stream import (
@@ -61,6 +64,8 @@ class PluginWriteStream:
         self._limits = limits or StreamLimits()
         self._deadlines = process.deadlines
         self._epoch = 0
+        self._looks = False
+        self._looked = 0
         self._max_message_bytes = GRPC_DEFAULT_BYTES
         self._asked: dict[_Ask, asyncio.Future[Any]] = {}
         self._control: _Control | None = None
@@ -97,8 +102,25 @@ class PluginWriteStream:
             raise
         theirs = answer.limits.max_message_bytes or GRPC_DEFAULT_BYTES
         self._max_message_bytes = min(theirs, self._limits.max_message_bytes)
+        self._looks = answer.looks
         self._pump = asyncio.create_task(self._run(self._control))
         return result
+
+    async def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of the place of a dataset; None when there is none yet, or when the
+        plugin does not tell (R16: it is not asked then).
+        """
+        if not self._looks:
+            return None
+        self._looked += 1
+        look = pb.WriteLook(dataset=dataset, request_id=self._looked)
+        ask = ("looked", self._looked)
+        frame = pb.WriteRequest(look=look)
+        answer = await self._ask(frame, ask, "plugin.write.look", self._deadlines.schema)
+        if not answer.arrow_schema:
+            return None
+        place = record_pb.Schema(dataset=dataset, arrow_schema=answer.arrow_schema)
+        return schemas.from_proto(place).arrow
 
     async def apply_schema(self, schema: StreamSchema) -> None:
         """Make the sink ready for rows of a schema.
@@ -248,6 +270,8 @@ class PluginWriteStream:
         match kind:
             case "schema_applied":
                 self._answer((kind, frame.schema_applied.schema_id), frame.schema_applied)
+            case "looked":
+                self._answer((kind, frame.looked.request_id), frame.looked)
             case "prepared":
                 self._answer((kind, frame.prepared.txn.txn_id), frame.prepared)
             case "txn_committed":

@@ -10,7 +10,7 @@
 
 from penstock.rpc.address import is_unix
 from penstock.rpc.channels import MAX_MESSAGE_BYTES, open_channel
-from penstock.rpc.deadlines import deadline
+from penstock.rpc.deadlines import deadline, stepwise, within
 from penstock.rpc.server import Server
 from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, raise_from, status_code
 
@@ -24,4 +24,6 @@ __all__ = [
     "open_channel",
     "raise_from",
     "status_code",
+    "stepwise",
+    "within",
 ]

@@ -51,9 +51,12 @@ def prepare_socket(path: Path) -> None:
 
 
 def address_in_use(address: str) -> ConfigError:
-    """Return the error for an address that another process holds, or that is not ours."""
+    """Return the error for an address that another process holds, or that is not ours. A socket's
+    path is made by us, and no key says it.
+    """
     return ConfigError(
         "rpc.address_in_use",
         f"cannot listen at {address}: it is taken, or no address of this machine",
         fix="Stop the other process, or choose another address.",
+        config_path="" if is_unix(address) else "listen",
     )

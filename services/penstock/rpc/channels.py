@@ -10,6 +10,9 @@ MAX_MESSAGE_BYTES: Final = 16 << 20
 """Largest message between services, both ways. Rows never go this way; a task plan with 100,000
 partitions does."""
 
+KEEPALIVE_MS: Final = 20_000
+"""Milliseconds of silence after which a peer is asked whether it is there."""
+
 _OPTIONS: Final = (
     # A service that was started anew is found within this, not within gRPC's default of up to 20 s.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -18,7 +21,7 @@ _OPTIONS: Final = (
     # Proxies of the environment are for the way out, not between our services.
     ("grpc.enable_http_proxy", 0),
     # A peer that is gone without a word is noticed after 30 s.
-    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
 
@@ -28,6 +31,17 @@ def limits(max_message_bytes: int) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
+    ]
+
+
+def server_options(max_message_bytes: int) -> list[tuple[str, int]]:
+    """Return the options of a server: it bounds messages, and bears the questions of our channels.
+    By default it hangs up on who asks more often than every five minutes on a quiet stream.
+    """
+    return [
+        *limits(max_message_bytes),
+        ("grpc.so_reuseport", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
     ]
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar, cast
 
 from penstock.model.errors import RetriableError
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 @asynccontextmanager
@@ -33,3 +37,41 @@ def exceeded(stage: str, seconds: float) -> RetriableError:
         f"stage {stage} took longer than {seconds:g} s",
         fix="See whether what it waits for is reachable and not overloaded.",
     )
+
+
+def within(seconds: float) -> Callable[[_Call], _Call]:
+    """Bound a method that answers once, also for callers that name no deadline."""
+
+    def _bound(method: _Call) -> _Call:
+        @functools.wraps(method)
+        async def _bounded(self: Any, request: Any, context: Any) -> Any:
+            async with deadline(_stage(self, method), seconds):
+                return await method(self, request, context)
+
+        return cast("_Call", _bounded)
+
+    return _bound
+
+
+def stepwise(seconds: float) -> Callable[[_Call], _Call]:
+    """Bound each answer of a method that streams: it may take long, and may not hang."""
+
+    def _bound(method: _Call) -> _Call:
+        @functools.wraps(method)
+        async def _bounded(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+            async with aclosing(method(self, request, context)) as answers:
+                while True:
+                    async with deadline(_stage(self, method), seconds):
+                        try:
+                            answer = await anext(answers)
+                        except StopAsyncIteration:
+                            return
+                    yield answer
+
+        return cast("_Call", _bounded)
+
+    return _bound
+
+
+def _stage(service: Any, method: Callable[..., Any]) -> str:
+    return f"{type(service).__name__}.{method.__name__}"

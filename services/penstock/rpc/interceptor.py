@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn, TypeAlias
 
@@ -28,8 +29,8 @@ class Statuses(grpc.aio.ServerInterceptor):
     The text of an unexpected error may hold anything, a secret too: it goes to the log alone, and
     the caller gets the number that it has there (invariant 9).
 
-    Methods named `Watch…` and `Session` have no end of their own. They are ended when the server
-    drains, so that it waits only for work.
+    Methods named `Watch…`, `Inspect…` and `Session` have no near end of their own. They are ended
+    when the server drains, so that it waits only for work.
     """
 
     def __init__(self, draining: asyncio.Event) -> None:
@@ -54,10 +55,13 @@ class Statuses(grpc.aio.ServerInterceptor):
         inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
 
         async def call(request: Any, context: Context) -> Any:
+            began = time.monotonic()
             try:
                 return await inner(request, context)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
                 await refuse(context, error, method)
+            finally:
+                log.debug("%s took %.1f ms", method, 1000 * (time.monotonic() - began))
 
         make = (
             grpc.stream_unary_rpc_method_handler
@@ -69,7 +73,7 @@ class Statuses(grpc.aio.ServerInterceptor):
     def _streaming(self, handler: Handler, method: str) -> Handler:
         inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
         name = method.rpartition("/")[2]
-        endless = name.startswith("Watch") or name == "Session"
+        endless = name.startswith(("Watch", "Inspect")) or name == "Session"
 
         async def call(request: Any, context: Context) -> AsyncIterator[Any]:
             try:
@@ -101,9 +105,10 @@ class Statuses(grpc.aio.ServerInterceptor):
                     return
         finally:
             drained.cancel()
-            if following is not None and not following.done():
+            if following is not None:
                 following.cancel()
-                await asyncio.wait({following})  # it ends the watch, which lets go of its source
+                # it ends the watch, which lets go of its source, and may have ended by itself
+                await asyncio.gather(following, return_exceptions=True)
 
 
 async def refuse(context: Context, error: Exception, method: str) -> NoReturn:

@@ -12,7 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from penstock.rpc.address import address_in_use, is_unix, prepare_socket, socket_path
-from penstock.rpc.channels import MAX_MESSAGE_BYTES, limits
+from penstock.rpc.channels import MAX_MESSAGE_BYTES, server_options
 from penstock.rpc.interceptor import Statuses
 
 log = logging.getLogger(__name__)
@@ -48,9 +48,10 @@ class Server:
         self._draining = asyncio.Event()
         self._health = health.aio.HealthServicer()
         self._names: list[str] = []
+        self._listening = False
         self._server = grpc.aio.server(
             interceptors=[Statuses(self._draining)],
-            options=[*limits(max_message_bytes), ("grpc.so_reuseport", 0)],
+            options=server_options(max_message_bytes),
             maximum_concurrent_rpcs=most_calls,
         )
 
@@ -58,8 +59,19 @@ class Server:
         """Serve a servicer; `register` is its generated `add_…Servicer_to_server`."""
         register(servicer, _Naming(self._server, self._names))
 
+    def listen(self) -> None:
+        """Take the address, so that it is known; `start` answers there. Idempotent.
+
+        Raises:
+            ConfigError: `rpc.address_in_use`, `rpc.path_too_long`.
+        """
+        if self._listening:
+            return
+        self._listen()
+        self._listening = True
+
     async def start(self) -> None:
-        """Listen.
+        """Listen and answer.
 
         Raises:
             ConfigError: `rpc.address_in_use`, `rpc.path_too_long`.
@@ -67,7 +79,7 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
-        self._listen()
+        self.listen()
         await self._server.start()
         for name in ("", *self._names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)

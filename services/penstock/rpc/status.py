@@ -50,6 +50,7 @@ _BY_WORD: Final[Mapping[str, grpc.StatusCode]] = {
     "exists": grpc.StatusCode.ALREADY_EXISTS,
     "revision_changed": grpc.StatusCode.ABORTED,
     "not_stopped": grpc.StatusCode.FAILED_PRECONDITION,
+    "still_held": grpc.StatusCode.FAILED_PRECONDITION,
     "exceeded": grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 _FOREIGN: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]] = {
@@ -110,6 +111,15 @@ def error_from(error: grpc.RpcError, where: str = "") -> PenstockError:
     return _foreign(error, where)
 
 
+def cut_off(code: grpc.StatusCode | None, details: str | None) -> bool:
+    """Tell the status that gRPC makes up for a write to a stream that has ended meanwhile. What the
+    peer said, if anything, is lost with it: the connection is taken for broken.
+
+    Source: grpc/grpc issue 36066.
+    """
+    return code is grpc.StatusCode.INTERNAL and details == "Internal error from Core"
+
+
 def raise_from(error: grpc.RpcError, where: str = "") -> NoReturn:
     """Raise the error that a failed call stands for."""
     raise error_from(error, where) from error
@@ -119,6 +129,8 @@ def _foreign(error: grpc.RpcError, where: str) -> PenstockError:
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
     text = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
     at = f"{where}: " if where else ""
+    if cut_off(code, text):
+        code = grpc.StatusCode.UNAVAILABLE
     if code is not None and code in _FOREIGN:
         kind, name, fix = _FOREIGN[code]
         return kind(name, f"{at}{text}", fix=fix)

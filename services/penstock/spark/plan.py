@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from penstock.model.meaning import with_meanings
 from penstock.model.step import Step
 from penstock.spark import report
 from penstock.spark.lanes import Kernel, fused_lane, read_lane, write_lane
@@ -51,7 +52,8 @@ def build(
     rows = slot_ids.mapInArrow(read_lane, from_arrow_schema(normal, prefer_timestamp_ntz=True))
     for step in steps:
         rows = _apply(rows, step)
-    output = normal_schema(to_arrow_schema(rows.schema))
+    # what passed through the JVM unchanged still means what it did
+    output = with_meanings(normal_schema(to_arrow_schema(rows.schema)), normal)
     # mapInArrow looks its columns up by parsing their names; the lane puts the real ones back
     numbered = rows.toDF(*(f"c{n}" for n in range(len(output))))
     frame = numbered.mapInArrow(partial(write_lane, schema=output), report.DDL)

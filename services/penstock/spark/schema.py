@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.types as kind
 
 from penstock.model.errors import DataError, SchemaError
+from penstock.model.meaning import with_meaning
 
 MOST_DIGITS: Final = 38
 """Digits of Spark's widest decimal."""
@@ -117,7 +118,7 @@ def _normal(type_: pa.DataType, time: _Time) -> pa.DataType:
 
 
 def _field(field: pa.Field, time: _Time) -> pa.Field:
-    return pa.field(field.name, _normal(field.type, time), nullable=True)
+    return with_meaning(pa.field(field.name, _normal(field.type, time), nullable=True), field)
 
 
 def _decimal(type_: pa.DataType) -> pa.DataType:

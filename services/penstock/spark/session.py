@@ -114,17 +114,26 @@ def start_jvm(settings: EngineSettings, spawned: Callable[[Process], object] = b
             session = SparkSession(context)
             _hang_up_in_silence(context._accumulatorServer)  # noqa: SLF001 - pyspark has no other way
         except Exception as error:
+            words = _words(error)
             gateway.kill(process)
             _end(process)
             _forget()
             raise RetriableError(
                 "engine.start_failed",
-                f"the Spark session did not start: {type(error).__name__}: {str(error)[:500]}",
+                f"the Spark session did not start: {type(error).__name__}: {words}",
                 fix="See the detail; check JAVA_HOME (17 or 21) and free memory.",
                 detail=log_tail(settings.local_dir),
             ) from error
     log.info("Spark %s started in %.1f s", session.version, time.monotonic() - began)
     return Jvm(session, process)
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says. Py4j asks the JVM for that, which may have ended over it."""
+    try:
+        return str(error)[:500]
+    except (Py4JError, OSError):
+        return "the JVM ended"
 
 
 def log_tail(folder: Path | None) -> str:

@@ -50,9 +50,9 @@ class EngineSettings:
         return conf
 
 
-JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss2m"
-"""Options of the JVM: a small heap wants short pauses, C2 pays from the second minute on, deep
-expressions need the stack."""
+JVM_OPTIONS: Final = "-XX:+UseSerialGC -Xss2m"
+"""Options of the JVM: a small heap wants short pauses, deep expressions need the stack. Java's own
+variable `JDK_JAVA_OPTIONS` adds others. C2 stays on: it pays from the second minute on."""
 
 _OPTIMIZER: Final = "org.apache.spark.sql.catalyst.optimizer."
 

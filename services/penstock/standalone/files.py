@@ -63,7 +63,9 @@ def _text(path: Path) -> str:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
-            "config.file_not_text", f"{path} is not UTF-8 text: {error.reason}"
+            "config.file_not_text",
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
+            fix="Save the file as UTF-8; if it is no text at all, name the right one.",
         ) from error
 
 
@@ -71,14 +73,27 @@ def _properties(path: Path, text: str) -> dict[str, str]:
     try:
         return dict(javaproperties.loads(text))
     except (ValueError, javaproperties.InvalidUEscapeError) as error:
-        raise ConfigError("config.file_malformed", f"{path}: {error}") from error
+        raise _malformed(path, error, "properties: a line each, `key=value`") from error
+
+
+def _malformed(path: Path, error: Exception, form: str) -> ConfigError:
+    where = " ".join(str(error).split())
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:  # it draws a picture else
+        mark = error.problem_mark
+        where = f"{error.problem}: line {mark.line + 1} column {mark.column + 1}"
+    return ConfigError(
+        "config.file_malformed",
+        f"{path}: {where}",
+        fix=f"Correct that place. The file is read as {form}; its ending says so.",
+    )
 
 
 def _document(path: Path, text: str) -> dict[str, Any]:
     try:
         document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (json.JSONDecodeError, yaml.YAMLError) as error:
-        raise ConfigError("config.file_malformed", f"{path}: {error}") from error
+        form = "JSON: one object" if path.suffix == ".json" else "YAML: lines of `key: value`"
+        raise _malformed(path, error, form) from error
     if not isinstance(document, dict):
         raise ConfigError(
             "config.file_malformed",

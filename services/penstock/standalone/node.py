@@ -1,37 +1,50 @@
-"""The services of this process, on private unix sockets: started in order, stopped in reverse."""
+"""The services of this process, on private unix sockets: started in order, stopped in reverse.
+
+They are the services of a cluster, with one worker, a scheduler that leads because it is alone, and
+SQLite instead of etcd.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.api.config.v1.config_service_pb2_grpc import add_ConfigServiceServicer_to_server
 from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServicer_to_server
+from penstock.api.scheduler.v1.scheduler_service_pb2_grpc import (
+    add_SchedulerServiceServicer_to_server,
+)
 from penstock.api.worker.v1.worker_service_pb2_grpc import add_WorkerServiceServicer_to_server
-from penstock.client import ConfigClient, OffsetClient, WorkerClient
+from penstock.client import (
+    ConfigClient,
+    OffsetClient,
+    SchedulerClient,
+    WorkerClient,
+    keep_levels,
+)
+from penstock.config.loglevels import SERVICES
 from penstock.config.service import ConfigService
 from penstock.offset.service import OffsetService
-from penstock.plugin import PluginHost, Registry
 from penstock.rpc import Server
-from penstock.spark.engine import Engine
+from penstock.scheduler import (
+    ClusterSettings,
+    Leader,
+    LeaderSettings,
+    Scheduler,
+    SchedulerService,
+    SoleLeader,
+)
+from penstock.scheduler.plans import Plans
+from penstock.scheduler.stored import forget_plans
 from penstock.standalone.scratch import scratch
 from penstock.standalone.settings import NodeSettings, prepare_folder
 from penstock.store import SqliteStore
-from penstock.topic.embedded import EmbeddedTopics
+from penstock.worker.hosting import Hosting
 from penstock.worker.service import WorkerService
-from penstock.worker.worker import Worker
-
-log = logging.getLogger(__name__)
-
-PLUGIN_GRACE = 1.0
-"""Seconds that plugins get to end when the node stops: their tasks have ended before. Longer lets a
-plugin that hangs hold the end of the process up; it is killed 3 s after this."""
+from penstock.worker.session import Identity, Session
 
 _S = TypeVar("_S")
 
@@ -40,16 +53,22 @@ class Node:
     """All services in this process. `async with Node(settings) as node`, then talk to its clients.
 
     The control plane answers as soon as the node is entered; Spark warms up in the background.
-    `lost` ends when the JVM is gone: the process must then be started anew.
+    `begin` lets the connectors run that should. `lost` ends when the JVM is gone: the process must
+    then be started anew.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
         self._stack = AsyncExitStack()
-        self._engine: Engine
-        self._starting: asyncio.Task[None]
+        self._running: list[asyncio.Task[None]] = []
+        self._runtime: Path
+        self._store: SqliteStore
+        self._hosting: Hosting
+        self._scheduler: Scheduler
+        self._session: Session
         self.config: ConfigClient
         self.offset: OffsetClient
+        self.scheduler: SchedulerClient
         self.worker: WorkerClient
 
     async def __aenter__(self) -> Self:
@@ -60,83 +79,94 @@ class Node:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    async def begin(self) -> None:
+        """Plan and run what should run, from now on. Once, and after what should run was said."""
+        # what a source would split differently today is planned again
+        await forget_plans(SoleLeader(self._store, ""), self._store)
+        self._running = [
+            asyncio.create_task(self._scheduler.lead(), name="scheduler"),
+            asyncio.create_task(self._session.run(), name="session"),
+        ]
+
     async def lost(self) -> None:
-        """Return when the engine's JVM is gone; raise when it could not be started."""
-        gone = asyncio.create_task(self._engine.lost.wait())
+        """Return when the engine's JVM is gone; raise when anything here cannot go on."""
+        gone = asyncio.create_task(self._hosting.lost())
+        watched: set[asyncio.Task[None]] = {gone, *self._running}
         try:
-            await asyncio.wait({gone, self._starting}, return_when=asyncio.FIRST_COMPLETED)
-            if not gone.done():
-                self._starting.result()
-                await gone
+            while not gone.done():
+                done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
         finally:
             gone.cancel()
 
     async def engine_ready(self) -> None:
         """Wait until Spark is warm; raise when it could not be started."""
-        await asyncio.shield(self._starting)
+        await self._hosting.ready()
 
     async def _start(self) -> None:
-        settings = self._settings
+        settings, enter = self._settings, self._stack.enter_async_context
         prepare_folder(settings.state_dir)
-        runtime = self._stack.enter_context(scratch())
-        store = await SqliteStore.open(settings.state_dir / "state.db")
-        self._stack.push_async_callback(store.close)
-        self._start_engine(runtime)
+        self._runtime = self._stack.enter_context(scratch())
+        self._store = await SqliteStore.open(settings.state_dir / "state.db")
+        self._stack.push_async_callback(self._store.close)
 
-        config = await self._serve(
-            runtime, "config", add_ConfigServiceServicer_to_server, ConfigService(store)
+        # services ask each other: each client is there before its service is
+        self.worker = await enter(WorkerClient(self._address("worker")))
+        self.scheduler = await enter(SchedulerClient(self._address("scheduler")))
+        self.config = await enter(ConfigClient(self._address("config")))
+        self.offset = await enter(OffsetClient(self._address("offset")))
+        config = ConfigService(self._store, self.worker)
+        await self._serve("config", add_ConfigServiceServicer_to_server, config)
+        offset = OffsetService(self._store, self.config, self.scheduler)
+        self._stack.push_async_callback(offset.close)
+        await self._serve("offset", add_OffsetServiceServicer_to_server, offset)
+        self._keep_levels()
+        await config.start()
+        await offset.start()
+        self._hosting = await enter(
+            Hosting(settings.machine, self.offset, self.config, self._runtime)
         )
-        self.config = await self._stack.enter_async_context(ConfigClient(config))
-        offset = await self._serve(
-            runtime,
-            "offset",
-            add_OffsetServiceServicer_to_server,
-            OffsetService(store, self.config),
+        worker = WorkerService(self._hosting.worker)
+        await self._serve("worker", add_WorkerServiceServicer_to_server, worker)
+        await self._start_scheduler()
+
+    def _keep_levels(self) -> None:
+        """Let levels take effect here that are set of any service: all of them are here."""
+        keeping = asyncio.create_task(keep_levels(self.config.watch_log_levels, SERVICES))
+
+        async def end() -> None:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+        self._stack.push_async_callback(end)
+
+    async def _start_scheduler(self) -> None:
+        plans = Plans(self.config)
+        leadership = SoleLeader(self._store, self._address("scheduler"))
+        # no lease: a worker of this process that is gone is gone
+        settings = LeaderSettings(ClusterSettings(), session_lease=0.0)
+        self._scheduler = Scheduler(
+            leadership, lambda: Leader(leadership, self._store, plans, settings)
         )
-        self.offset = await self._stack.enter_async_context(OffsetClient(offset))
-        worker = await self._worker(runtime)
-        address = await self._serve(
-            runtime, "worker", add_WorkerServiceServicer_to_server, WorkerService(worker)
-        )
-        self._stack.push_async_callback(worker.stop)
-        self.worker = await self._stack.enter_async_context(WorkerClient(address))
+        service = SchedulerService(self._scheduler)
+        await self._serve("scheduler", add_SchedulerServiceServicer_to_server, service)
+        who = Identity(self._address("worker"), name="standalone")
+        self._session = Session(self.scheduler, self._hosting.worker.holdings, who)
+        self._stack.push_async_callback(self._end)
 
-    def _start_engine(self, runtime: Path) -> None:
-        settings = self._settings.engine
-        if settings.local_dir is None:
-            settings = replace(settings, local_dir=runtime / "spark")
-        self._engine = Engine(settings)
-        self._stack.push_async_callback(self._engine.stop)
-        self._starting = asyncio.create_task(self._engine.start())
-        self._stack.push_async_callback(self._end_start)
+    async def _end(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _end_start(self) -> None:
-        # a session that is half started cannot be stopped, and nobody wants to wait for it
-        while not self._starting.done():
-            self._engine.abandon()
-            await asyncio.wait({self._starting}, timeout=0.1)
-        await asyncio.gather(self._starting, return_exceptions=True)
-
-    async def _worker(self, runtime: Path) -> Worker:
-        host = PluginHost(Registry.load(self._settings.plugin_path), runtime / "p")
-        self._stack.push_async_callback(host.close, PLUGIN_GRACE)
-        topics = await self._stack.enter_async_context(
-            EmbeddedTopics(self._settings.topics_dir, self._settings.topics_retention)
-        )
-        return Worker(host, self._engine, topics, self.offset)
-
-    async def _serve(
-        self, runtime: Path, name: str, register: Callable[[_S, Any], None], servicer: _S
-    ) -> str:
-        server = Server(f"unix:{runtime / name}")
+    async def _serve(self, name: str, register: Callable[[_S, Any], None], servicer: _S) -> None:
+        server = Server(self._address(name))
         server.add(register, servicer)
         await self._stack.enter_async_context(server)
-        return server.address
+
+    def _address(self, service: str) -> str:
+        return f"unix:{self._runtime / service}"

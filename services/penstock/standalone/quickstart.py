@@ -20,7 +20,7 @@ from deltalake.exceptions import TableNotFoundError
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.standalone.node import Node
-from penstock.standalone.reconcile import run_connector, validate
+from penstock.standalone.reconcile import run_only, validate
 from penstock.standalone.settings import node_settings
 
 DATA = "seattle-weather.csv"
@@ -54,9 +54,9 @@ class Quickstart:
         settings, _ = node_settings({"state.dir": str(self._folder / "state")})
         async with Node(settings) as node:
             say(f"  control plane answers after {time.monotonic() - began:.1f} s; Spark warms up")
-            for connector in self._connectors():
-                checked, _ = await validate(node, connector)
-                await run_connector(node, checked)
+            checked = [(await validate(node, one))[0] for one in self._connectors()]
+            await run_only(node, checked)
+            for connector in checked:
                 kind = connector.config["connector.class"]
                 say(f"  started [bold]{connector.name}[/bold]: {kind}")
             await node.engine_ready()

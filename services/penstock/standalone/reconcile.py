@@ -1,12 +1,10 @@
-"""Makes what runs equal to what is configured: on one machine, where every task belongs to this
-worker.
-"""
+"""Says what should run on this machine, and lets it run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.model.connector import Connector
+from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import Diagnostic
 from penstock.standalone.node import Node
 from penstock.worker.planning import refuse_errors
@@ -23,15 +21,19 @@ async def validate(node: Node, connector: Connector) -> tuple[Connector, Sequenc
     return Connector(connector.name, connector.config, checked.kind), checked.diagnostics
 
 
-async def run_connector(node: Node, connector: Connector) -> Connector:
-    """Store a connector, plan it and start its tasks; returns it as it is stored.
+async def run_only(node: Node, connectors: Sequence[Connector]) -> None:
+    """Run these connectors, and no others that the state knows from earlier: those are stopped and
+    keep their offsets.
 
     Starting again after a crash is the same: an equal configuration keeps its generation and so its
-    offsets, and the new plans get a new epoch, which fences whatever the crash left behind.
+    offsets, and its tasks get new epochs, which fence whatever the crash left behind.
     """
-    stored, _ = await node.config.put(connector)
-    planned = await node.worker.plan(stored)
-    epoch = await node.config.put_plans(stored.name, stored.generation, planned.plans)
-    for plan in planned.plans:
-        await node.worker.start_task(stored, plan, epoch)
-    return stored
+    names = {connector.name for connector in connectors}
+    for known in (await node.config.list()).connectors:
+        if known.name not in names and known.target_state is not TargetState.STOPPED:
+            await node.config.set_target_state(known.name, TargetState.STOPPED)
+    for connector in connectors:
+        stored, _ = await node.config.put(connector)
+        if stored.target_state is not TargetState.RUNNING:
+            await node.config.set_target_state(stored.name, TargetState.RUNNING)
+    await node.begin()

@@ -10,18 +10,13 @@ from typing import Final
 
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
-from penstock.spark.settings import EngineSettings
-from penstock.topic.embedded import Retention
+from penstock.worker import machine
+from penstock.worker.machine import MachineSettings, machine_settings
 
 KEYS: Final = (
     ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
-    ConfigKey("topics.dir", doc="Folder of embedded topics; default: inside the state folder."),
-    ConfigKey("topics.retention", "duration", 0.0, doc="Time that topics keep rows; 0: for ever."),
-    ConfigKey("topics.retention.bytes", "size", 0, doc="Size of a topic's partition; 0: any."),
-    ConfigKey("plugin.path", "list", (), doc="Folders with installed plugins."),
     ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
-    ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
-    ConfigKey("spark.driver.memory", default="1g", doc="Heap of the JVM."),
+    *machine.KEYS,
 )
 
 IGNORED: Final = (
@@ -38,10 +33,7 @@ class NodeSettings:
     """Where a node keeps its state and what it runs with."""
 
     state_dir: Path
-    topics_dir: Path
-    topics_retention: Retention
-    plugin_path: tuple[Path, ...]
-    engine: EngineSettings
+    machine: MachineSettings
 
 
 def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnostic]]:
@@ -50,26 +42,12 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
-    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith("spark.conf.")}
+    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(machine.SPARK)}
     values, errors = read(KEYS, ours)
     if errors:
         raise errors[0]
     state = _state_dir(values)
-    extra = {
-        key.removeprefix("spark.conf."): value
-        for key, value in config.items()
-        if key.startswith("spark.conf.")
-    }
-    engine = {"driver_memory": values["spark.driver.memory"], "extra": extra}
-    if values["spark.master"]:
-        engine["master"] = values["spark.master"]
-    settings = NodeSettings(
-        state_dir=state,
-        topics_dir=Path(values["topics.dir"]) if values["topics.dir"] else state / "topics",
-        topics_retention=Retention(values["topics.retention"], values["topics.retention.bytes"]),
-        plugin_path=tuple(Path(folder) for folder in values["plugin.path"]),
-        engine=EngineSettings(**engine),
-    )
+    settings = NodeSettings(state, machine_settings(values, config, state / "topics"))
     return settings, [_no_effect(key) for key in sorted(config) if not _is_ours(key)]
 
 

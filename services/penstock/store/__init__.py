@@ -6,11 +6,28 @@
 - `lock`    one process per state file
 - `writer`  the single writer: several waiting writes share one durable transaction
 - `sqlite`  the driver for one machine
+- `etcd`    the driver for a cluster
+- `postgresql/`  the driver for millions of keys
 
 Every driver passes `tests/contract/store`.
 """
 
-from penstock.store.port import ANY, Change, Check, Conflict, Entry, Page, Store
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import ANY, Change, Check, Conflict, Entry, Page, Put, Store
+from penstock.store.postgresql import PostgresqlSettings, PostgresqlStore
 from penstock.store.sqlite import SqliteStore
 
-__all__ = ["ANY", "Change", "Check", "Conflict", "Entry", "Page", "SqliteStore", "Store"]
+__all__ = [
+    "ANY",
+    "Change",
+    "Check",
+    "Conflict",
+    "Entry",
+    "EtcdStore",
+    "Page",
+    "PostgresqlSettings",
+    "PostgresqlStore",
+    "Put",
+    "SqliteStore",
+    "Store",
+]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.model.errors import ConfigError, InternalError, PenstockError, RetriableError
+from penstock.store.port import FORMAT
 
 _PRIMARY = 0xFF
 """The low byte of an extended result code is the primary one."""
@@ -76,3 +77,12 @@ def _of_the_moment(code: int, error: sqlite3.Error, path: Path, name: str) -> Pe
                 fix="Check the disk and the kernel log, then start again.",
             )
     return InternalError("store.failed", f"{path}: {error} ({name})")
+
+
+def newer(where: str, found: object) -> ConfigError:
+    """Return the error for a store that a newer version has written."""
+    return ConfigError(
+        "store.newer",
+        f"{where} was written by a newer version (format {found}, this one knows {FORMAT})",
+        fix="Start the newer version, or restore the backup from before it.",
+    )

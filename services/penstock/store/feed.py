@@ -26,6 +26,17 @@ class Feed:
         self._news = asyncio.Event()
         self._closed = False
 
+    @property
+    def revision(self) -> int:
+        """The newest write that is known."""
+        return self._revision
+
+    def lose(self, revision: int) -> None:
+        """Go on after a gap: what came before is not known, watchers list again."""
+        self._changes.clear()
+        self._revision = self._forgotten = revision
+        self._wake()
+
     def publish(self, revision: int, keys: Sequence[str]) -> None:
         """Add a write. Revisions must grow."""
         if len(self._changes) == self._changes.maxlen:

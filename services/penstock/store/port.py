@@ -16,6 +16,11 @@ from penstock.model.errors import RetriableError
 ANY: Final = None
 """Revision of a `Check` that takes any state of the key."""
 
+FORMAT: Final = 1
+"""What is kept in a store, and how. Each store bears the number that it was made with; a version
+that knows only a smaller one refuses it (`store.newer`), because it would misread, or overwrite,
+what it does not know. Raised when an older version could do that; a field more is no reason."""
+
 Put: TypeAlias = tuple[str, bytes | None]
 """A key and its new value; None removes the key."""
 
@@ -31,7 +36,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries in order of key, all as they were at `revision`. `more`: keys follow the last one."""
+    """Entries in order of key, all as they were at `revision`, which is never 0: a watch after it
+    misses nothing. `more`: keys follow the last one.
+    """
 
     entries: tuple[Entry, ...]
     revision: int

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from penstock.model.errors import ConfigError, InternalError
-from penstock.store.errors import translated
+from penstock.store.errors import newer, translated
 from penstock.store.feed import Feed
 from penstock.store.lock import FileLock
-from penstock.store.port import Change, Check, Entry, Page, Put
+from penstock.store.port import FORMAT, Change, Check, Entry, Page, Put
 from penstock.store.writer import Outcome, Request, Writer
 
 _T = TypeVar("_T")
@@ -33,20 +33,20 @@ MOST_WRITE_BYTES = 64 << 20
 """Bytes in one write. A larger one would hold up every other writer for seconds."""
 
 _APPLICATION: Final = 0x50535444  # "PSTD", so that `file` and we can tell whose database it is
-_LAYOUT: Final = 1
 _SCHEMA: Final = (
     "CREATE TABLE entry (key BLOB PRIMARY KEY, revision INT NOT NULL, value BLOB) WITHOUT ROWID",
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INT NOT NULL) WITHOUT ROWID",
-    "INSERT INTO meta VALUES ('revision', 0)",
+    # not 0: a watch after 0 is one from now, and would miss what comes between a list and a watch
+    "INSERT INTO meta VALUES ('revision', 1)",
     f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {_LAYOUT}",
+    f"PRAGMA user_version = {FORMAT}",
 )
 _REVISION: Final = "SELECT value FROM meta WHERE name = 'revision'"
 _GET: Final = "SELECT key, value, revision FROM entry WHERE key = ?"
-_RANGE: Final = (
-    "SELECT key, value, revision FROM entry WHERE key >= ? AND key > ? AND key < ?"
-    " ORDER BY key LIMIT ?"
+_FROM: Final = (
+    "SELECT key, value, revision FROM entry WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 )
+_AFTER: Final = _FROM.replace(">=", ">")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,10 @@ class SqliteStore:
         first = prefix.encode()
         with self._snapshot():
             revision = _revision(self._reading)
-            bounds = (first, after.encode(), _end(first), limit + 1)
-            rows = self._reading.execute(_RANGE, bounds).fetchall()
+            last = after.encode()
+            # Only one lower bound: SQLite would seek the first of two, and walk to the second.
+            query, start = (_AFTER, last) if last >= first and after else (_FROM, first)
+            rows = self._reading.execute(query, (start, _end(first), limit + 1)).fetchall()
         return Page(tuple(_entry(row) for row in rows[:limit]), revision, len(rows) > limit)
 
     @contextmanager
@@ -222,7 +224,7 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if not tables:
         _lay_out(connection)
@@ -232,12 +234,8 @@ def _prepare(path: Path, connection: sqlite3.Connection) -> None:
             f"{path} is a database of another program",
             fix="Choose another path.",
         )
-    elif layout > _LAYOUT:
-        raise ConfigError(
-            "store.newer",
-            f"{path} was written by a newer version (layout {layout}, this one knows {_LAYOUT})",
-            fix="Start the newer version.",
-        )
+    elif found > FORMAT:
+        raise newer(str(path), found)
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:

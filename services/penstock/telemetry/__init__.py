@@ -1,6 +1,7 @@
 """How services are watched.
 
 - `logs`    logging as text or JSON lines on stderr, each line attributed to connector and task
+- `levels`  levels of loggers, changed while the process runs
 - `redact`  secrets as values that print `***`, and a filter that keeps them out of log lines
 
 Metrics and traces get a file each beside these.

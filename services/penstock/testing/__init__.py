@@ -3,6 +3,7 @@
 - `spans`      sets of sequence numbers, kept as ranges
 - `ledger`     what the verifiable sink wrote down: one line for each committed batch
 - `checker`    pure: gaps, duplicates, reorder, stale epochs, rows in two places or in none
+- `linearizable`  pure: is a history of concurrent calls explained by some order of them
 - `clock`      a clock that moves only when told
 - `procfs`     the processes of this machine, as /proc tells them
 - `processes`  starts a penstock process in a folder of its own, waits, kills, counts what is left
@@ -13,14 +14,17 @@ waited for. The product never imports this room. It reads /proc, so `procfs` and
 need Linux.
 """
 
-from penstock.testing.checker import Defect, Report, check
+from penstock.testing.checker import Defect, Report, check, check_so_far
 from penstock.testing.clock import FakeClock
 from penstock.testing.ledger import Entry, Ledger, LedgerError, read_ledger
+from penstock.testing.linearizable import LOST, Call, unexplained
 from penstock.testing.processes import Census, PenstockProcess, census, wait_until
 from penstock.testing.rss import Usage, usage_of
 from penstock.testing.spans import Spans
 
 __all__ = [
+    "LOST",
+    "Call",
     "Census",
     "Defect",
     "Entry",
@@ -33,7 +37,9 @@ __all__ = [
     "Usage",
     "census",
     "check",
+    "check_so_far",
     "read_ledger",
+    "unexplained",
     "usage_of",
     "wait_until",
 ]

@@ -119,6 +119,16 @@ def check(
     )
 
 
+def check_so_far(sink: Iterable[Entry]) -> Report:
+    """Compare what came with itself, while a source goes on: rows that have not come are no gap."""
+    entries = list(sink)
+    highest: dict[str, int] = {}
+    for entry in entries:
+        last = max((last for _, last in entry.sequences), default=-1)
+        highest[entry.partition] = max(last, highest.get(entry.partition, -1))
+    return check({key: Spans([(0, last)]) for key, last in highest.items()}, entries)
+
+
 class _Arrivals:
     """The rows at the sink so far, and what was wrong with the way they came."""
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -88,15 +88,21 @@ class PenstockProcess:
     """
 
     def __init__(
-        self, folder: Path, *arguments: str | Path, env: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
-        """Prepare `penstock <arguments>` with `folder` as its working folder."""
+        """Prepare `penstock <arguments>` with `folder` as its working folder. `within` comes before
+        the command, and executes it: `ip netns exec NAME`.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         # Short, because the path of a unix socket may have no more than 107 bytes.
         self.scratch = Path(tempfile.mkdtemp(prefix="pst-"))
         self.log = folder / "process.log"
-        self._command = [sys.executable, "-m", "penstock.cli", *map(str, arguments)]
+        self._command = [*within, sys.executable, "-m", "penstock.cli", *map(str, arguments)]
         self._env = {**os.environ, **(env or {}), "TMPDIR": str(self.scratch)}
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: dict[tuple[int, int], Process] = {}

@@ -1,5 +1,5 @@
 """The files of an embedded topic, as executors write and read them: pure Arrow and files, no Delta
-log.
+log. And where they are: a folder of a file system, or of an S3-compatible store.
 
 - `layout`   names of columns and files
 - `types`    which Arrow types a topic stores, and how the others are brought there
@@ -7,9 +7,14 @@ log.
 - `parquet`  one file: rows with their numbers, durable when it is closed
 - `writing`  a slot's rows into files that no reader sees until the driver commits them
 - `reading`  rows out of the files that the driver names
+- `folder`   the port: put a name once, write, read, list, delete
+- `places`   which driver a place has: `local`, or `s3` with `s3_settings`
 - `disk`     making files and names durable
+- `ahead`    requests under way before their answers are wanted; `upload` and `ranges` are large
+             objects as files
 """
 
+from penstock.topic_files.folder import FileInfo, Folder
 from penstock.topic_files.layout import (
     BASE,
     HIDDEN,
@@ -21,9 +26,12 @@ from penstock.topic_files.layout import (
     new_staged_name,
     parse_staged_name,
 )
+from penstock.topic_files.local import TEMPORARY, LocalFolder
 from penstock.topic_files.parquet import RowFile
+from penstock.topic_files.places import folder_at, folder_of
 from penstock.topic_files.placing import partition_of, partition_without_key
 from penstock.topic_files.reading import read_files, read_rows
+from penstock.topic_files.s3_settings import S3Settings
 from penstock.topic_files.types import joined_type, stored_rows, stored_schema
 from penstock.topic_files.writing import write_files
 
@@ -32,8 +40,15 @@ __all__ = [
     "HIDDEN",
     "INDEX",
     "PARTITION",
+    "TEMPORARY",
+    "FileInfo",
+    "Folder",
+    "LocalFolder",
     "RowFile",
+    "S3Settings",
     "StagedName",
+    "folder_at",
+    "folder_of",
     "is_compacted",
     "joined_type",
     "new_compacted_name",

@@ -8,14 +8,13 @@ number).
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.topic_files.disk import sync_file
+from penstock.topic_files.folder import Folder
 from penstock.topic_files.layout import INDEX
 
 GROUP_ROWS: Final = 131_072
@@ -30,15 +29,20 @@ small groups, and wide rows must not become huge ones."""
 class RowFile:
     """A file that is being written."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.path = path
+    def __init__(self, folder: Folder, name: str, schema: pa.Schema) -> None:
+        self.name = name
         self.rows = 0
         self.buffered = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._schema = schema.append(pa.field(INDEX, pa.int64()))
+        self._file = folder.create(name)
         self._writer = pq.ParquetWriter(
-            path, self._schema, compression="lz4", use_dictionary=False, write_statistics=False
+            self._file.sink,
+            self._schema,
+            compression="lz4",
+            use_dictionary=False,
+            write_statistics=False,
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -64,14 +68,13 @@ class RowFile:
         self._waiting, self._waiting_rows, self.buffered = [], 0, 0
 
     def close(self) -> int:
-        """Write the rest and make the file durable; returns its bytes."""
+        """Write the rest and make the content durable; returns its bytes."""
         self.flush()
         self._writer.close()
-        return sync_file(self.path)
+        return self._file.finish()
 
     def discard(self) -> None:
         """Remove the file, whatever state it is in."""
         with suppress(Exception):
             self._writer.close()
-        with suppress(OSError):
-            self.path.unlink()
+        self._file.discard()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 
 from penstock.model.errors import RetriableError
 from penstock.topic_files.layout import INDEX
+from penstock.topic_files.places import folder_at
 
 BATCH_ROWS: Final = 65_536
 
@@ -26,28 +26,31 @@ def read_files(place: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
             rows are; when they are gone, it says so.
     """
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(place["schema"])))
-    root = Path(place["root"])
-    for name, first, rows in place["files"]:
+    root, files = place["root"], place["files"]
+    opened = folder_at(place).opened((name, size) for name, _, _, size in files)
+    for name, first, rows, _ in files:
         try:
-            yield from read_rows(root / name, schema, first, rows)
+            yield from read_rows(next(opened), schema, first, rows)
         except FileNotFoundError as error:
             raise RetriableError(
                 "topic.file_gone",
-                f"{root / name} is gone while it was to be read",
+                f"{root}/{name} is gone while it was to be read",
                 fix="Compaction or retention removed it; it is looked for again.",
             ) from error
         except OSError as error:
             raise RetriableError(
                 "topic.read_failed",
-                f"{root / name}: {error}",
-                fix="Check the disk of the topics folder.",
+                f"{root}/{name}: {error}",
+                fix="Check the disk or the store that topics are on.",
             ) from error
 
 
-def read_rows(path: Path, schema: pa.Schema, first: int, rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield `rows` rows of a file from number `first` on, in a schema."""
+def read_rows(
+    opened: pa.NativeFile, schema: pa.Schema, first: int, rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield `rows` rows of a file from number `first` on, in a schema; closes it."""
     # one thread: every slot has a core of its own
-    with pq.ParquetFile(path, memory_map=True) as file:
+    with opened, pq.ParquetFile(opened) as file:
         has = set(file.schema_arrow.names)
         names = [name for name in schema.names if name in has] or [INDEX]  # rows want a column
         groups, skip = _groups(file.metadata, first, rows)

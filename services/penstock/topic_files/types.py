@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as kind
 
 from penstock.model.errors import SchemaError
+from penstock.model.meaning import with_meaning
 from penstock.topic_files.layout import HIDDEN
 
 MOST_DIGITS: Final = 38
@@ -153,7 +154,7 @@ def refuse_names(names: list[str], dataset: str) -> None:
 
 
 def _field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, stored_type(field.type), nullable=True)
+    return with_meaning(pa.field(field.name, stored_type(field.type), nullable=True), field)
 
 
 def _decimal(type_: pa.DataType) -> pa.DataType:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import errno
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +12,9 @@ import pyarrow as pa
 
 from penstock.model import columns
 from penstock.model.errors import RetriableError
-from penstock.topic_files.disk import sync_folder
 from penstock.topic_files.layout import StagedName, new_staged_name, task_in_name
 from penstock.topic_files.parquet import RowFile
+from penstock.topic_files.places import folder_at
 from penstock.topic_files.placing import partition_of, partition_without_key
 from penstock.topic_files.types import stored_rows, stored_schema
 
@@ -47,7 +46,7 @@ def write_files(
         raise RetriableError(
             "topic.disk_full" if full else "topic.write_failed",
             f"{place['root']}: {error}",
-            fix="Free space, or check the topics folder.",
+            fix="Free space, or check the disk or the store that topics are on.",
         ) from error
     except BaseException:
         slot.discard()
@@ -59,7 +58,7 @@ class _Slot:
 
     def __init__(self, place: Mapping[str, Any], attempt: int) -> None:
         self._place, self._attempt = place, attempt
-        self._root = Path(place["root"])
+        self._folder = folder_at(place)
         self._partitions = int(place["partitions"])
         self._casts = _casts(place)
         self._columns: tuple[pa.Schema, pa.Schema] | None = None
@@ -82,7 +81,7 @@ class _Slot:
         found = [
             {
                 "topic": self._place["topic"],
-                "path": file.path.name,
+                "path": file.name,
                 "partition": partition,
                 "rows": file.rows,
                 "bytes": file.close(),
@@ -90,7 +89,7 @@ class _Slot:
             for partition, file in sorted(self._files.items())
         ]
         if found:
-            sync_folder(self._root)
+            self._folder.sync()
         return found
 
     def discard(self) -> None:
@@ -122,7 +121,7 @@ class _Slot:
                 self._attempt,
                 partition,
             )
-            file = RowFile(self._root / new_staged_name(name), schema)
+            file = RowFile(self._folder, new_staged_name(name), schema)
             self._files[partition] = file
         return file
 

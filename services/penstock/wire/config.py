@@ -1,41 +1,55 @@
-"""penstock.api.config.v1 ↔ connectors."""
+"""penstock.api.config.v1 ↔ connectors, their history, and log levels."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import IntEnum
+from typing import TypeVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from penstock.api.config.v1 import config_service_pb2 as pb
-from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Difference,
+    LogLevel,
+    Restart,
+    Revision,
+    RevisionCause,
+    TargetState,
+)
 
-_KINDS = frozenset(map(int, ConnectorKind))
 _STATES = frozenset(map(int, TargetState))
+_E = TypeVar("_E", bound=IntEnum)
 
 
 def connector_to_proto(connector: Connector, updated_at: float = 0.0) -> pb.Connector:
     """Return the message for a connector; `updated_at` is seconds since the epoch, 0 for unset."""
-    message = pb.Connector(
+    return pb.Connector(
         name=connector.name,
         kind=int(connector.kind),  # type: ignore[arg-type] # enums share numbers
         config=connector.config,
         target_state=int(connector.target_state),  # type: ignore[arg-type] # enums share numbers
         generation=connector.generation,
         revision=connector.revision,
+        updated_at=_timestamp(updated_at),
+        version=connector.version,
+        restarts=map(restart_to_proto, connector.restarts),
     )
-    if updated_at:
-        message.updated_at.FromDatetime(datetime.fromtimestamp(updated_at, UTC))
-    return message
 
 
 def connector_from_proto(message: pb.Connector) -> Connector:
     """Return the connector of a message. A kind of a newer version reads as unset."""
-    known = int(message.kind) in _KINDS
     return Connector(
         name=message.name,
         config=dict(message.config),
-        kind=ConnectorKind(message.kind) if known else ConnectorKind.UNSPECIFIED,
+        kind=_known(ConnectorKind, message.kind),
         target_state=state_from_proto(message.target_state),
         generation=message.generation,
         revision=message.revision,
+        version=message.version,
+        restarts=tuple(map(restart_from_proto, message.restarts)),
     )
 
 
@@ -43,3 +57,105 @@ def state_from_proto(number: int) -> TargetState:
     """Return a target state. Unset, and a state of a newer version, mean RUNNING."""
     known = number in _STATES
     return (TargetState(number) if known else None) or TargetState.RUNNING
+
+
+def restart_to_proto(restart: Restart) -> pb.Restart:
+    """Return the message for a request to restart."""
+    return pb.Restart(
+        marker=restart.marker,
+        include_tasks=restart.include_tasks,
+        only_failed=restart.only_failed,
+        task_id=restart.task_id,
+        requested_at=_timestamp(restart.requested_at),
+    )
+
+
+def restart_from_proto(message: pb.Restart) -> Restart:
+    """Return the request to restart of a message."""
+    return Restart(
+        message.marker,
+        message.include_tasks,
+        message.only_failed,
+        message.task_id,
+        _seconds(message.requested_at),
+    )
+
+
+def revision_to_proto(revision: Revision) -> pb.Revision:
+    """Return the message for a version of a configuration."""
+    return pb.Revision(
+        version=revision.version,
+        revision=revision.revision,
+        written_at=_timestamp(revision.written_at),
+        cause=int(revision.cause),  # type: ignore[arg-type] # enums share numbers
+        restored_version=revision.restored,
+        kind=int(revision.kind),  # type: ignore[arg-type] # enums share numbers
+        config=revision.config,
+    )
+
+
+def revision_from_proto(message: pb.Revision) -> Revision:
+    """Return the version of a configuration of a message."""
+    return Revision(
+        message.version,
+        message.revision,
+        _seconds(message.written_at),
+        _known(RevisionCause, message.cause),
+        message.restored_version,
+        _known(ConnectorKind, message.kind),
+        dict(message.config),
+    )
+
+
+def difference_to_proto(difference: Difference) -> pb.Difference:
+    """Return the message for a difference."""
+    return pb.Difference(
+        key=difference.key,
+        before=difference.before,
+        after=difference.after,
+        masked=difference.masked,
+    )
+
+
+def difference_from_proto(message: pb.Difference) -> Difference:
+    """Return the difference of a message."""
+    return Difference(
+        message.key,
+        message.before if message.HasField("before") else None,
+        message.after if message.HasField("after") else None,
+        message.masked,
+    )
+
+
+def log_level_to_proto(level: LogLevel) -> pb.LogLevel:
+    """Return the message for a level."""
+    return pb.LogLevel(
+        service=level.service,
+        logger=level.logger,
+        level=level.level,
+        modified_at=_timestamp(level.modified_at),
+    )
+
+
+def log_level_from_proto(message: pb.LogLevel) -> LogLevel:
+    """Return the level of a message."""
+    return LogLevel(message.service, message.logger, message.level, _seconds(message.modified_at))
+
+
+def _known(kind: type[_E], number: int) -> _E:
+    try:
+        return kind(number)
+    except ValueError:
+        return kind(0)
+
+
+def _timestamp(seconds: float) -> Timestamp | None:
+    if not seconds:
+        return None
+    made = Timestamp()
+    made.FromDatetime(datetime.fromtimestamp(seconds, UTC))
+    return made
+
+
+def _seconds(message: Timestamp) -> float:
+    return message.ToNanoseconds() / 1e9

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from enum import IntEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from penstock.api.error.v1 import diagnostic_pb2 as pb
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 
 _E = TypeVar("_E", bound=IntEnum)
+
+_MOST_TEXT: Final = ((6 << 20, 2000), (9 << 20, 80))
+"""Up to how many bytes of diagnostics in one message there are how many characters of each text:
+enough to mend what is wrong, then what it is about. Beyond, class and code alone are told. The rest
+of the 16 MiB of a message is for the numbers of more than 30,000 tasks."""
+
+
+class Brief:
+    """Makes the messages for diagnostics that go out together, in one message (invariant 12): their
+    texts are cut, and those that come late to less.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def to_proto(self, diagnostic: Diagnostic | None) -> pb.Diagnostic | None:
+        """Return the message for a diagnostic."""
+        if diagnostic is None:
+            return None
+        most = next((most for bytes_, most in _MOST_TEXT if self._bytes < bytes_), 0)
+        message = to_proto(_cut(diagnostic, most))
+        self._bytes += message.ByteSize()
+        return message
+
+
+def _cut(diagnostic: Diagnostic, most: int) -> Diagnostic:
+    def cut(text: str) -> str:
+        return text if len(text) <= most else f"{text[: most - 1]}…" if most else ""
+
+    return replace(
+        diagnostic,
+        message=cut(diagnostic.message),
+        detail=cut(diagnostic.detail),
+        fix=cut(diagnostic.fix),
+        config_path=cut(diagnostic.config_path),
+        suggestion=cut(diagnostic.suggestion),
+        dataset=cut(diagnostic.dataset),
+    )
 
 
 def to_proto(diagnostic: Diagnostic) -> pb.Diagnostic:

@@ -21,28 +21,47 @@ _SCALARS: tuple[tuple[type, str], ...] = (
     (str, "string_value"),
     (bytes, "bytes_value"),
 )
+_FIELDS = dict(_SCALARS)
+
+
+def fill_value(message: pb.Value, value: Any) -> None:
+    """Put a value into an empty message; None leaves it with no kind set.
+
+    In place, because a commit may bring ten thousand offsets, and a message that is made to be put
+    into another is copied.
+    """
+    field = _FIELDS.get(type(value)) or next(
+        (field for kind, field in _SCALARS if isinstance(value, kind)), None
+    )
+    if field is not None:
+        setattr(message, field, value)
+        return
+    match value:
+        case None:
+            pass
+        case Decimal():
+            message.decimal_value = str(value)
+        case datetime():
+            message.timestamp_us = (value.astimezone(UTC) - _EPOCH) // _MICROSECOND
+        case date():
+            message.date_days = value.toordinal() - _EPOCH_DAY
+        case Mapping():
+            message.struct_value.SetInParent()  # an empty one is one, too
+            for name, item in value.items():
+                fill_value(message.struct_value.fields[name], item)
+        case list() | tuple():
+            message.list_value.SetInParent()
+            for item in value:
+                fill_value(message.list_value.items.add(), item)
+        case _:
+            raise TypeError(f"{type(value).__name__} cannot be part of a key or an offset")
 
 
 def value_to_proto(value: Any) -> pb.Value:
     """Return the message for a value; None is a message with no kind set."""
-    for kind, field in _SCALARS:
-        if isinstance(value, kind):
-            return pb.Value(**{field: value})  # type: ignore[arg-type] # the table pairs them
-    match value:
-        case None:
-            return pb.Value()
-        case Decimal():
-            return pb.Value(decimal_value=str(value))
-        case datetime():
-            return pb.Value(timestamp_us=(value.astimezone(UTC) - _EPOCH) // _MICROSECOND)
-        case date():
-            return pb.Value(date_days=value.toordinal() - _EPOCH_DAY)
-        case Mapping():
-            fields = {name: value_to_proto(item) for name, item in value.items()}
-            return pb.Value(struct_value=pb.StructValue(fields=fields))
-        case list() | tuple():
-            return pb.Value(list_value=pb.ListValue(items=[value_to_proto(i) for i in value]))
-    raise TypeError(f"{type(value).__name__} cannot be part of a key or an offset")
+    message = pb.Value()
+    fill_value(message, value)
+    return message
 
 
 def value_from_proto(message: pb.Value) -> Any:
@@ -64,11 +83,20 @@ def value_from_proto(message: pb.Value) -> Any:
             return getattr(message, kind)
 
 
+def fill_offset(message: pb.Offset, offset: Mapping[str, Any]) -> None:
+    """Put an offset into an empty message. A lone `$opaque` field is the connector's own bytes."""
+    if len(offset) == 1 and "$opaque" in offset:
+        message.opaque = offset["$opaque"]
+        return
+    for name, value in offset.items():
+        fill_value(message.fields[name], value)
+
+
 def offset_to_proto(offset: Mapping[str, Any]) -> pb.Offset:
     """Return the message for an offset. A lone `$opaque` field is the connector's own bytes."""
-    if set(offset) == {"$opaque"}:
-        return pb.Offset(opaque=offset["$opaque"])
-    return pb.Offset(fields={name: value_to_proto(value) for name, value in offset.items()})
+    message = pb.Offset()
+    fill_offset(message, offset)
+    return message
 
 
 def offset_from_proto(message: pb.Offset) -> dict[str, Any]:
@@ -87,6 +115,7 @@ def partition_to_proto(partition: Partition) -> pb.Partition:
         datasets=partition.datasets,
         weight=partition.weight,
         bounded=partition.bounded,
+        finds_others=partition.finds_others,
     )
     if partition.offset is not None:
         message.offset.CopyFrom(offset_to_proto(partition.offset))
@@ -105,4 +134,5 @@ def partition_from_proto(message: pb.Partition) -> Partition:
         datasets=tuple(message.datasets),
         weight=message.weight or 1.0,
         bounded=message.bounded,
+        finds_others=message.finds_others,
     )

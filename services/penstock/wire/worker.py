@@ -1,12 +1,16 @@
-"""penstock.api.worker.v1 ↔ task status, plugins, and the answers about a connector."""
+"""penstock.api.worker.v1 ↔ task status, plugins, checks of a connection, and live rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.error.v1 import diagnostic_pb2 as diagnostic_pb
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.model.connector import TaskState, TaskStatus
+from penstock.model.errors import Diagnostic
+from penstock.model.looks import Looked, LookedRow, LookRules, RowStage
 from penstock.wire import error
 
 _KINDS = {
@@ -17,6 +21,7 @@ _KINDS = {
 }
 
 _STATES = frozenset(map(int, TaskState))
+_STAGES = frozenset(map(int, RowStage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,25 @@ class InstalledPlugin:
     connectors: tuple[InstalledConnector, ...] = ()
 
 
-def status_to_proto(status: TaskStatus) -> pb.TaskStatus:
-    """Return the message for a task's status."""
+@dataclass(frozen=True, slots=True)
+class CheckedStep:
+    """One step of a connection check of an end, `source` or `sink`; `took` is in seconds."""
+
+    end: str
+    step: str
+    ok: bool
+    took: float = 0.0
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def status_to_proto(status: TaskStatus, brief: error.Brief | None = None) -> pb.TaskStatus:
+    """Return the message for a task's status; with `brief`, as one of many."""
     return pb.TaskStatus(
         task_id=status.task_id,
         connector=status.connector,
         epoch=status.epoch,
         state=int(status.state),  # type: ignore[arg-type] # enums share numbers
-        diagnostic=None if status.diagnostic is None else error.to_proto(status.diagnostic),
+        diagnostic=_diagnostic_to_proto(status.diagnostic, brief),
         rows_read=status.rows_read,
         rows_written=status.rows_written,
         bytes_read=status.bytes_read,
@@ -53,7 +69,16 @@ def status_to_proto(status: TaskStatus) -> pb.TaskStatus:
         bytes_left=status.bytes_left,
         rows_left=status.rows_left,
         restarts=status.restarts,
+        restarts_in_a_row=status.restarts_in_a_row,
     )
+
+
+def _diagnostic_to_proto(
+    diagnostic: Diagnostic | None, brief: error.Brief | None
+) -> diagnostic_pb.Diagnostic | None:
+    if brief is not None:
+        return brief.to_proto(diagnostic)
+    return None if diagnostic is None else error.to_proto(diagnostic)
 
 
 def status_from_proto(message: pb.TaskStatus) -> TaskStatus:
@@ -74,6 +99,7 @@ def status_from_proto(message: pb.TaskStatus) -> TaskStatus:
         bytes_left=message.bytes_left,
         rows_left=message.rows_left,
         restarts=message.restarts,
+        restarts_in_a_row=message.restarts_in_a_row,
     )
 
 
@@ -105,3 +131,76 @@ def plugin_from_proto(message: pb.InstalledPlugin) -> InstalledPlugin:
             for c in message.connectors
         ),
     )
+
+
+def step_to_proto(step: CheckedStep) -> pb.CheckConnectionResponse:
+    """Return the message for a step of a check."""
+    message = pb.CheckConnectionResponse(
+        end=step.end,
+        step=step.step,
+        ok=step.ok,
+        diagnostics=[error.to_proto(d) for d in step.diagnostics],
+    )
+    message.took.FromTimedelta(timedelta(seconds=step.took))
+    return message
+
+
+def step_from_proto(message: pb.CheckConnectionResponse) -> CheckedStep:
+    """Return the step of a check in a message."""
+    took = message.took.ToTimedelta().total_seconds()
+    found = tuple(error.from_proto(d) for d in message.diagnostics)
+    return CheckedStep(message.end, message.step, message.ok, took, found)
+
+
+def look_to_proto(task_id: str, rules: LookRules) -> pb.InspectRowsRequest:
+    """Return the message for a look at a task."""
+    return pb.InspectRowsRequest(
+        task_id=task_id,
+        stage=int(rules.stage),  # type: ignore[arg-type] # enums share numbers
+        max_rows=rules.rows,
+        max_row_bytes=rules.row_bytes,
+        max_ms=round(rules.seconds * 1000),
+    )
+
+
+def look_from_proto(message: pb.InspectRowsRequest) -> LookRules:
+    """Return what is asked for. A stage of a newer version reads as unset."""
+    stage = int(message.stage)
+    return LookRules(
+        RowStage(stage) if stage in _STAGES else RowStage.UNSPECIFIED,
+        message.max_rows,
+        message.max_row_bytes,
+        message.max_ms / 1000,
+    )
+
+
+def looked_to_proto(looked: Looked) -> pb.InspectRowsResponse:
+    """Return the message for rows that are shown."""
+    rows = [
+        pb.InspectedRow(
+            topic=row.topic,
+            partition=row.partition,
+            offset=row.offset,
+            timestamp_us=row.ts_us,
+            json=row.json,
+            cut=row.cut,
+        )
+        for row in looked.rows
+    ]
+    return pb.InspectRowsResponse(rows=rows, missed=looked.missed)
+
+
+def looked_from_proto(message: pb.InspectRowsResponse) -> Looked:
+    """Return the rows of a message."""
+    rows = tuple(
+        LookedRow(
+            row.topic,
+            row.partition,
+            row.offset,
+            row.timestamp_us if row.HasField("timestamp_us") else None,
+            row.json,
+            row.cut,
+        )
+        for row in message.rows
+    )
+    return Looked(rows, message.missed)

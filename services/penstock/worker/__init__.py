@@ -2,7 +2,7 @@
 
 A task is one loop: **read end → transform chain → write end → commit offsets**. Its driver, here,
 handles control only; rows go from end to end inside a Spark job and never pass through this
-process.
+process, but for the few that are shown to a person who looks.
 
 - `ports`      what a task needs of its two ends and of the engine
 - `settings`   the framework's own keys of a connector
@@ -10,11 +10,21 @@ process.
 - `pace`       pure: how many rows it may have, so that a slow sink commits often
 - `slots`      pure: how a micro-batch is divided among Spark's slots
 - `execution`  one micro-batch through the engine, with bounded retries
+- `looking`    who looks at live rows, and what each has seen
+- `sampling`   takes samples for them: one more small job beside a micro-batch
 - `commit`     the order of a commit: sink durable → offset durable → source told
+- `telling`    tells a source what is durable, until it confirms what it waits for
 - `run`        one life of a task, from opening its ends to closing them
-- `task`       a task over its lives: restarts with back-off, status
-- `tasks`      all tasks of this worker
+- `task`       a task over its lives
+- `monitor`    the monitor of a connector: wishes for another plan; `topic_watch` is that of a sink
+- `life`       what both have: restarts with back-off, status
+- `assigned`   what an assignment names
+- `holdings`   the tasks and monitors that this worker holds, made equal to its newest assignment
+- `session`    reports to the leading scheduler, and the assignments that come back
 - `ends`       which ends a connector's kind has
-- `planning`   validation, and splitting a connector into tasks
+- `making`     makes tasks and monitors
+- `planning`   validation, checks of connections, and splitting a connector into tasks
+- `machine`    what a worker's process runs with
+- `hosting`    a worker with its engine, plugins and topics
 - `service`    the gRPC surface, thin
 """

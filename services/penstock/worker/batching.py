@@ -11,10 +11,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from penstock.model.errors import InternalError
 from penstock.model.stream import BatchReady, Checkpoint, Offsets
+from penstock.wire.offset import offsets_bytes
+
+MOST_OFFSET_BYTES: Final = 8 << 20
+"""Bytes of offsets that checkpoints are merged up to. A commit is one message of at most 16 MiB,
+and its offset service holds it several times over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,13 @@ class _Group:
     def __post_init__(self) -> None:
         self.rows = sum(batch.rows for batch in self.batches)
         self.bytes = sum(batch.bytes for batch in self.batches)
+
+    @property
+    def offset_bytes(self) -> int:
+        """Bytes that its offsets take in a commit. Measured when asked for: it takes as long as to
+        make the commit.
+        """
+        return offsets_bytes(self.checkpoint.offsets)
 
 
 class Batcher:
@@ -124,8 +136,11 @@ class Batcher:
         most = min(self.rules.max_rows, most or self.rules.max_rows)
         first = self._groups.popleft()
         batches, offsets = list(first.batches), dict(first.checkpoint.offsets)
-        rows, size, last = first.rows, first.bytes, first.checkpoint
+        rows, size, last, weight = first.rows, first.bytes, first.checkpoint, 0
         while self._groups and self._fits(rows, size, self._groups[0], most):
+            weight = (weight or first.offset_bytes) + self._groups[0].offset_bytes
+            if weight > MOST_OFFSET_BYTES:
+                break
             group = self._groups.popleft()
             batches += group.batches
             offsets.update(group.checkpoint.offsets)

@@ -23,11 +23,12 @@ from penstock.model.identity import canonical_json
 from penstock.model.stream import Offsets, PreparedTxn
 from penstock.worker.batching import MicroBatch
 from penstock.worker.execution import Moved
-from penstock.worker.ports import ReadStream, WriteStream
+from penstock.worker.ports import WriteStream
+from penstock.worker.telling import Telling
 
 APPLIED_BY_HOST = frozenset({CommitMode.TWO_PHASE})
-"""Modes in which the prepared state is stored with the offsets, to be applied again after a
-crash."""
+"""Modes in which the prepared state is stored with the offsets, to be applied again after a crash.
+In SINK mode its number is, so that a token of the sink that is known already can be told."""
 
 
 class OffsetWriter(Protocol):
@@ -53,7 +54,7 @@ class Commits:
 
     def __init__(
         self,
-        reader: ReadStream,
+        telling: Telling,
         writer: WriteStream,
         offsets: OffsetWriter,
         mode: CommitMode,
@@ -63,7 +64,7 @@ class Commits:
         """Take the ends. `applied` is the last transaction known to be visible; `on_commit` is told
         of each commit, and the seconds that it took.
         """
-        self._reader, self._writer, self._offsets = reader, writer, offsets
+        self._telling, self._writer, self._offsets = telling, writer, offsets
         self._mode = mode
         self._applied = applied
         self._on_commit = on_commit
@@ -89,19 +90,19 @@ class Commits:
     async def _commit(self, finished: Finished) -> None:
         checkpoint, offsets = finished.batch.checkpoint_id, finished.batch.offsets
         if faults.hit("worker.ack_order"):  # broken on purpose: the source is told first
-            await self._reader.committed(checkpoint)
+            await self._telling.tell(checkpoint)
         if faults.hit("worker.commit_order"):  # broken on purpose: offsets before rows
             await self._offsets.commit(offsets, None, self._applied)
             faults.hit("worker.offset_committed")
         prepared = await self._write(finished)
-        if self._mode is CommitMode.SINK:  # the sink is the authority: visible there first
-            await self._show(finished)
+        by_host = self._mode in APPLIED_BY_HOST
+        if prepared is not None and not by_host:
+            await self._show(finished)  # nobody would apply it again after a crash (invariant 1)
         await self._store(finished, prepared)
-        if prepared is not None and self._mode is not CommitMode.SINK:
+        if prepared is not None and by_host:
             await self._show(finished)
         faults.hit("worker.acking")
-        if not faults.hit("worker.drop_ack"):  # broken on purpose: the source is never told
-            await self._reader.committed(checkpoint)  # invariant 2: after the offset is durable
+        await self._telling.tell(checkpoint)  # invariant 2: after the offset is durable
         faults.hit("worker.acked")
 
     async def _write(self, finished: Finished) -> PreparedTxn | None:
@@ -123,6 +124,8 @@ class Commits:
 
     async def _store(self, finished: Finished, prepared: PreparedTxn | None) -> None:
         stored = prepared if self._mode in APPLIED_BY_HOST else None
+        if self._mode is CommitMode.SINK and prepared is not None:
+            stored = PreparedTxn(prepared.txn_id, prepared.epoch)
         await faults.reach("worker.offset_committing")
         await self._offsets.commit(finished.batch.offsets, stored, self._applied)
         faults.hit("worker.offset_committed")

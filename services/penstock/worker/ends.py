@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.client import OffsetClient
 from penstock.model.connector import ConnectorKind, TaskPlan
 from penstock.model.stream import Offsets, PreparedTxn
-from penstock.plugin import PluginHost, PluginReadStream, PluginWriteStream
-from penstock.topic.embedded import EmbeddedTopics
-from penstock.worker.planning import Design
-from penstock.worker.ports import ReadStream, WriteStream
+from penstock.plugin import PluginHost, PluginMonitor, PluginReadStream, PluginWriteStream
+from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.drift import Drift
+from penstock.worker.planning import Design, topic_partitions
+from penstock.worker.ports import Announcer, ReadStream, Watch, WriteStream
 from penstock.worker.run import Claim
+from penstock.worker.topic_watch import TopicWatch
 
 _READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
 _WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
@@ -24,21 +27,34 @@ _WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The ends of one run: the write end, and how to open the read end once offsets are known."""
+    """The ends of one run: the write end, and how to open the read end once offsets are known;
+    between them, what decides on columns that the write end has not.
+    """
 
     writer: WriteStream
+    drift: Announcer
     open_reader: Callable[[TaskPlan], ReadStream]
 
 
 class EndMaker:
-    """Makes the ends of tasks out of plugins and topics."""
+    """Makes the ends of tasks, and what watches them, out of plugins and topics."""
 
     def __init__(self, host: PluginHost, topics: EmbeddedTopics) -> None:
         self._host, self._topics = host, topics
 
     async def make(self, design: Design, plan: TaskPlan, epoch: int) -> Ends:
         """Return the ends of a run; plugin processes are started when they are not up."""
-        return Ends(await self._writer(design, plan), await self._reader(design, epoch))
+        writer = await self._writer(design, plan)
+        drift = Drift(design.settings.drift, writer)
+        return Ends(writer, drift, await self._reader(design, epoch))
+
+    async def watch(self, design: Design) -> Watch:
+        """Return what sees partitions appear at the read end."""
+        if design.kind in _READS_PLUGIN:
+            target = design.source_target()
+            process = await self._host.acquire(target.connector)
+            return PluginMonitor(process, target, design.settings.tasks_max)
+        return TopicWatch(partial(topic_partitions, self._topics, design.settings))
 
     async def _writer(self, design: Design, plan: TaskPlan) -> WriteStream:
         if design.kind in _WRITES_PLUGIN:
@@ -80,6 +96,10 @@ class ServiceOffsets:
     async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
         """Read the offsets of partitions; those never committed are absent."""
         return dict(await self.client.get(self.generation, partition_ids))
+
+    async def every(self) -> dict[str, Mapping[str, Any]]:
+        """Read all offsets of the generation."""
+        return {id_: offset async for id_, offset in self.client.list(self.generation)}
 
     async def commit(
         self, offsets: Offsets, prepared: PreparedTxn | None, applied_txn_id: int

@@ -23,11 +23,14 @@ from penstock.model.errors import (
     PenstockError,
     error_of,
 )
+from penstock.model.looks import RowStage
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.worker.batching import MicroBatch
-from penstock.worker.ports import Engine, Plan, ReadStream, WriteStream
+from penstock.worker.looking import Looks
+from penstock.worker.ports import Announcer, Engine, Plan, ReadStream, WriteStream
+from penstock.worker.sampling import Sampled, Sampler
 from penstock.worker.slots import by_schema, divide
 
 log = logging.getLogger(__name__)
@@ -80,6 +83,7 @@ class _Route:
     steps: tuple[Step, ...]
     write_id: int = 0
     plans: dict[int, Plan] = field(default_factory=dict)
+    looks: dict[RowStage, Plan] = field(default_factory=dict)
 
 
 class Execution:
@@ -96,12 +100,19 @@ class Execution:
         epoch: int,
         stall: float,
         settle: Callable[[], Awaitable[None]],
+        looks: Looks,
+        drift: Announcer,
     ) -> None:
-        """Take the ends of a run. `settle` waits until no commit is under way on the write end."""
+        """Take the ends of a run. `settle` waits until no commit is under way on the write end;
+        `looks` are those at the task's rows; `drift` says what becomes of other columns.
+        """
         self._engine, self._reader, self._writer = engine, reader, writer
         self._chain = chain
         self._task_id, self._epoch, self._stall = task_id, epoch, stall
         self._settle = settle
+        self._looks = looks
+        self._sampler = Sampler(engine, reader, looks, task_id=task_id, epoch=epoch, stall=stall)
+        self._drift = drift
         self._routes: dict[int, _Route] = {}
 
     def schema_seen(self, schema: StreamSchema) -> None:
@@ -123,13 +134,16 @@ class Execution:
             runs.append(self._run_job(plan, self._ticket(txn_id, first, route, parts), parts, lag))
             first += len(parts)
         faults.hit("worker.batch_running")
-        reports = [report for done in await _all(runs) for report in done]
-        return Moved(
+        async with self._sampler.beside([_sampled(*job) for job in jobs], lag):
+            reports = [report for done in await _all(runs) for report in done]
+        moved = Moved(
             tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in reports),
             rows_read=sum(r.rows_in for r in reports),
             rows_written=sum(r.rows_out for r in reports),
             seconds=max(r.seconds for r in reports),
         )
+        self._looks.moved(moved.rows_read, moved.rows_written)
+        return moved
 
     def _route(self, schema_id: int) -> _Route:
         route = self._routes.get(schema_id)
@@ -144,23 +158,32 @@ class Execution:
     async def _plan(self, route: _Route, slots: int) -> Plan:
         plan = route.plans.get(slots)
         if plan is None:
-            name = f"{self._task_id}#{route.schema.schema_id}"
-            plan = await asyncio.to_thread(
-                self._engine.build, name, route.schema.arrow, route.steps, slots
-            )
-            route.plans[slots] = plan
-        if not route.write_id:
-            await self._announce(route, plan.output_schema)
+            plan = await self._build(route, slots)
+        if not route.write_id and (step := await self._announce(route, plan.output_schema)):
+            route.steps = (*route.steps, step)
+            plan = await self._build(route, slots)
+        route.plans[slots] = plan
         return plan
 
-    async def _announce(self, route: _Route, schema: pa.Schema) -> None:
+    async def _build(self, route: _Route, slots: int) -> Plan:
+        name = f"{self._task_id}#{route.schema.schema_id}"
+        schema = route.schema.arrow
+        return await asyncio.to_thread(self._engine.build, name, schema, route.steps, slots)
+
+    async def _announce(self, route: _Route, rows: pa.Schema) -> Step | None:
+        """Announce rows to the write end; returns the step that fits them to what it has."""
         # a schema takes effect in stream order (rule R15): nothing of an older one may still be
         # committing
         await self._settle()
-        keys = tuple(name for name in route.schema.key_columns if name in schema.names)
         write_id = 1 + sum(1 for other in self._routes.values() if other.write_id)
-        await self._writer.apply_schema(StreamSchema(write_id, route.dataset, schema, keys))
+
+        async def apply(schema: pa.Schema) -> None:
+            keys = tuple(name for name in route.schema.key_columns if name in schema.names)
+            await self._writer.apply_schema(StreamSchema(write_id, route.dataset, schema, keys))
+
+        step = await self._drift.announce(route.dataset, rows, apply)
         route.write_id = write_id
+        return step
 
     def _ticket(
         self, txn_id: int, first: int, route: _Route, parts: Sequence[Sequence[BatchReady]]
@@ -191,6 +214,11 @@ class Execution:
             await asyncio.sleep(delay)
             delay *= 2
         raise AssertionError("unreachable")
+
+
+def _sampled(route: _Route, parts: Sequence[Sequence[BatchReady]]) -> Sampled:
+    batches = [batch for part in parts for batch in part]
+    return Sampled(route.schema, route.dataset, route.steps, route.looks, batches)
 
 
 async def _all(runs: Sequence[Awaitable[list[SlotReport]]]) -> list[list[SlotReport]]:

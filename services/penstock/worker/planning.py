@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from penstock.client import PlannedConnector
 from penstock.model.config_def import did_you_mean
 from penstock.model.connector import (
     Connector,
@@ -17,10 +21,11 @@ from penstock.model.connector import (
 from penstock.model.errors import (
     ConfigError,
     Diagnostic,
+    InternalError,
     PenstockError,
     Severity,
 )
-from penstock.plugin import Kind, PluginHost
+from penstock.plugin import CheckStep, Kind, PluginHost
 from penstock.transform import build_chain
 from penstock.worker.sections import FRAMEWORK, Sections, plugin_class, sections
 from penstock.worker.settings import ConnectorSettings, read_settings
@@ -36,6 +41,9 @@ class TopicPartitions(Protocol):
 
     async def count(self, topic: str) -> int | None:
         """Return how many partitions a topic has; None when there is no such topic yet."""
+
+    async def names(self) -> list[str]:
+        """Return all topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +108,37 @@ class Planner:
             findings += await self._validated(target, end, design.kind)
         return findings, design.kind
 
-    async def plan(self, connector: Connector) -> list[TaskPlan]:
+    async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
+        """Iterate over the steps by which the plugins reach what they are configured for, each with
+        its end: `source` or `sink`.
+
+        Raises:
+            PenstockError: the class is missing or not installed, or the plugin fails.
+        """
+        for target, end in _targets(design_of(self._host, connector)):
+            process = await self._host.acquire(target.connector)
+            async with aclosing(process.check(target)) as steps:
+                async for step in steps:
+                    yield end, step
+
+    async def plan(self, connector: Connector) -> PlannedConnector:
         """Return the tasks of a valid connector. The same input gives the same tasks."""
         design = design_of(self._host, connector)
         settings = design.settings
         if design.kind in {ConnectorKind.SINK, ConnectorKind.MIRROR}:
-            partitions = await self._topic_partitions(settings)
+            # a topic that is not there yet may be made with any number of partitions
+            partitions, monitor = await topic_partitions(self._topics, settings), True
         else:
             target = design.source_target()
             process = await self._host.acquire(target.connector)
             planned = await process.plan(target, settings.tasks_max)
             if planned.tasks:
-                return [_named(connector, n, task) for n, task in enumerate(planned.tasks)]
-            partitions = list(planned.partitions)
-        return [
-            _named(connector, n, TaskPlan("", tuple(part)))
-            for n, part in enumerate(spread(partitions, settings.tasks_max))
-        ]
+                return numbered(connector, planned.tasks, monitor=planned.monitor)
+            partitions, monitor = list(planned.partitions), planned.monitor
+        # 100,000 take seconds, in which the loop must keep the worker a member
+        parts = await asyncio.to_thread(spread, partitions, settings.tasks_max)
+        plans = (TaskPlan("", tuple(part)) for part in parts)
+        return numbered(connector, plans, monitor=monitor)
 
     async def _validated(self, target: Target, end: str, kind: ConnectorKind) -> list[Diagnostic]:
         process = await self._host.acquire(target.connector)
@@ -128,25 +150,49 @@ class Planner:
             for d in (*found, *validation.diagnostics)
         ]
 
-    async def _topic_partitions(self, settings: ConnectorSettings) -> list[Partition]:
-        partitions = []
-        for topic in settings.topics:
-            count = await self._topics.count(topic) or settings.topic_partitions
-            partitions += [Partition({"topic": topic, "partition": n}) for n in range(count)]
-        return partitions
+
+async def topic_partitions(topics: TopicPartitions, settings: ConnectorSettings) -> list[Partition]:
+    """Return the partitions of a sink's topics."""
+    partitions = []
+    existing = await topics.names() if settings.topics.pattern else ()
+    for topic in settings.topics.among(existing):
+        count = await topics.count(topic) or settings.topic_partitions
+        partitions += [Partition({"topic": topic, "partition": n}) for n in range(count)]
+    return partitions
+
+
+def numbered(connector: Connector, plans: Iterable[TaskPlan], *, monitor: bool) -> PlannedConnector:
+    """Return a connector's plan with the ids of its tasks, in their order.
+
+    Raises InternalError (plan.finds_others) when one of several tasks finds partitions by itself.
+    """
+    # generations, not names, are keys: a namesake made later never meets this plan (invariant 10)
+    named = tuple(
+        replace(plan, task_id=f"{connector.generation}-{n}") for n, plan in enumerate(plans)
+    )
+    if len(named) > 1 and any(plan.finds_others for plan in named):
+        raise InternalError(
+            "plan.finds_others",
+            f"the plan of {connector.name} has {len(named)} tasks, and one that finds partitions "
+            "by itself: nobody could tell whose they are",
+            fix="A connector that is planned with several tasks names all partitions, and watches "
+            "for others in Monitor.",
+        )
+    return PlannedConnector(named, monitor=monitor)
 
 
 def spread(partitions: Sequence[Partition], most: int) -> list[list[Partition]]:
-    """Return the partitions of each task: by weight, heaviest first, always to the lightest task.
+    """Return the partitions of each task: by weight, heaviest first, always to the lightest task,
+    the first of several.
 
     At least one task, even when there is no partition yet: it waits for some.
     """
     tasks: list[list[Partition]] = [[] for _ in range(max(1, min(most, len(partitions))))]
-    loads = [0.0] * len(tasks)
+    loads = [(0.0, number) for number in range(len(tasks))]  # a heap: the lightest is the first
     for partition in sorted(partitions, key=lambda p: (-p.weight, p.id)):
-        lightest = loads.index(min(loads))
+        load, lightest = loads[0]
         tasks[lightest].append(partition)
-        loads[lightest] += partition.weight
+        heapq.heapreplace(loads, (load + partition.weight, lightest))
     return tasks
 
 
@@ -175,11 +221,6 @@ def _targets(design: Design) -> list[tuple[Target, str]]:
     return targets
 
 
-def _named(connector: Connector, number: int, plan: TaskPlan) -> TaskPlan:
-    # generations, not names, are keys: a namesake made later never meets this plan (invariant 10)
-    return replace(plan, task_id=f"{connector.generation}-{number}")
-
-
 def _with_framework(found: Diagnostic, kind: ConnectorKind) -> Diagnostic:
     """An unknown key of a flat configuration may be a misspelt one of the framework."""
     if found.code != "config.unknown_key" or kind is ConnectorKind.PIPELINE:
@@ -192,6 +233,6 @@ def _no_topics() -> Diagnostic:
     return ConfigError(
         "config.missing",
         "a sink reads topics, and `topics` names none",
-        fix="Set `topics` to one or more names, separated by commas.",
+        fix="Set `topics` to one or more names, separated by commas, or `topics.regex`.",
         config_path="topics",
     ).diagnostic

@@ -1,15 +1,15 @@
-"""What a task needs of its two ends and of the engine: structural ports, defined beside their
-user.
+"""What a task needs of its two ends and of the engine, and a monitor of the read end: structural
+ports, defined beside their user.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from penstock.model.connector import CommitMode
+from penstock.model.connector import CommitMode, TaskPlan
 from penstock.model.step import Step
 from penstock.model.stream import (
     Offsets,
@@ -34,6 +34,10 @@ class ReadStream(Protocol):
 
     def ticket(self, seqs: Sequence[int], schema_id: int) -> dict[str, Any]:
         """Say what an executor needs to fetch exactly these batches, in this order."""
+
+    @property
+    def confirms(self) -> bool:
+        """Whether the source says what it was told."""
 
     async def committed(self, checkpoint_id: int) -> None:
         """Tell the source that everything up to a checkpoint is durable. Cumulative."""
@@ -63,6 +67,11 @@ class WriteStream(Protocol):
         `commit_mode` UNSPECIFIED asks for the strongest that the end has.
         """
 
+    async def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of the place where rows of a dataset go; None when there is none yet,
+        or when the end cannot tell.
+        """
+
     async def apply_schema(self, schema: StreamSchema) -> None:
         """Make the end ready for rows of a schema; raises SchemaError when it cannot be."""
 
@@ -82,6 +91,35 @@ class WriteStream(Protocol):
 
     async def close(self, grace: float) -> None:
         """Finish and let go. Idempotent."""
+
+
+Apply: TypeAlias = Callable[[pa.Schema], Awaitable[None]]
+"""Makes a write end ready for rows of a schema; raises SchemaError when it cannot be."""
+
+
+class Announcer(Protocol):
+    """What decides on rows whose columns are not those of the place they go to."""
+
+    async def announce(self, dataset: str, rows: pa.Schema, apply: Apply) -> Step | None:
+        """Announce rows of a dataset; returns the step that brings them to what was agreed on,
+        None when they go as they are.
+        """
+
+
+class Watch(Protocol):
+    """What sees partitions appear and vanish, at the read end of a connector."""
+
+    async def open(self, plans: Sequence[TaskPlan]) -> None:
+        """Begin to watch; `plans` are those in force."""
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        """Iterate over reasons for another plan; raises PenstockError when it cannot watch on."""
+
+    async def tell(self, plans: Sequence[TaskPlan]) -> None:
+        """Say which plans are in force now."""
+
+    async def close(self) -> None:
+        """Let go. Idempotent."""
 
 
 class Plan(Protocol):

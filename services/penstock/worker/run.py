@@ -12,7 +12,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from penstock.model import faults
@@ -36,8 +37,10 @@ from penstock.model.stream import (
 from penstock.worker.batching import Batcher, FlushRules, MicroBatch
 from penstock.worker.commit import Commits, Finished, OffsetWriter
 from penstock.worker.execution import Chain, Execution
+from penstock.worker.looking import Looks
 from penstock.worker.pace import Pace
-from penstock.worker.ports import Engine, ReadStream, WriteStream
+from penstock.worker.ports import Announcer, Engine, ReadStream, WriteStream
+from penstock.worker.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +70,6 @@ class Numbers:
     batches: int = 0
     bytes_left: int = -1
     rows_left: int = -1
-    found: set[str] = field(default_factory=set)
-    """Partitions that checkpoints named: a source may find some that no plan has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,9 @@ class TaskOffsets(OffsetWriter, Protocol):
     async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
         """Read the offsets of partitions; those never committed are absent."""
 
+    async def every(self) -> dict[str, Mapping[str, Any]]:
+        """Read all offsets of the connector's generation."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
@@ -98,6 +102,7 @@ class RunSpec:
     commit_mode: CommitMode
     rules: FlushRules
     stall: float
+    drift: Announcer
     chain: Chain
     engine: Engine
     offsets: TaskOffsets
@@ -110,18 +115,20 @@ class TaskRun:
     failed.
     """
 
-    def __init__(self, spec: RunSpec, numbers: Numbers, on_running: Callable[[], None]) -> None:
-        """`numbers` go on over the runs of a task; `on_running` is called when both ends are
-        open.
+    def __init__(
+        self, spec: RunSpec, numbers: Numbers, looks: Looks, on_running: Callable[[], None]
+    ) -> None:
+        """`numbers` and `looks` go on over the runs of a task; `on_running` is called when both
+        ends are open.
         """
-        self._spec = spec
+        self._spec, self._looks = spec, looks
         self._on_running = on_running
         self._numbers = numbers
         self._batcher = Batcher(spec.rules)
         self._pace = Pace(spec.rules.max_rows)
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._ended = False
+        self._ended = self._paused = False
         self._unfinished = {partition.id for partition in spec.plan.partitions}
         self._txn = 0
         self._mode = CommitMode.UNSPECIFIED
@@ -144,7 +151,7 @@ class TaskRun:
         opened = await spec.writer.open(spec.epoch, spec.commit_mode, claim.last_prepared, recover)
         refuse_weaker(spec.commit_mode, opened)
         self._mode = opened.commit_mode
-        plan = await self._positioned(opened)
+        plan = await self._positioned(opened, claim)
         reader = spec.open_reader(plan)
         try:
             await reader.open()
@@ -176,16 +183,34 @@ class TaskRun:
         self._stopped.set()
         self._wake.set()
 
-    async def _positioned(self, opened: WriteOpened) -> TaskPlan:
+    def pause(self, *, paused: bool) -> None:
+        """Begin no micro-batch from now on, or go on. What is under way is finished; what the
+        source holds ready stays within its credit.
+        """
+        self._paused = paused
+        self._wake.set()
+
+    async def _positioned(self, opened: WriteOpened, claim: Claim) -> TaskPlan:
         """Return the plan with the offsets to start from, from whoever is the authority for
         them.
+
+        A sink that keeps offsets itself is, where its last transaction is another one than was
+        stored here: a crash came between the two, or its database went back in time. When it is
+        the same, what is stored here counts: people may have altered it since, and partitions may
+        have been in other hands.
         """
         plan = self._spec.plan
         planned = {partition.id for partition in plan.partitions}
-        found = sorted(self._numbers.found - planned)
-        offsets: Offsets = await self._spec.offsets.get([*sorted(planned), *found])
-        if opened.commit_mode is CommitMode.SINK and opened.committed is not None:
-            offsets = {**offsets, **parse_canonical(opened.committed.token.decode())}
+        offsets: Offsets
+        if plan.finds_others:
+            offsets = await self._spec.offsets.every()
+        else:
+            offsets = await self._spec.offsets.get(sorted(planned))
+        token, stored = opened.committed, claim.last_prepared
+        known = token is not None and stored is not None and token.txn_id == stored.txn_id
+        if opened.commit_mode is CommitMode.SINK and token is not None and not known:
+            offsets = {**offsets, **parse_canonical(token.token.decode())}
+        found = sorted(offsets.keys() - planned) if plan.finds_others else []
         later = tuple(Partition(partition_key(id_)) for id_ in found)
         partitions = tuple(_at(p, offsets) for p in (*plan.partitions, *later))
         return replace(plan, partitions=partitions)
@@ -196,8 +221,9 @@ class TaskRun:
         self._txn = max((t.txn_id for t in (opened.committed, claim.last_prepared) if t), default=0)
         if spec.rules.interval is None:
             self._batcher.rules = replace(spec.rules, interval=opened.commit_every)
+        telling = Telling(reader)
         commits = Commits(
-            reader, spec.writer, spec.offsets, opened.commit_mode, self._txn, self._count
+            telling, spec.writer, spec.offsets, opened.commit_mode, self._txn, self._count
         )
         execution = Execution(
             spec.engine,
@@ -208,18 +234,27 @@ class TaskRun:
             epoch=spec.epoch,
             stall=spec.stall,
             settle=commits.settle,
+            looks=self._looks,
+            drift=spec.drift,
         )
         async with asyncio.TaskGroup() as group:
-            pump = group.create_task(self._pump(reader, execution))
-            commit = group.create_task(commits.run())
+            beside = [
+                group.create_task(self._pump(reader, execution, telling)),
+                group.create_task(commits.run()),
+                group.create_task(telling.run()),
+            ]
             await self._drive(reader, execution, commits)
             await commits.settle()
-            pump.cancel()
-            commit.cancel()
+            for one in beside:
+                one.cancel()
 
-    async def _pump(self, reader: ReadStream, execution: Execution) -> None:
+    async def _pump(self, reader: ReadStream, execution: Execution, telling: Telling) -> None:
         async for event in reader:
             self._take(event, execution)
+            if isinstance(event, Checkpoint) and event.await_commit:
+                telling.awaits(event.checkpoint_id)
+            elif isinstance(event, Progress):
+                telling.confirmed(event.committed)
             self._wake.set()
         self._ended = True
         self._wake.set()
@@ -233,7 +268,6 @@ class TaskRun:
                 self._numbers.bytes_read += event.bytes
             case Checkpoint():
                 self._batcher.checkpoint(event, now)
-                self._numbers.found.update(event.offsets)
             case SchemaSeen():
                 execution.schema_seen(event.schema)
             case PartitionDone():
@@ -251,6 +285,9 @@ class TaskRun:
 
     async def _drive(self, reader: ReadStream, execution: Execution, commits: Commits) -> None:
         while not self._stopped.is_set():
+            if self._paused:
+                await self._sleep(None)
+                continue
             due = self._batcher.due_in(time.monotonic())
             if due is None and self._ended:
                 self.completed = True
@@ -263,10 +300,9 @@ class TaskRun:
     async def _sleep(self, due: float | None) -> None:
         """Wait for an event of the read end, at most `due` seconds."""
         self._wake.clear()
-        try:
-            await asyncio.wait_for(self._wake.wait(), due)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):  # wait_for would lose a cancellation that comes with an event
+            async with asyncio.timeout(due):
+                await self._wake.wait()
 
     async def _move(
         self, batch: MicroBatch, reader: ReadStream, execution: Execution, commits: Commits

@@ -24,7 +24,6 @@ NOT_YET = (
     "value.converter",
     "header.converter",
     "errors.",
-    "topics.regex",
     "topic.creation.",
     "producer.override.",
     "consumer.override.",

@@ -5,18 +5,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
+from penstock.model.errors import ConfigError, nearest
+from penstock.telemetry.levels import PROCESS
 from penstock.wire import error as error_wire
 from penstock.wire.config import connector_from_proto
-from penstock.wire.connector import plan_from_proto, plan_to_proto
+from penstock.wire.connector import plan_to_proto
 from penstock.wire.worker import (
+    CheckedStep,
     InstalledConnector,
     InstalledPlugin,
+    look_from_proto,
+    looked_to_proto,
     plugin_to_proto,
     status_to_proto,
+    step_to_proto,
 )
 from penstock.worker.worker import Worker
 
@@ -59,29 +66,68 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.PlanConnectorRequest, context: Any
     ) -> pb.PlanConnectorResponse:
         """Split a connector into tasks."""
-        plans = await self._worker.planner.plan(connector_from_proto(request.connector))
-        return pb.PlanConnectorResponse(plans=[plan_to_proto(plan) for plan in plans])
+        planned = await self._worker.planner.plan(connector_from_proto(request.connector))
+        plans = [plan_to_proto(plan) for plan in planned.plans]
+        return pb.PlanConnectorResponse(plans=plans, monitor=planned.monitor)
 
-    async def StartTask(self, request: pb.StartTaskRequest, context: Any) -> pb.StartTaskResponse:
-        """Run a task at an epoch."""
+    async def CheckConnection(
+        self, request: pb.CheckConnectionRequest, context: Any
+    ) -> AsyncIterator[pb.CheckConnectionResponse]:
+        """Run the steps of a connection check."""
         connector = connector_from_proto(request.connector)
-        await self._worker.start_task(connector, plan_from_proto(request.plan), request.epoch)
-        return pb.StartTaskResponse()
-
-    async def StopTask(self, request: pb.StopTaskRequest, context: Any) -> pb.StopTaskResponse:
-        """Drain and release a task."""
-        await self._worker.tasks.stop(request.task_id, request.epoch)
-        return pb.StopTaskResponse()
+        async with aclosing(self._worker.planner.check(connector)) as steps:
+            async for end, step in steps:
+                yield step_to_proto(
+                    CheckedStep(end, step.step, step.ok, step.took, step.diagnostics)
+                )
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Any) -> pb.ListTasksResponse:
         """Tell how the tasks here are."""
-        statuses = self._worker.tasks.statuses()
-        return pb.ListTasksResponse(tasks=[status_to_proto(status) for status in statuses])
+        statuses = self._worker.holdings.statuses()
+        brief = error_wire.Brief()
+        return pb.ListTasksResponse(tasks=[status_to_proto(status, brief) for status in statuses])
 
     async def WatchTasks(
         self, request: pb.WatchTasksRequest, context: Any
     ) -> AsyncIterator[pb.WatchTasksResponse]:
         """Stream status."""
-        async for statuses in self._worker.tasks.watch(request.every_ms / 1000):
+        async for statuses in self._worker.holdings.watch(request.every_ms / 1000):
             for status in statuses:
                 yield pb.WatchTasksResponse(task=status_to_proto(status))
+
+    async def InspectRows(
+        self, request: pb.InspectRowsRequest, context: Any
+    ) -> AsyncIterator[pb.InspectRowsResponse]:
+        """Show live rows of a task."""
+        task = self._worker.holdings.task(request.task_id)
+        if task is None:
+            raise self._not_here(request.task_id)
+        with task.looks.open(look_from_proto(request)) as look:
+            async for looked in look.words():
+                yield looked_to_proto(looked)
+
+    async def SetLogLevel(
+        self, request: pb.SetLogLevelRequest, context: Any
+    ) -> pb.SetLogLevelResponse:
+        """Set a level in this process."""
+        PROCESS.set(request.logger, request.level)
+        return pb.SetLogLevelResponse()
+
+    async def ListLogLevels(
+        self, request: pb.ListLogLevelsRequest, context: Any
+    ) -> pb.ListLogLevelsResponse:
+        """Tell the levels of this process."""
+        levels = [
+            pb.ProcessLogLevel(logger=one.logger, level=one.level, own=one.own)
+            for one in PROCESS.list()
+        ]
+        return pb.ListLogLevelsResponse(levels=levels)
+
+    def _not_here(self, task_id: str) -> ConfigError:
+        held = [status.task_id for status in self._worker.holdings.statuses()]
+        near = nearest(task_id, held)
+        return ConfigError(
+            "worker.not_found",
+            f"the task {task_id[:200]!r} does not run on this worker",
+            fix=f"Did you mean {' or '.join(near)}?" if near else "Ask the scheduler who has it.",
+        )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import CommitMode
-from penstock.model.errors import Diagnostic, ErrorClass, Severity
-from penstock.topic.embedded import Retention
+from penstock.model.drift import DriftRules, Kind, Policy
+from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.topic.embedded.spec import Retention
 from penstock.worker.batching import FlushRules
-from penstock.worker.task import RestartPolicy
+from penstock.worker.life import RestartPolicy
 
 _DELIVERY: Final[Mapping[str, CommitMode]] = {
     "auto": CommitMode.UNSPECIFIED,
@@ -21,12 +23,19 @@ _DELIVERY: Final[Mapping[str, CommitMode]] = {
     "exactly-once-sink": CommitMode.SINK,
 }
 
+_KINDS: Final = tuple(kind.value for kind in Kind)
+
 KEYS: Final = (
     ConfigKey("name", required=True, doc="Name of the connector, unique in the cluster."),
     ConfigKey("connector.class", doc="Name of an installed connector, or an alias of it."),
     ConfigKey("tasks.max", "int", 1, doc="Most tasks the connector is split into."),
+    ConfigKey("tasks.min", "int", 1, doc="Fewest tasks, where `lag.target` decides their number."),
+    ConfigKey("lag.target", "duration", 0.0, doc="Lag above which tasks are added; 0: never."),
+    ConfigKey("task.weight", "double", 1.0, doc="Load of a task, compared with others."),
+    ConfigKey("placement", default="", doc="Labels of workers it may run on: zone=a|b, disk=ssd."),
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
     ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
+    ConfigKey("topics.regex", doc="Pattern of topics that a sink reads."),
     ConfigKey("topic.partitions", "int", 1, doc="Partitions of a topic that is made."),
     ConfigKey("topic.retention", "duration", None, doc="Time that rows stay in the topic."),
     ConfigKey("topic.retention.bytes", "size", None, doc="Size of a partition of the topic."),
@@ -44,9 +53,42 @@ KEYS: Final = (
     ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Most bytes of a micro-batch."),
     ConfigKey("credit.bytes", "size", 128 << 20, doc="Most bytes a source holds ready."),
     ConfigKey("stall.timeout", "duration", 60.0, doc="Time a fetch or put may make no progress."),
-    ConfigKey("restart.max", "int", -1, doc="Restarts after retriable errors; -1: no limit."),
+    ConfigKey("restart.max", "int", -1, doc="Most restarts in a row; -1: no limit."),
+    ConfigKey(
+        "schema.evolution",
+        default=Policy.EVOLVE.value,
+        choices=tuple(policy.value for policy in Policy),
+        doc="What happens when rows come with other columns than the place has.",
+    ),
+    ConfigKey(
+        "schema.evolution.include", "list", (), choices=_KINDS, doc="Kinds of changes it is for."
+    ),
+    ConfigKey(
+        "schema.evolution.exclude",
+        "list",
+        (),
+        choices=_KINDS,
+        doc="Kinds it is not for.",
+    ),
     ConfigKey("errors.tolerance", default="none", choices=("none", "all"), doc="See the README."),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What a sink reads: topics by name, and those whose whole name matches a pattern."""
+
+    names: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.names) or self.pattern is not None
+
+    def among(self, existing: Iterable[str]) -> list[str]:
+        """Return the named topics, and of the existing ones those that match, in order of name."""
+        matches = self.pattern.fullmatch if self.pattern else lambda _: None
+        found = {topic for topic in existing if matches(topic)}
+        return [*self.names, *sorted(found.difference(self.names))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +97,7 @@ class ConnectorSettings:
 
     tasks_max: int
     topic: str
-    topics: tuple[str, ...]
+    topics: Topics
     topic_partitions: int
     topic_retention: Retention | None
     offset_reset: str
@@ -64,6 +106,7 @@ class ConnectorSettings:
     credit_bytes: int
     stall: float
     restarts: RestartPolicy
+    drift: DriftRules
 
 
 def read_settings(
@@ -73,6 +116,7 @@ def read_settings(
     values, errors = read(KEYS, framework)
     defaults = {key.name: key.default for key in KEYS}
     findings = [error.diagnostic for error in errors]
+    findings += _unreadable(framework.get("topics.regex"))
     findings += [_no_effect(key) for key in not_yet]
     if framework.get("errors.tolerance") == "all":
         findings.append(_no_effect("errors.tolerance"))
@@ -83,7 +127,7 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
     return ConnectorSettings(
         tasks_max=max(1, values["tasks.max"]),
         topic=values["topic"] or values["name"] or "",
-        topics=tuple(values["topics"]),
+        topics=Topics(tuple(values["topics"]), _pattern(values["topics.regex"])),
         topic_partitions=values["topic.partitions"],
         topic_retention=_retention(values["topic.retention"], values["topic.retention.bytes"]),
         offset_reset=values["auto.offset.reset"],
@@ -98,7 +142,36 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
         credit_bytes=values["credit.bytes"],
         stall=values["stall.timeout"],
         restarts=RestartPolicy(most=values["restart.max"]),
+        drift=DriftRules(Policy(values["schema.evolution"]), frozenset(_kinds(values))),
     )
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error:
+        return None  # it is among the findings, and nothing runs with those
+
+
+def _unreadable(text: str | None) -> list[Diagnostic]:
+    """Return what is wrong with a pattern."""
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        return [
+            ConfigError(
+                "config.bad_pattern",
+                f"`topics.regex` is no regular expression: {error}",
+                fix="Correct it; a name without special characters means itself.",
+                config_path="topics.regex",
+            ).diagnostic
+        ]
+    return []
+
+
+def _kinds(values: Mapping[str, Any]) -> set[Kind]:
+    include, exclude = (values[f"schema.evolution.{which}"] for which in ("include", "exclude"))
+    return {kind for kind in Kind if (not include or kind in include) and kind not in exclude}
 
 
 def _retention(seconds: float | None, size: int | None) -> Retention | None:

@@ -3,35 +3,87 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from penstock.store import SqliteStore, Store
+from penstock.store import EtcdStore, PostgresqlStore, SqliteStore, Store
+from support.etcd import EtcdServers
+from support.postgresql import PostgresqlServer
 
 Opened: TypeAlias = Callable[[], AbstractAsyncContextManager[Store]]
 Test: TypeAlias = Callable[[Store], Awaitable[None]]
 
+_names = (f"t{n}" for n in itertools.count())
 
-@asynccontextmanager
-async def _sqlite(folder: Path) -> AsyncIterator[Store]:
-    store = await SqliteStore.open(folder / "state.db")
-    try:
-        yield store
-    finally:
-        await store.close()
+DRIVERS = ("sqlite", "etcd", "postgresql")
 
 
-_DRIVERS = {"sqlite": _sqlite}
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
+    """One etcd for all tests that only read and write."""
+    with EtcdServers(tmp_path_factory.mktemp("etcd")) as servers:
+        yield servers
 
 
-@pytest.fixture(params=sorted(_DRIVERS))
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """One PostgreSQL for all tests that only read and write."""
+    with PostgresqlServer() as server:
+        yield server
+
+
+@pytest.fixture(params=DRIVERS)
+def driver(request: pytest.FixtureRequest) -> str:
+    """Which driver a test runs with."""
+    return str(request.param)
+
+
+@pytest.fixture
+def opened(driver: str, request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     """Opens the same state, as often as it is called."""
-    return lambda: _DRIVERS[request.param](tmp_path)
+    if driver == "sqlite":
+        return _closing(lambda: SqliteStore.open(tmp_path / "state.db"))
+    if driver == "postgresql":
+        server = request.getfixturevalue("postgresql")
+        settings = server.settings(next(_names))
+        return _closing(lambda: PostgresqlStore.open(settings))
+    settings = request.getfixturevalue("etcd").settings(cluster=next(_names))
+    return _closing(lambda: EtcdStore.open(settings))
+
+
+def _closing(make: Callable[[], Awaitable[Store]]) -> Opened:
+    @asynccontextmanager
+    async def open_and_close() -> AsyncIterator[Store]:
+        store = await make()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return open_and_close
+
+
+@pytest.fixture
+def forget(driver: str, request: pytest.FixtureRequest) -> Callable[[Store], Awaitable[int]]:
+    """Writes, and makes the store forget what came before; returns the newest revision."""
+
+    async def run(store: Store) -> int:
+        if driver == "etcd":
+            await store.write([], [("p/x", b"1")])
+            revision = await store.write([], [("p/x", b"2")])
+            request.getfixturevalue("etcd").control(0, "compact", str(revision))
+            return revision
+        for _ in range(20):
+            writes = (store.write([], [("p/x", b"1")]) for _ in range(300))
+            revision = max(await asyncio.gather(*writes))
+        return revision
+
+    return run
 
 
 @pytest.fixture

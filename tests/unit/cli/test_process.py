@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli import process
 from penstock.cli.process import MOST_LOSSES, JvmLostError, hosted
-from penstock.model.errors import RetriableError
+from penstock.model.errors import ConfigError, RetriableError
 
 
 class _ReplacedError(Exception):
@@ -53,6 +53,14 @@ def test_a_jvm_that_dies_each_time_is_given_up(monkeypatch):
     with pytest.raises(RetriableError) as caught:
         hosted(_loses)
     assert caught.value.code == "engine.jvm_dies"
+
+
+def test_a_level_that_is_none_is_told_with_its_variable(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_LOG_LEVEL", "LOUD")
+    with pytest.raises(ConfigError) as caught:
+        hosted(_loses)
+    told = caught.value.diagnostic
+    assert (told.code, told.config_path) == ("config.log_level", "PENSTOCK_LOG_LEVEL")
 
 
 def test_losses_of_long_ago_do_not_count():

@@ -17,6 +17,7 @@ from penstock.config import ConfigService
 from penstock.offset import OffsetService
 from penstock.rpc import Server
 from penstock.store import SqliteStore
+from support.offset_service import NothingHeld
 
 
 @asynccontextmanager
@@ -26,8 +27,9 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Server, SqliteStore]]:
     store = await SqliteStore.open(folder / "state.db")
     async with ConfigClient(address) as connectors:
         server = Server(address, grace=1)
+        offset = OffsetService(store, connectors, NothingHeld())
         server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
-        server.add(add_OffsetServiceServicer_to_server, OffsetService(store, connectors))
+        server.add(add_OffsetServiceServicer_to_server, offset)
         async with server:
             yield server, store
     await store.close()
@@ -42,6 +44,12 @@ class Mesh:
     store: SqliteStore
     config: ConfigClient
     offset: OffsetClient
+
+
+@pytest.fixture(name="serving")
+def serving_again():
+    """Serves both once more, in the same folder."""
+    return serving
 
 
 @pytest.fixture

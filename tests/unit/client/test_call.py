@@ -80,6 +80,26 @@ def test_an_answer_of_the_service_is_for_the_caller(kind):
     assert len(calls) == 1
 
 
+def starting():
+    _, _, trailing = status_of(RetriableError("scheduler.starting", "text").diagnostic)
+    return trailing
+
+
+def test_a_service_that_has_just_started_is_asked_again_because_it_has_not_begun(monkeypatch):
+    monkeypatch.setattr(call, "LONGEST_DELAY", 0.001)
+    method, calls = failing(times=3 * call.ATTEMPTS, trailing=starting())
+    assert calling(method, idempotent=False) == "answer"
+    assert len(calls) == 3 * call.ATTEMPTS + 1
+
+
+def test_who_waits_for_a_start_is_told_while_its_own_caller_still_waits():
+    method, _ = failing(trailing=starting())
+    began = time.monotonic()
+    with pytest.raises(RetriableError, match=r"scheduler\.starting"):
+        calling(method, deadline=0.4)
+    assert time.monotonic() - began < 0.4
+
+
 def test_all_tries_together_keep_one_deadline(monkeypatch):
     monkeypatch.setattr(call, "FIRST_DELAY", 0.2)
     method, calls = failing()

@@ -6,7 +6,15 @@ import asyncio
 
 import pytest
 
-from penstock.model.connector import Connector, ConnectorKind, Partition, TargetState, TaskPlan
+from penstock.client import follow
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Partition,
+    RevisionCause,
+    TargetState,
+    TaskPlan,
+)
 from penstock.model.errors import ConfigError, RetriableError
 
 
@@ -117,5 +125,96 @@ def test_bad_names_are_refused_over_the_wire(mesh, name):
     async def test(mesh):
         with pytest.raises(ConfigError, match=r"config\.name"):
             await mesh.config.create(wanted(name))
+
+    mesh(test)
+
+
+def test_a_configuration_is_patched_compared_and_rolled_back(mesh):
+    async def test(mesh):
+        made = await mesh.config.create(wanted(a="1", b="2", password="x"))
+        patched, changed = await mesh.config.patch(
+            "orders", {"a": "9", "b": None, "password": "y"}, made.revision
+        )
+        assert changed
+        assert patched.config == {"a": "9", "password": "y"}
+        with pytest.raises(ConfigError, match=r"config\.revision_changed") as caught:
+            await mesh.config.patch("orders", {"a": "8"}, made.revision)
+        assert caught.value.diagnostic.suggestion == str(patched.revision)
+        told = {d.key: (d.before, d.after) for d in await mesh.config.diff("orders", 1)}
+        assert told == {"a": ("1", "9"), "b": ("2", None), "password": ("***", "***")}
+        back, changed = await mesh.config.rollback("orders", 1)
+        assert (back.config, changed) == (made.config, True)
+        causes = [r.cause for r in await mesh.config.revisions("orders")]
+        assert causes == [RevisionCause.ROLLED_BACK, RevisionCause.PATCHED, RevisionCause.CREATED]
+        assert (await mesh.config.revision("orders", 2)).config == patched.config
+
+    mesh(test)
+
+
+def test_a_request_to_restart_is_in_the_connector(mesh):
+    async def test(mesh):
+        await mesh.config.create(wanted())
+        asked = await mesh.config.restart("orders", include_tasks=True, only_failed=True)
+        assert asked.marker == 1
+        assert (await mesh.config.get("orders")).restarts == (asked,)
+
+    mesh(test)
+
+
+def test_a_list_goes_over_all_pages(mesh):
+    async def test(mesh):
+        names = [f"c{n:02d}" for n in range(25)]
+        for name in names:
+            await mesh.config.create(wanted(name))
+        pages = [page async for page in mesh.config.pages("c", 10)]
+        assert [len(page.connectors) for page in pages] == [10, 10, 5]
+        assert [c.name for c in (await mesh.config.list("c")).connectors] == names
+        assert (await mesh.config.list("c1")).connectors[0].name == "c10"
+
+    mesh(test)
+
+
+def test_levels_of_loggers_are_set_and_watched(mesh):
+    async def test(mesh):
+        watch = mesh.config.watch_log_levels("worker")
+        assert await anext(watch) == ()
+        await mesh.config.set_log_level("worker", "root", "DEBUG")
+        (level,) = await anext(watch)
+        assert (level.logger, level.level) == ("root", "DEBUG")
+        assert await mesh.config.log_levels() == (level,)
+        await watch.aclose()
+
+    mesh(test)
+
+
+def test_without_a_worker_only_our_own_rules_are_checked(mesh):
+    async def test(mesh):
+        (found,) = (await mesh.config.validate(wanted("a/b"))).diagnostics
+        assert found.code == "config.name"
+        with pytest.raises(RetriableError, match=r"config\.no_worker"):
+            await mesh.config.validate(wanted())
+
+    mesh(test)
+
+
+def test_who_follows_sees_every_change_also_after_the_service_was_away(mesh, serving):
+    async def test(mesh):
+        await mesh.config.create(wanted("a"))
+        views = follow(mesh.config)
+        first = await anext(views)
+        assert first.by_name.keys() == first.changed == {"a"}
+        await mesh.config.create(wanted("b"))
+        second = await anext(views)
+        assert second.changed == {"b"}
+        waiting = asyncio.ensure_future(anext(views))
+        await mesh.server.stop()
+        await mesh.store.close()
+        async with serving(mesh.folder):
+            await mesh.config.delete("a")
+            third = await waiting
+            while third.by_name.keys() != {"b"}:  # it may have listed before that
+                third = await anext(views)
+            assert third.changed == {"a"}
+        await views.aclose()
 
     mesh(test)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from types import SimpleNamespace
 
+import grpc
+import grpc.aio
 import pytest
+from grpc.aio import Metadata
 
+from penstock.client import OffsetClient
+from penstock.client.offset import AT_ONCE
 from penstock.model.connector import Connector, TargetState
-from penstock.model.errors import ConfigError, FencedError
+from penstock.model.errors import ConfigError, FencedError, RetriableError
 from penstock.model.identity import partition_id
 from penstock.model.stream import PreparedTxn
+from penstock.offset.edits import MOST_ASKED
 from penstock.store import SqliteStore
 
 P = partition_id({"file": "/data/a.csv"})
@@ -74,6 +82,23 @@ def test_a_fenced_owner_is_told_so(mesh):
     mesh(test)
 
 
+def test_a_commit_that_is_no_message_any_more_is_refused_for_good(mesh):
+    """gRPC's refusal would be retried: the same rows would be read and refused for ever."""
+
+    async def test(mesh):
+        generation, task, epoch = await claimed(mesh)
+        many = {partition_id({"n": n}): {"$opaque": b"x" * 60_000} for n in range(300)}
+        with pytest.raises(
+            ConfigError, match=r"offset\.commit_too_large.*300 partitions"
+        ) as caught:
+            await mesh.offset.commit(generation, task, epoch, many)
+        assert "tasks.max" in caught.value.diagnostic.fix
+        fewer = dict(list(many.items())[:250])
+        await mesh.offset.commit(generation, task, epoch, fewer)
+
+    mesh(test)
+
+
 def test_offsets_can_be_altered_when_stopped_and_then_the_next_epoch_goes_on(mesh):
     async def test(mesh):
         generation, task, epoch = await claimed(mesh)
@@ -122,6 +147,54 @@ def test_a_list_streams_pages_of_bounded_bytes(mesh):
     mesh(test)
 
 
+def test_more_partitions_are_got_than_one_call_may_ask_for(mesh):
+    """A task may have any number of them, and begins with their offsets."""
+
+    async def test(mesh):
+        assert AT_ONCE == MOST_ASKED
+        generation, task, epoch = await claimed(mesh)
+        ids = [partition_id({"n": n}) for n in range(2 * AT_ONCE + 1)]
+        written = {id_: {"pos": 1} for id_ in (ids[0], ids[AT_ONCE], ids[-1])}
+        await mesh.offset.commit(generation, task, epoch, written)
+        assert await mesh.offset.get(generation, ids) == written
+        assert await mesh.offset.get(generation, []) == {}
+
+    mesh(test)
+
+
+def test_offsets_that_do_not_fit_into_one_message_are_got_in_several(mesh):
+    async def test(mesh):
+        generation, task, epoch = await claimed(mesh)
+        ids = [partition_id({"n": n}) for n in range(600)]
+        written = {id_: {"pad": "x" * 60_000} for id_ in ids}
+        for begin in range(0, len(ids), 200):
+            part = {id_: written[id_] for id_ in ids[begin : begin + 200]}
+            await mesh.offset.commit(generation, task, epoch, part)
+        assert await mesh.offset.get(generation, ids) == written
+
+    mesh(test)
+
+
+def test_what_no_halving_helps_is_told():
+    """Invariant 12: a service that is exhausted for another reason is not asked for ever."""
+    asked = []
+
+    async def main():
+        async with OffsetClient("unix:/nowhere") as client:
+
+            async def exhausted(request, *, timeout):  # noqa: ASYNC109 - as a stub's method has it
+                asked.append(len(request.partition_ids))
+                status = grpc.StatusCode.RESOURCE_EXHAUSTED
+                raise grpc.aio.AioRpcError(status, Metadata(), Metadata(), "text")
+
+            client._stub = SimpleNamespace(GetOffsets=exhausted)
+            with pytest.raises(RetriableError, match=r"rpc\.exhausted"):
+                await client.get("g", ["a"] * 9)
+
+    asyncio.run(main())
+    assert asked == [9, 4, 2, 1]
+
+
 def test_bad_requests_are_refused_politely(mesh):
     async def test(mesh):
         generation, task, epoch = await claimed(mesh)
@@ -147,5 +220,82 @@ def test_what_was_committed_is_in_the_file(mesh):
         store = await SqliteStore.open(mesh.folder / "state.db")
         assert len((await store.range(f"offset/{generation}/")).entries) == 1
         await store.close()
+
+    mesh(test)
+
+
+def test_offsets_are_altered_as_a_person_writes_them(mesh):
+    async def test(mesh):
+        generation, _, _ = await claimed(mesh)
+        await mesh.config.set_target_state("orders", TargetState.STOPPED)
+        written = [
+            ('{"file": "/data/a.csv"}', '{"pos": 7, "price": {"$decimal": "1.20"}}'),
+            ('{"file": "/data/b.csv"}', "null"),
+        ]
+        await mesh.offset.alter_json("orders", generation, written)
+        found = await mesh.offset.get(generation, [P, Q])
+        assert found == {P: {"pos": 7, "price": Decimal("1.20")}}
+
+    mesh(test)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "code"),
+    [
+        ("[1]", "{}", "partition_id"),
+        ("{", "{}", "partition_id"),
+        ('{"a":1}', "7", "shape"),
+        ('{"a":1}', "{", "shape"),
+        ('{"a":1}', '{"pos": 99999999999999999999999}', "shape"),
+        ('{"a":1}', "[" * 100_000, "shape"),
+    ],
+)
+def test_offsets_of_the_wrong_shape_are_refused_and_nothing_is_written(
+    mesh, partition, offset, code
+):
+    async def test(mesh):
+        generation, _, _ = await claimed(mesh)
+        await mesh.config.set_target_state("orders", TargetState.STOPPED)
+        both = [('{"ok":1}', '{"pos":1}'), (partition, offset)]
+        with pytest.raises(ConfigError, match=rf"offset\.{code}\]"):
+            await mesh.offset.alter_json("orders", generation, both)
+        with pytest.raises(ConfigError, match=r"offset\.partition_twice"):
+            await mesh.offset.alter_json("orders", generation, both[:1] * 2)
+        assert [pair async for pair in mesh.offset.list(generation)] == []
+
+    mesh(test)
+
+
+def test_a_history_is_told_and_gone_back_in(mesh):
+    async def test(mesh):
+        generation, task, epoch = await claimed(mesh)
+        await mesh.offset.commit(generation, task, epoch, {P: {"pos": 1}})
+        (first,) = await mesh.offset.history(generation, P)
+        assert (first.offset, first.epoch) == ({"pos": 1}, epoch)
+        while (datetime.now(UTC) - first.written_at).total_seconds() < 0.002:
+            pass  # a version is as old as its millisecond
+        await mesh.offset.commit(generation, task, epoch, {P: {"pos": 2}, Q: {"pos": 2}})
+        assert len(await mesh.offset.history(generation, P)) == 2
+        to = first.written_at
+        steps = mesh.offset.rewind("orders", generation, to, dry_run=True)
+        (changed, gone) = [change async for step in steps for change in step.changes]
+        assert (changed.before, changed.after) == ({"pos": 2}, {"pos": 1})
+        assert (gone.partition_id, gone.after) == (Q, None)
+        await mesh.config.set_target_state("orders", TargetState.STOPPED)
+        *_, last = [step async for step in mesh.offset.rewind("orders", generation, to)]
+        assert last.revision
+        assert await mesh.offset.get(generation, [P, Q]) == {P: {"pos": 1}}
+        await mesh.offset.reset("orders", generation, forget=True)
+        assert await mesh.offset.history(generation, P) == ()
+
+    mesh(test)
+
+
+def test_a_rewind_without_a_time_is_refused(mesh):
+    async def test(mesh):
+        generation, _, _ = await claimed(mesh)
+        steps = mesh.offset.rewind("orders", generation, datetime(1970, 1, 1, tzinfo=UTC))
+        with pytest.raises(ConfigError, match=r"offset\.time\]"):
+            await anext(steps)
 
     mesh(test)

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as api
-from penstock.client import WorkerClient
+from penstock.client import PlannedConnector, WorkerClient
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
@@ -20,11 +20,10 @@ from penstock.model.connector import (
     TaskState,
     TaskStatus,
 )
-from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, FencedError
+from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.rpc import Server
 from penstock.wire import error
-from penstock.wire.config import connector_from_proto
-from penstock.wire.connector import plan_from_proto, plan_to_proto
+from penstock.wire.connector import plan_to_proto
 from penstock.wire.worker import (
     InstalledConnector,
     InstalledPlugin,
@@ -42,10 +41,7 @@ ORDERS = Connector("orders", {"a": "1"}, ConnectorKind.SOURCE, generation="g", r
 
 
 class Worker(api.WorkerServiceServicer):
-    """Answers constants, and keeps what it was told."""
-
-    def __init__(self):
-        self.told = []
+    """Answers constants."""
 
     async def ListPlugins(self, request, context):
         return pb.ListPluginsResponse(plugins=[plugin_to_proto(PLUGIN)])
@@ -56,15 +52,10 @@ class Worker(api.WorkerServiceServicer):
         return pb.ValidateConnectorResponse(diagnostics=found, kind=int(kind))
 
     async def PlanConnector(self, request, context):
-        return pb.PlanConnectorResponse(plans=[plan_to_proto(PLAN)])
-
-    async def StartTask(self, request, context):
-        connector, plan = connector_from_proto(request.connector), plan_from_proto(request.plan)
-        self.told.append((connector, plan, request.epoch))
-        return pb.StartTaskResponse()
-
-    async def StopTask(self, request, context):
-        raise FencedError("worker.stale_epoch", "newer")
+        found = [error.to_proto(FINDING)]
+        return pb.PlanConnectorResponse(
+            plans=[plan_to_proto(PLAN)], diagnostics=found, monitor=True
+        )
 
     async def ListTasks(self, request, context):
         return pb.ListTasksResponse(tasks=[status_to_proto(STATUS)])
@@ -78,32 +69,29 @@ class Worker(api.WorkerServiceServicer):
 
 @asynccontextmanager
 async def working(folder):
-    worker, server = Worker(), Server(f"unix:{folder}/s")
-    server.add(api.add_WorkerServiceServicer_to_server, worker)
+    server = Server(f"unix:{folder}/s")
+    server.add(api.add_WorkerServiceServicer_to_server, Worker())
     async with server, WorkerClient(server.address) as client, asyncio.timeout(30):
-        yield worker, client
+        yield client
 
 
 def test_every_answer_is_a_value_of_the_model(tmp_path):
     async def main():
-        async with working(tmp_path) as (worker, client):
+        async with working(tmp_path) as client:
             assert await client.list_plugins() == [PLUGIN]
             validated = await client.validate(ORDERS)
             assert validated.diagnostics == (FINDING,)
             assert validated.kind is ConnectorKind.SOURCE
-            assert (await client.plan(ORDERS)).plans == (PLAN,)
-            await client.start_task(ORDERS, PLAN, 7)
-            assert worker.told == [(ORDERS, PLAN, 7)]
+            planned = await client.plan(ORDERS)
+            assert planned == PlannedConnector((PLAN,), (FINDING,), monitor=True)
             assert await client.list_tasks() == [STATUS]
-            with pytest.raises(FencedError, match=r"worker\.stale_epoch"):
-                await client.stop_task("g-0", 6)
 
     asyncio.run(main())
 
 
 def test_a_watch_of_tasks_streams_status_and_ends_with_its_error(tmp_path):
     async def main():
-        async with working(tmp_path) as (_, client):
+        async with working(tmp_path) as client:
             assert [s async for s in client.watch_tasks()] == [STATUS, STATUS]
             watch = client.watch_tasks(every=0.25)
             assert [await anext(watch), await anext(watch)] == [STATUS, STATUS]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Connectors, TaskPlans
+from penstock.config import Connectors, LogLevels, Revisions, TaskPlans
 from penstock.model import faults
 from penstock.store import SqliteStore
 
@@ -21,6 +21,8 @@ class Room:
     store: SqliteStore
     connectors: Connectors
     plans: TaskPlans
+    revisions: Revisions
+    levels: LogLevels
 
 
 @pytest.fixture
@@ -31,9 +33,16 @@ def room(tmp_path: Path) -> Callable[[Callable[[Room], Awaitable[None]]], None]:
         async def main() -> None:
             store = await SqliteStore.open(tmp_path / "state.db")
             connectors = Connectors(store, clock=lambda: 1000.5)
+            room = Room(
+                store,
+                connectors,
+                TaskPlans(store, connectors, clock=lambda: 1000.5),
+                Revisions(store, connectors),
+                LogLevels(store, clock=lambda: 1000.5),
+            )
             try:
                 async with asyncio.timeout(60):
-                    await test(Room(store, connectors, TaskPlans(store, connectors)))
+                    await test(room)
             finally:
                 await store.close()
 

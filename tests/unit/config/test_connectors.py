@@ -7,8 +7,13 @@ import asyncio
 import pytest
 
 from penstock.config import Connectors
-from penstock.model.connector import Connector, TargetState
+from penstock.model.connector import Connector, Restart, TargetState
 from penstock.model.errors import ConfigError, RetriableError
+
+
+async def some(tasks):
+    for task in tasks:
+        yield task
 
 
 def wanted(name="orders", **config):
@@ -22,9 +27,10 @@ def test_a_created_connector_is_read_as_it_was_written(room):
         assert made.connector.generation
         assert made.connector.revision > 0
         assert made.updated_at == 1000.5
-        listed, revision = await room.connectors.list()
-        assert listed == (made,)
-        assert revision == made.connector.revision
+        page = await room.connectors.page()
+        assert page.connectors == (made,)
+        assert page.revision == made.connector.revision
+        assert not page.more
 
     room(test)
 
@@ -124,8 +130,12 @@ def test_what_is_not_there_is_told_by_every_method(room):
             room.connectors.get("order"),
             room.connectors.delete("order", 0),
             room.connectors.set_target_state("order", TargetState.PAUSED),
-            room.plans.put("order", "g", [], b""),
-            room.plans.list("order", "g"),
+            room.connectors.patch("order", {}, (), 0),
+            room.connectors.restart("order", Restart(0)),
+            room.revisions.list("order"),
+            room.revisions.rollback("order", 1, 0),
+            room.plans.put("order", "g", some(())),
+            room.plans.read("order", "g"),
         ):
             with pytest.raises(ConfigError, match=r"config\.not_found.*Did you mean orders"):
                 await call

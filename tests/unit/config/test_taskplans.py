@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.config import StoredPlans
+from penstock.config import TaskPlans, plans
 from penstock.config.plans import CHUNK_BYTES
-from penstock.model.connector import Connector, TargetState
+from penstock.model.connector import Connector, Restart, TargetState
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 
 
@@ -17,32 +17,44 @@ async def made(room, name="orders"):
     return (await room.connectors.create(Connector(name, {}))).connector.generation
 
 
-async def put(room, generation, body, tasks=1):
-    ids = [f"{generation}-{i}" for i in range(tasks)]
-    return await room.plans.put("orders", generation, ids, body)
+async def tasks(generation, bodies):
+    for number, body in enumerate(bodies):
+        yield f"{generation}-{number}", body
 
 
-def test_plans_come_back_with_their_epoch(room):
+async def put(room, generation, *bodies, name="orders"):
+    return await room.plans.put(name, generation, tasks(generation, bodies))
+
+
+async def read(room, generation):
+    epoch, found = await room.plans.read("orders", generation)
+    return epoch, [plan async for plan in found]
+
+
+async def chunks(room, generation):
+    page = await room.store.range(f"plan/{generation}/")
+    return [entry.key for entry in page.entries if not entry.key.endswith("/index")]
+
+
+def test_plans_come_back_in_order_with_their_epoch(room):
     async def test(room):
         generation = await made(room)
-        assert await room.plans.list("orders", generation) == StoredPlans()
-        epoch = await put(room, generation, b"plans")
-        assert await room.plans.list("orders", generation) == StoredPlans(b"plans", epoch)
+        assert await read(room, generation) == (0, [])
+        epoch = await put(room, generation, b"one", b"", b"three")
+        assert await read(room, generation) == (epoch, [b"one", b"", b"three"])
 
     room(test)
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES])
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 4, CHUNK_BYTES, 5 * CHUNK_BYTES])
 def test_plans_of_any_size_come_back_whole_and_leave_nothing_of_those_before(room, size):
     async def test(room):
         generation = await made(room)
         await put(room, generation, bytes(7 * CHUNK_BYTES))
         body = bytes(i % 251 for i in range(size))
-        epoch = await put(room, generation, body)
-        assert await room.plans.list("orders", generation) == StoredPlans(body, epoch)
-        page = await room.store.range(f"plan/{generation}/")
-        assert len(page.entries) == 1 + -(-size // CHUNK_BYTES)
-        assert {entry.revision for entry in page.entries} == {epoch}
+        epoch = await put(room, generation, body, b"next")
+        assert await read(room, generation) == (epoch, [body, b"next"])
+        assert len(await chunks(room, generation)) == 1 + (8 + 4 + size) // CHUNK_BYTES
 
     room(test)
 
@@ -53,16 +65,17 @@ def test_epochs_are_unique_and_grow_over_all_connectors(room):
         epochs = []
         for _ in range(5):
             epochs.append(await put(room, generation, b"x"))
-            epochs.append(await room.plans.put("other", other, [f"{other}-0"], b"x"))
+            epochs.append(await put(room, other, b"x", name="other"))
         assert epochs == sorted(set(epochs))
 
     room(test)
 
 
-def test_a_deleted_connector_takes_its_plans_along(room):
+def test_a_deleted_connector_takes_its_plans_and_its_history_along(room):
     async def test(room):
         generation = await made(room)
         await put(room, generation, bytes(3 * CHUNK_BYTES))
+        await room.connectors.patch("orders", {"a": "1"}, (), 0)
         await room.connectors.delete("orders", 0)
         assert (await room.store.range("")).entries == ()
 
@@ -77,8 +90,8 @@ def test_a_namesake_never_meets_the_plans_of_the_deleted(room):
         new = await made(room)
         with pytest.raises(ConfigError, match=r"config\.generation_changed"):
             await put(room, old, b"late")
-        assert await room.plans.list("orders", old) == StoredPlans()
-        assert await room.plans.list("orders", new) == StoredPlans()
+        assert await read(room, old) == (0, [])
+        assert await read(room, new) == (0, [])
 
     room(test)
 
@@ -113,7 +126,8 @@ def test_plans_that_race_with_a_deletion_are_gone_or_refused(room):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_connector_that_goes_between_check_and_write_gets_no_plans(room, again):
+@pytest.mark.parametrize("size", [4, 2 * CHUNK_BYTES])
+def test_a_connector_that_goes_between_check_and_write_gets_no_plans(room, again, size):
     async def test(room):
         generation = await made(room)
         write = room.store.write
@@ -127,7 +141,7 @@ def test_a_connector_that_goes_between_check_and_write_gets_no_plans(room, again
 
         room.store.write = late
         with pytest.raises(ConfigError, match=r"config\.(not_found|generation_changed)"):
-            await put(room, generation, b"late")
+            await put(room, generation, bytes(size))
         assert (await room.store.range(f"plan/{generation}/")).entries == ()
 
     room(test)
@@ -146,7 +160,7 @@ def test_plans_are_read_whole_while_they_are_replaced(room):
         replacing = asyncio.create_task(replace())
         while not replacing.done():
             with suppress(RetriableError):  # config.contended: replaced faster than read
-                body = (await room.plans.list("orders", generation)).body
+                _, (body,) = await read(room, generation)
             assert len(set(body)) <= 1
             assert len(body) % CHUNK_BYTES == 0
         await replacing
@@ -155,15 +169,35 @@ def test_plans_are_read_whole_while_they_are_replaced(room):
 
 
 @pytest.mark.parametrize(
-    "ids", [["other-0"], ["{g}"], ["{g}-x"], ["{g}-0", "{g}-0"], ["{g}-0/1"], ["x{g}-0"]]
+    "ids",
+    [["other-0"], ["{g}"], ["{g}-x"], ["{g}-0", "{g}-0"], ["{g}-1", "{g}-0"], ["{g}-0/1"]],
 )
-def test_task_ids_are_of_the_generation_each_once(room, ids):
+def test_task_ids_are_of_the_generation_each_once_in_order(room, ids):
     async def test(room):
         generation = await made(room)
-        named = [id_.format(g=generation) for id_ in ids]
-        with pytest.raises(ConfigError, match=r"config\.plan_task_id"):
-            await room.plans.put("orders", generation, named, b"x")
 
+        async def named():
+            for id_ in ids:
+                yield id_.format(g=generation), bytes(CHUNK_BYTES)
+
+        with pytest.raises(ConfigError, match=r"config\.plan_task_id"):
+            await room.plans.put("orders", generation, named())
+        assert await chunks(room, generation) == []
+
+    room(test)
+
+
+def test_more_tasks_or_bytes_than_the_bound_are_refused_and_leave_nothing(room, monkeypatch):
+    async def test(room):
+        generation = await made(room)
+        with pytest.raises(ConfigError, match=r"config\.plan_too_large.*bytes"):
+            await put(room, generation, *[bytes(CHUNK_BYTES)] * 5)
+        with pytest.raises(ConfigError, match=r"config\.plan_too_large.*tasks"):
+            await put(room, generation, *[b""] * 11)
+        assert await chunks(room, generation) == []
+
+    monkeypatch.setattr(plans, "MOST_BYTES", 4 * CHUNK_BYTES)
+    monkeypatch.setattr(plans, "MOST_TASKS", 10)
     room(test)
 
 
@@ -172,21 +206,38 @@ def test_plans_are_replaced_all_or_none_whatever_fails(room, arm, point):
     async def test(room):
         generation = await made(room)
         await put(room, generation, b"old")
+        new = b"n" * 2 * CHUNK_BYTES
         arm(f"{point}=raise")
         with pytest.raises(PenstockError, match=r"fault\.injected"):
-            await put(room, generation, b"n" * 2 * CHUNK_BYTES)
-        body = (await room.plans.list("orders", generation)).body
-        assert body == (b"old" if point == "config.storing" else b"n" * 2 * CHUNK_BYTES)
+            await put(room, generation, new)
+        _, (body,) = await read(room, generation)
+        assert body == (b"old" if point == "config.storing" else new)
 
     room(test)
 
 
-def test_a_change_of_state_while_planning_is_no_reason_to_refuse(room):
+def test_chunks_that_a_crash_left_are_swept_by_a_later_upload(room, arm):
+    async def test(room):
+        generation = await made(room)
+        arm("config.storing=raise")
+        with pytest.raises(PenstockError, match=r"fault\.injected"):
+            await put(room, generation, bytes(3 * CHUNK_BYTES))
+        arm("")
+        assert len(await chunks(room, generation)) == 3
+        later = TaskPlans(room.store, room.connectors, clock=lambda: 10_000.0)
+        await later.put("orders", generation, tasks(generation, [bytes(CHUNK_BYTES)]))
+        assert len(await chunks(room, generation)) == 2
+
+    room(test)
+
+
+def test_changes_of_the_connector_while_planning_are_no_reason_to_refuse(room):
     async def test(room):
         generation = await made(room)
         results = await asyncio.gather(
             *(put(room, generation, b"x") for _ in range(5)),
             room.connectors.set_target_state("orders", TargetState.PAUSED),
+            room.connectors.restart("orders", Restart(0)),
         )
         assert len(set(results[:5])) == 5
 

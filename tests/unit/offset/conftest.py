@@ -11,41 +11,97 @@ import pytest
 
 from penstock.model import faults
 from penstock.model.connector import Connector, TargetState
-from penstock.offset import Commits, Edits
-from penstock.store import SqliteStore
+from penstock.offset import Bulk, Commits, Edits, Folder, Owner, View
+from penstock.store import SqliteStore, Store
+from support.etcd_limits import EtcdLimits
 
 GENERATION = "g1"
 
 
 @dataclass
-class Listed:
+class Found:
     """What the config service answers."""
 
-    connectors: list[Connector]
-    revision: int = 100
+    connector: Connector | None
+    revision: int = 1_000_000_000
+    """It counts in a store of its own, which may be far ahead of what epochs are from."""
+
+
+@dataclass
+class FakeHeld:
+    """What the scheduler answers."""
+
+    tasks: list[str]
+    revision: int
 
 
 @dataclass
 class FakeConnectors:
-    """The config service, as far as the offset service asks it."""
+    """The config service and the scheduler, as far as the offset service asks them. `revision` is
+    how far epochs are.
+    """
 
     state: TargetState = TargetState.STOPPED
-    listed: Listed = field(default_factory=lambda: Listed([]))
+    names: dict[str, str] = field(default_factory=lambda: {GENERATION: "orders"})
+    revision: int = 100
+    running: list[str] = field(default_factory=list)
 
-    async def list(self) -> Listed:
-        """Answer one connector, in the state that the test set."""
-        connector = Connector("orders", {}, target_state=self.state, generation=GENERATION)
-        return Listed([connector, *self.listed.connectors], self.listed.revision)
+    async def held(self, _: str) -> FakeHeld:
+        """Answer the tasks that the test lets run."""
+        return FakeHeld(self.running, self.revision)
+
+    async def find_generation(self, generation: str) -> Found:
+        """Answer the connector of a generation, in the state that the test set."""
+        name = self.names.get(generation)
+        if name is None:
+            return Found(None)
+        made = Connector(name, {}, target_state=self.state, generation=generation)
+        return Found(made)
+
+
+@dataclass
+class Clock:
+    """Seconds since the epoch, as the test says."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
 
 
 @dataclass
 class Room:
     """What a test works with."""
 
-    store: SqliteStore
-    commits: Commits
+    store: EtcdLimits
     connectors: FakeConnectors
+    clock: Clock
+    view: View
+    folder: Folder
+    commits: Commits
     edits: Edits
+    bulk: Bulk
+
+    def another(self) -> Room:
+        """Return a second instance on the same store."""
+        return made(self.store, self.connectors, self.clock)
+
+
+def made(store: Store, connectors: FakeConnectors, clock: Clock) -> Room:
+    """Return an instance of the service, without its gRPC surface."""
+    view = View(store)
+    folder = Folder(store, view, clock)
+    return Room(
+        store,
+        connectors,
+        clock,
+        view,
+        folder,
+        Commits(store, view, folder, clock),
+        Edits(store, Owner(connectors, connectors), view, folder, clock),
+        Bulk(store, Owner(connectors, connectors), view, folder, clock),
+    )
 
 
 @pytest.fixture
@@ -55,11 +111,13 @@ def room(tmp_path: Path) -> Callable[[Callable[[Room], Awaitable[None]]], None]:
     def run(test: Callable[[Room], Awaitable[None]]) -> None:
         async def main() -> None:
             store = await SqliteStore.open(tmp_path / "state.db")
-            connectors = FakeConnectors()
+            bounded = EtcdLimits(store)
+            here = made(bounded, FakeConnectors(), Clock())
             try:
                 async with asyncio.timeout(60):
-                    await test(Room(store, Commits(store), connectors, Edits(store, connectors)))
+                    await test(here)
             finally:
+                await here.folder.close()
                 await store.close()
 
         asyncio.run(main())

@@ -74,6 +74,12 @@ def test_what_is_prepared_is_to_be_recovered_until_it_is_told_as_applied():
     assert not done.recover
 
 
+def test_a_transaction_that_is_visible_already_is_never_recovered():
+    done = committed(TaskRecord(5), 0, commit(prepared=txn(1), applied=1))
+    assert done == TaskRecord(5, txn(1), applied=True)
+    assert not done.recover
+
+
 def test_a_next_transaction_tells_that_the_one_before_is_applied():
     one = committed(TaskRecord(5), 0, commit(prepared=txn(1)))
     two = committed(one, 0, commit(prepared=txn(2), applied=1))

@@ -14,14 +14,3 @@ epochs = st.integers(1, 2**64 - 1)
 def test_a_record_comes_back(epoch, prepared, applied):
     record = TaskRecord(epoch, prepared, applied)
     assert stored.decode_task(stored.encode_task(record)) == record
-
-
-@given(epochs, st.binary())
-def test_an_offset_comes_back_with_its_epoch(epoch, body):
-    value = stored.encode_offset(epoch, body)
-    assert (stored.epoch_of(value), stored.body_of(value)) == (epoch, body)
-
-
-@given(epochs)
-def test_a_floor_comes_back(epoch):
-    assert stored.decode_floor(stored.encode_floor(epoch)) == epoch

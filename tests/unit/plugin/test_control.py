@@ -42,7 +42,7 @@ def test_plan_apply_and_check_come_back_as_values(kit, run):
             known = [Partition({"n": 1, "at": b"x"}, {"lsn": 2**60})]
             planned = await process.plan(kit.target(), 2, known)
             applied = await process.apply(kit.target(), ApplyAction.DELETE, dry_run=True)
-            return known, planned, applied, await process.check(kit.target())
+            return known, planned, applied, [step async for step in process.check(kit.target())]
 
     known, planned, applied, steps = run(scenario())
     assert [task.task_id for task in planned.tasks] == ["0", "1"]
@@ -133,7 +133,7 @@ def test_a_crash_between_two_answers_of_a_stream_is_told(kit, run):
     async def scenario():
         async with kit.running() as process:
             with pytest.raises(PenstockError) as caught:
-                await process.check(kit.target(crash=""))
+                [step async for step in process.check(kit.target(crash=""))]
             return caught.value.code
 
     assert run(scenario()) == "plugin.crashed"

@@ -67,6 +67,23 @@ def test_a_crashed_process_is_replaced_after_its_backoff(kit, run):
     run(scenario())
 
 
+def test_a_process_that_nobody_uses_is_ended_and_the_next_one_is_started_at_once(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, idle=0.3)
+        first = await host.acquire("source")
+        first.link.idleness.begin()  # as a stream does, for as long as it is open
+        await asyncio.sleep(0.6)
+        assert first.alive
+        first.link.idleness.end()
+        await asyncio.wait_for(first.exited, 20)
+        second = await host.acquire("source")
+        assert second.pid != first.pid
+        assert host.statistics()["scripted/source"] == {"starts": 2, "failures": 0}
+        await host.close(0.5)
+
+    run(scenario())
+
+
 def test_a_plugin_that_cannot_start_is_not_tried_in_a_tight_loop(kit, run):
     async def scenario():
         host = PluginHost(kit.registry("exit"), kit.runtime_dir, deadlines=kit.deadlines)

@@ -141,9 +141,11 @@ def test_the_shipped_plugin_is_found_without_being_imported(tmp_path, monkeypatc
 
 
 def test_no_shipped_plugin_is_no_error(tmp_path, monkeypatch):
-    archive = tmp_path / "a.zip"
+    archive, shipped = tmp_path / "a.zip", ("penstock_builtin", "penstock_databases")
     with zipfile.ZipFile(archive, "w") as opened:
-        opened.writestr("penstock_builtin/__init__.py", "")
+        for package in shipped:
+            opened.writestr(f"{package}/__init__.py", "")
     monkeypatch.syspath_prepend(str(archive))
-    monkeypatch.delitem(sys.modules, "penstock_builtin", raising=False)
+    for package in shipped:
+        monkeypatch.delitem(sys.modules, package, raising=False)
     assert Registry.load().manifests == ()

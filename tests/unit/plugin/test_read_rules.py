@@ -176,6 +176,17 @@ def test_a_partition_id_that_is_not_canonical_is_seen(id_):
     broken("partition_id", rules().checkpoint, checkpoint(1, 0, 0, partition=id_))
 
 
+def test_an_offset_of_a_partition_that_was_not_given_is_seen():
+    it = ReadRules(1000, planned={ID})
+    it.checkpoint(checkpoint(1, 0, 0))
+    broken("unknown_partition", it.checkpoint, checkpoint(2, 0, 0, partition='{"file":"b"}'))
+
+
+def test_a_task_that_finds_others_may_name_any():
+    it = ReadRules(1000, planned=None)
+    it.checkpoint(checkpoint(1, 0, 0, partition='{"file":"b"}'))
+
+
 @pytest.mark.parametrize("id_", ["{}", ID, '{"a":{"$bytes":"AAE="},"b":[1,null,"é"]}'])
 def test_a_canonical_id_passes(id_):
     check_partition(id_)

@@ -114,7 +114,7 @@ def test_events_come_in_order_and_end_after_drained(reading, kit):
     assert events[3].diagnostic.message == r"***\n"
     assert isinstance(events[4], BadRow)
     assert events[4].raw == b"\xff"
-    assert events[5:] == [Progress(-1, 7), PartitionDone(kit.partition, True), Drained(1)]
+    assert events[5:] == [Progress(-1, 7, 0), PartitionDone(kit.partition, True), Drained(1)]
 
 
 def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):
@@ -166,6 +166,21 @@ def test_credit_overdrawn_by_more_than_one_batch_ends_the_stream(reading, kit):
     batches = [kit.ready(seq, size=60) for seq in (1, 2, 3)]
     error = reading.failure(kit.schema_frame(), *batches, credit_bytes=100)
     assert error.code == "plugin.protocol.credit_overdrawn"
+
+
+def test_an_open_stream_is_a_use_of_its_process(reading, kit, run):
+    async def scenario():
+        async with kit.running() as process:
+            idle = asyncio.Event()
+            stream = reading.stream(process, [kit.opened()])
+            await stream.open()
+            process.link.idleness.tell(0.2, idle.set)
+            await asyncio.sleep(0.5)
+            assert not idle.is_set()
+            await stream.close()
+            await asyncio.wait_for(idle.wait(), 10)
+
+    run(scenario())
 
 
 def test_what_comes_after_drained_is_noticed_by_the_next_call(reading, kit):

@@ -24,8 +24,6 @@ from penstock.model.stream import (
 )
 from penstock.plugin import PluginHost, PluginReadStream, PluginWriteStream, Registry
 
-pytest.importorskip("penstock_connector")
-
 SECRETS = {"password": "s3cr3t-canary"}
 
 
@@ -165,3 +163,19 @@ def test_describe_comes_from_the_classes(host, run):
     assert {key.name: key.sensitive for key in spec.keys} == {"limit": False, "password": True}
     assert spec.source.bounded
     assert spec.source.needs_commit
+
+
+def test_a_sink_is_asked_what_columns_a_place_has(host, run):
+    async def body():
+        sink = await host.acquire("sink")
+        writer = PluginWriteStream(sink, Target("sink", "add", {"path": "x"}), TaskPlan("g-1"))
+        await writer.open(1, CommitMode.TWO_PHASE, None, False)
+        try:
+            return await asyncio.gather(writer.columns("there"), writer.columns("elsewhere"))
+        finally:
+            await writer.close(1.0)
+            await host.close()
+
+    there, elsewhere = run(body())
+    assert there == pa.schema([("n", pa.int64())])
+    assert elsewhere is None

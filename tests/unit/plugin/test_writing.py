@@ -277,3 +277,10 @@ def test_a_sink_that_does_not_close_is_let_go_in_time(writing):
 
     before = writing(body, close=[{"hang": 1}])
     assert time.monotonic() - before < 4
+
+
+def test_a_sink_that_does_not_say_that_it_tells_its_columns_is_not_asked(writing):
+    async def body(stream):
+        return await stream.columns("d")
+
+    assert writing(body, look=[{"hang": 1}]) is None

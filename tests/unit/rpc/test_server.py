@@ -224,8 +224,10 @@ def test_a_message_over_the_limit_is_refused(tmp_path):
 def test_an_address_that_is_taken_is_refused_and_stays_with_its_owner(address):
     async def main():
         async with serving(address) as (server, _, channel):
-            with pytest.raises(ConfigError, match=r"rpc\.address_in_use"):
+            with pytest.raises(ConfigError, match=r"rpc\.address_in_use") as caught:
                 await Server(server.address).start()
+            key = "" if server.address.startswith("unix:") else "listen"
+            assert caught.value.diagnostic.config_path == key
             assert (await get(channel, "a")).connector.name == "a"
 
     asyncio.run(main())

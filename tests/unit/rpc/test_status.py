@@ -60,6 +60,7 @@ def test_every_class_of_error_survives_the_wire(kind):
         ("config.exists", ErrorClass.CONFIG, grpc.StatusCode.ALREADY_EXISTS),
         ("config.revision_changed", ErrorClass.CONFIG, grpc.StatusCode.ABORTED),
         ("offset.not_stopped", ErrorClass.CONFIG, grpc.StatusCode.FAILED_PRECONDITION),
+        ("offset.still_held", ErrorClass.RETRIABLE, grpc.StatusCode.FAILED_PRECONDITION),
         ("deadline.exceeded", ErrorClass.RETRIABLE, grpc.StatusCode.DEADLINE_EXCEEDED),
         ("offset.stale_epoch", ErrorClass.FENCED, grpc.StatusCode.ABORTED),
         ("store.full", ErrorClass.RETRIABLE, grpc.StatusCode.UNAVAILABLE),
@@ -100,6 +101,12 @@ def test_a_foreign_status_becomes_an_error_that_names_the_call(status, kind, cod
     assert type(back) is kind
     assert back.code == code
     assert "config.get at unix:/s: " in str(back)
+
+
+def test_a_write_to_a_stream_that_ended_is_a_broken_connection():
+    back = error_from(failed(grpc.StatusCode.INTERNAL, "Internal error from Core"))
+    assert type(back) is RetriableError
+    assert back.code == "rpc.unavailable"
 
 
 def test_a_diagnostic_that_cannot_be_read_falls_back_to_the_status():

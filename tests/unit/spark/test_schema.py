@@ -152,10 +152,20 @@ def test_a_type_without_counterpart_is_refused_by_name(type_):
     assert caught.value.code == "engine.unsupported_type"
 
 
-def test_every_column_may_be_null_and_metadata_is_dropped():
+def test_every_column_may_be_null_and_other_metadata_is_dropped():
     field = pa.field("a", pa.struct([pa.field("b", pa.int8(), nullable=False)]), False, {"k": "v"})
     normal = normal_schema(pa.schema([field], {"m": "n"}))
     assert normal.field(0).nullable
     assert normal.field(0).type.field(0).nullable
     assert not normal.metadata
     assert not normal.field(0).metadata
+
+
+def test_what_a_column_means_stays_with_it():
+    fields = [
+        pa.field("j", pa.large_string(), metadata={"penstock.type": "json", "k": "v"}),
+        pa.field("u", pa.list_(pa.field("item", pa.string(), metadata={"penstock.type": "uuid"}))),
+    ]
+    normal = normal_schema(pa.schema(fields))
+    assert normal.field("j").metadata == {b"penstock.type": b"json"}
+    assert normal.field("j").type == pa.string()

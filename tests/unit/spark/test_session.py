@@ -12,16 +12,24 @@ from pathlib import Path
 
 import psutil
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.accumulators import _start_update_server
 
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.ticket import Ticket
 from penstock.spark.engine import Engine
-from penstock.spark.session import LOG_NAME, _hang_up_in_silence, start_jvm
+from penstock.spark.session import LOG_NAME, _hang_up_in_silence, _words, start_jvm
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import DEADLINE, SCHEMA, until
 
 HOST = Path(__file__).parent / "programs" / "engine_host.py"
+
+
+@pytest.fixture
+def started():
+    """Tells which processes were started since the test began: others here may have servers."""
+    before = set(psutil.Process().children(recursive=True))
+    return lambda: [p for p in psutil.Process().children(recursive=True) if p not in before]
 
 
 def settings(folder: Path, **more) -> EngineSettings:
@@ -109,7 +117,7 @@ def test_a_job_that_loses_its_jvm_ends_with_that_code(tmp_path, plugin):
     asyncio.run(run())
 
 
-def test_a_stopped_engine_leaves_no_process_and_no_file(tmp_path, monkeypatch):
+def test_a_stopped_engine_leaves_no_process_and_no_file(tmp_path, monkeypatch, started):
     """It writes nowhere but into its folder, and can be stopped twice."""
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
@@ -118,7 +126,8 @@ def test_a_stopped_engine_leaves_no_process_and_no_file(tmp_path, monkeypatch):
         engine = Engine(settings(tmp_path / "spark"))
         await engine.start()
         engine.build("t", SCHEMA, [], 1)
-        family = psutil.Process().children(recursive=True)
+        family = started()
+        assert family
         await engine.stop()
         await engine.stop()
         assert not engine.lost.is_set()
@@ -131,11 +140,11 @@ def test_a_stopped_engine_leaves_no_process_and_no_file(tmp_path, monkeypatch):
     assert list((tmp_path / "cwd").iterdir()) == []
 
 
-def test_a_start_that_nobody_wants_any_more_ends_soon(tmp_path):
+def test_a_start_that_nobody_wants_any_more_ends_soon(tmp_path, started):
     async def run() -> None:
         engine = Engine(settings(tmp_path))
         starting = asyncio.ensure_future(engine.start())
-        await until(lambda: psutil.Process().children(), "the JVM")
+        await until(started, "the JVM")
         while not starting.done():
             engine.abandon()
             await asyncio.wait({starting}, timeout=0.1)
@@ -143,7 +152,7 @@ def test_a_start_that_nobody_wants_any_more_ends_soon(tmp_path):
         await engine.stop()
 
     asyncio.run(run())
-    assert psutil.Process().children() == []
+    assert started() == []
     gc.collect()
 
 
@@ -155,14 +164,23 @@ def test_without_java_the_user_is_told_what_to_install(tmp_path, monkeypatch):
     assert "JDK" in caught.value.diagnostic.fix
 
 
-def test_a_jvm_that_does_not_start_says_why(tmp_path):
+def test_a_jvm_that_does_not_start_says_why(tmp_path, started):
     with pytest.raises(RetriableError) as caught:
         start_jvm(settings(tmp_path, driver_memory="1k"))
     assert caught.value.code == "engine.start_failed"
     assert (tmp_path / LOG_NAME).read_text()[-200:] in caught.value.diagnostic.detail
     assert caught.value.diagnostic.detail
-    assert psutil.Process().children(recursive=True) == []
+    assert started() == []
     gc.collect()
+
+
+def test_an_error_that_the_jvm_took_along_has_words_nevertheless():
+    class GoneError(Py4JError):
+        def __str__(self):
+            raise ConnectionRefusedError
+
+    assert _words(GoneError()) == "the JVM ended"
+    assert _words(ValueError("no")) == "no"
 
 
 def test_only_the_end_of_the_jvm_is_passed_over_among_errors_of_accumulators(capfd):

@@ -62,6 +62,8 @@ def test_a_malformed_file_is_named(tmp_path, name, text, code):
         read_flat(write(tmp_path, name, text))
     assert caught.value.code == code
     assert name in str(caught.value)
+    assert caught.value.diagnostic.fix
+    assert "\n" not in caught.value.diagnostic.message  # it would be printed as it is written here
 
 
 def test_a_missing_file_says_which(tmp_path):
@@ -74,6 +76,7 @@ def test_bytes_that_are_not_text_are_refused(tmp_path):
     with pytest.raises(ConfigError) as caught:
         read_flat(tmp_path / "c.yaml")
     assert caught.value.code == "config.file_not_text"
+    assert "UTF-8" in caught.value.diagnostic.fix
 
 
 def test_a_pipeline_is_a_connector_with_two_ends_and_a_chain(tmp_path):

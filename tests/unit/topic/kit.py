@@ -17,10 +17,12 @@ from penstock.model.stream import (
     SchemaSeen,
     StreamSchema,
 )
-from penstock.topic.embedded import EmbeddedReadStream, EmbeddedTopics
+from penstock.topic.embedded.log import version_name
+from penstock.topic.embedded.reader import EmbeddedReadStream
 from penstock.topic.embedded.state import TopicState
 from penstock.topic.embedded.table import TopicTable
-from penstock.topic_files import read_files, write_files
+from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic_files import Folder, LocalFolder, read_files, write_files
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 LIMIT = 30.0
@@ -172,12 +174,23 @@ async def consume(
     return await consumer.until(lambda c: len(c.rows) >= count)
 
 
-def table_of(folder: Path, topic: str = "t") -> TopicTable:
+def table_at(folder: Path | Folder, topic: str = "t") -> TopicTable:
+    """Return the table of a topic, which need not exist."""
+    topics = LocalFolder(folder) if isinstance(folder, Path) else folder
+    return TopicTable(topic, topics.at(topic))
+
+
+def version_path(folder: Path, version: int, topic: str = "t") -> Path:
+    """Return the file of a version of a topic."""
+    return folder / topic / "_delta_log" / version_name(version)
+
+
+def table_of(folder: Path | Folder, topic: str = "t") -> TopicTable:
     """Return the table of a topic as another process sees it."""
-    table = TopicTable(topic, folder / topic)
+    table = table_at(folder, topic)
     table.refresh()
     return table
 
 
-def state_of(folder: Path, topic: str = "t") -> TopicState:
+def state_of(folder: Path | Folder, topic: str = "t") -> TopicState:
     return table_of(folder, topic).inspect(lambda state: state)

@@ -13,11 +13,22 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, FencedError, InternalError, RetriableError
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
-from penstock.topic.embedded import EmbeddedTopics, log, prepared, table
+from penstock.topic.embedded import log, prepared, table
 from penstock.topic.embedded.prepared import FOLDER, Prepared, read_state
-from penstock.topic.embedded.table import StagedFile, TopicTable
-from penstock.topic_files import write_files
-from unit.topic.kit import SCHEMA, Producer, consume, rows, run, state_of, table_of
+from penstock.topic.embedded.table import StagedFile
+from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic_files import LocalFolder, write_files
+from unit.topic.kit import (
+    SCHEMA,
+    Producer,
+    consume,
+    rows,
+    run,
+    state_of,
+    table_at,
+    table_of,
+    version_path,
+)
 
 
 def test_rows_arrive_once_in_order_of_slot_with_offsets_without_a_gap(tmp_path):
@@ -254,7 +265,7 @@ def test_one_transaction_may_touch_several_topics(tmp_path):
             ]
             both = await producer.stream.prepare(1, slots, b"", {})
             # it was applied to one topic, and then the process died
-            one = Prepared({"t": read_state(tmp_path, both.state).files["t"]})
+            one = Prepared({"t": read_state(LocalFolder(tmp_path), both.state).files["t"]})
             await producer.stream._apply(1, one)
             again = topics.writer("g-0", 1)
             await again.open(2, CommitMode.TWO_PHASE, both, True)
@@ -283,12 +294,12 @@ def test_two_tasks_at_once_share_a_topic_without_a_gap(tmp_path):
 
 def race(folder, writers=4, commits=12):
     """Commit from threads that know nothing of each other, as processes do; returns the bases."""
-    first = TopicTable("t", folder / "t")
+    first = table_at(folder)
     first.ensure(SCHEMA, first.spec)
     barrier = threading.Barrier(writers)
 
     def write(number):
-        own = TopicTable("t", folder / "t")
+        own = table_at(folder)
         barrier.wait()
         for txn in range(1, commits + 1):
             path = folder / "t" / f"{number}-{txn}.parquet"
@@ -308,16 +319,16 @@ def test_processes_that_race_for_a_version_give_no_offset_twice(tmp_path):
     assert race(tmp_path) == [7 * n for n in range(48)]
 
 
-def careless(root, version, actions):
+def careless(folder, version, actions):
     """Put a version whether it is there or not, as a plain rename would."""
     text = "".join(json.dumps(action) + "\n" for action in actions)
-    log.version_path(root, version).write_text(text)
+    (folder.path / log.version_name(version)).write_text(text)
     return True
 
 
 def overtaken(folder, monkeypatch, put):
     """Let a second process commit after the first has computed its offsets; returns all bases."""
-    first, second = (TopicTable("t", folder / "t") for _ in range(2))
+    first, second = (table_at(folder) for _ in range(2))
     first.ensure(SCHEMA, first.spec)
     for name in ("1.parquet", "2.parquet"):
         (folder / "t" / name).write_bytes(b"x")
@@ -343,7 +354,7 @@ def test_twin_when_a_version_is_put_over_another_its_rows_are_lost(tmp_path, mon
 
 
 def test_a_commit_that_never_becomes_the_next_version_ends(tmp_path, monkeypatch):
-    topic = TopicTable("t", tmp_path / "t")
+    topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
     monkeypatch.setattr(table, "COMMIT_LIMIT", 0.05)
     monkeypatch.setattr(table, "put_version", lambda *_: False)
@@ -352,20 +363,20 @@ def test_a_commit_that_never_becomes_the_next_version_ends(tmp_path, monkeypatch
 
 
 def test_a_table_that_wants_what_we_do_not_know_is_refused(tmp_path):
-    topic = TopicTable("t", tmp_path / "t")
+    topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    assert log.put_version(topic.root, 1, [{"protocol": {**protocol, **features}}])
+    assert log.put_version(topic.log, 1, [{"protocol": {**protocol, **features}}])
     with pytest.raises(ConfigError, match="deletionVectors"):
         table_of(tmp_path)
 
 
 def test_rows_that_another_tool_added_are_told_not_skipped(tmp_path):
-    topic = TopicTable("t", tmp_path / "t")
+    topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
     add = {"path": "x.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
-    assert log.put_version(topic.root, 1, [{"add": {**add, "dataChange": True}}])
+    assert log.put_version(topic.log, 1, [{"add": {**add, "dataChange": True}}])
     with pytest.raises(ConfigError) as caught:
         table_of(tmp_path)
     assert caught.value.code == "topic.foreign_rows"
@@ -373,20 +384,20 @@ def test_rows_that_another_tool_added_are_told_not_skipped(tmp_path):
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../other/x.parquet", "a/%2E%2E/../x.parquet"])
 def test_a_log_cannot_name_files_outside_of_its_topic(tmp_path, path):
-    topic = TopicTable("t", tmp_path / "t")
+    topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
     place = {"partitionValues": {"__partition": "0", "__base": "0"}, "stats": '{"numRecords":1}'}
     add = {"path": path, "size": 1, "modificationTime": 1, "dataChange": True}
-    assert log.put_version(topic.root, 1, [{"add": {**add, **place}}])
+    assert log.put_version(topic.log, 1, [{"add": {**add, **place}}])
     with pytest.raises(ConfigError) as caught:
         table_of(tmp_path)
     assert caught.value.code == "topic.foreign_path"
 
 
 def test_a_damaged_version_is_told(tmp_path):
-    topic = TopicTable("t", tmp_path / "t")
+    topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
-    log.version_path(topic.root, 1).write_text('{"add":')
+    version_path(tmp_path, 1).write_text('{"add":')
     with pytest.raises(InternalError, match=r"00001\.json"):
         table_of(tmp_path)
 

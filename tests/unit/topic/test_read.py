@@ -13,9 +13,11 @@ from deltalake import DeltaTable
 
 from penstock.model.errors import ConfigError, OffsetLostError, RetriableError
 from penstock.model.stream import BatchReady, Checkpoint, Drained, SchemaSeen, Warned
-from penstock.topic.embedded import EmbeddedTopics, Retention, reader, slices, wakeups
+from penstock.topic.embedded import reader, slices, watching
 from penstock.topic.embedded.compaction import compact
 from penstock.topic.embedded.retention import expire
+from penstock.topic.embedded.spec import Retention
+from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import read_files
 from unit.topic.kit import (
     SCHEMA,
@@ -45,7 +47,7 @@ WRITER = """
 import asyncio, sys, time
 from pathlib import Path
 from unit.topic.kit import Producer, rows
-from penstock.topic.embedded import EmbeddedTopics
+from penstock.topic.embedded.topics import EmbeddedTopics
 
 async def main():
     async with EmbeddedTopics(Path(sys.argv[1])) as topics:
@@ -114,8 +116,8 @@ def test_a_watch_is_only_a_hint(tmp_path, monkeypatch):
     def no_inotify(**_):
         raise OSError("no watches left")
 
-    monkeypatch.setattr(wakeups, "INotify", no_inotify)
-    monkeypatch.setattr(wakeups, "SAFETY_NET", 0.05)
+    monkeypatch.setattr(watching, "INotify", no_inotify)
+    monkeypatch.setattr(watching, "SAFETY_NET", 0.05)
     _, seen = seen_after(tmp_path, 3)
     assert len(seen) == 3
 
@@ -128,7 +130,9 @@ def test_idle_readers_cost_next_to_nothing(tmp_path):
                 asyncio.ensure_future(Consumer(topics).until(lambda c: len(c.rows) > 1))
                 for _ in range(200)
             ]
-            await asyncio.sleep(wakeups.COARSE + 1.5)  # until the look finds nothing new
+            await asyncio.sleep(
+                watching.COARSE + watching.SAFETY_NET + 1.5
+            )  # until the look finds nothing new
             before = psutil.Process().cpu_times()
             await asyncio.sleep(2)
             after = psutil.Process().cpu_times()

@@ -9,9 +9,10 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.model.errors import ConfigError, SchemaError
-from penstock.topic.embedded import EmbeddedTopics
+from penstock.model.stream import StreamSchema
 from penstock.topic.embedded.names import folder_of, topic_of
 from penstock.topic.embedded.spec import Retention, TopicSpec
+from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import joined_type, stored_schema
 from unit.topic.kit import SCHEMA, Producer, consume, rows, run
 
@@ -257,4 +258,40 @@ def test_a_topic_of_any_name_may_be_written_and_read(tmp_path):
             return await topics.count("a/../ü %41")
 
     assert run(story()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["a%2F..%2F%C3%BC%20%2541"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a~2F..~2F~C3~BC~20~2541"]
+
+
+def test_what_a_column_means_is_kept_in_the_table(tmp_path):
+    meant = pa.field("j", pa.string(), metadata={"penstock.type": "json"})
+    schema = pa.schema([*SCHEMA, meant])
+    topics = EmbeddedTopics(tmp_path)
+
+    async def written():
+        producer = await Producer(topics).open()
+        await producer.stream.apply_schema(StreamSchema(1, "t", schema))
+        more = pa.schema([*schema, pa.field("u", pa.string(), metadata={"penstock.type": "uuid"})])
+        await producer.stream.apply_schema(StreamSchema(2, "t", more))
+        return await producer.stream.columns("t")
+
+    columns = run(written())
+    assert {f.name: f.metadata for f in columns} == {
+        "id": None,
+        "name": None,
+        "j": {b"penstock.type": b"json"},
+        "u": {b"penstock.type": b"uuid"},
+    }
+    assert run(EmbeddedTopics(tmp_path).writer("g-1", 1).columns("t")).equals(columns)
+    assert run(topics.writer("g-1", 1).columns("never made")) is None
+
+
+def test_topics_are_named_once_they_are_made(tmp_path):
+    topics = EmbeddedTopics(tmp_path)
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "no topic yet").mkdir()
+
+    async def made():
+        await Producer(topics, "shop/orders; DROP").open()
+        await Producer(topics, "b").open()
+        return await topics.names()
+
+    assert sorted(run(made())) == ["b", "shop/orders; DROP"]

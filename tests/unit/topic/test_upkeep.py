@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError
-from penstock.topic.embedded import EmbeddedTopics, Retention, maintenance, sweeping
+from penstock.topic.embedded import maintenance, sweeping
 from penstock.topic.embedded.compaction import (
     GROWTH,
     LEAST_RUN,
@@ -19,13 +19,26 @@ from penstock.topic.embedded.compaction import (
     compact,
     runs_of,
 )
-from penstock.topic.embedded.log import checkpoint_files, version_path
+from penstock.topic.embedded.log import checkpoint_files
 from penstock.topic.embedded.maintenance import Upkeep, checkpoint
 from penstock.topic.embedded.prepared import FOLDER
 from penstock.topic.embedded.retention import expire, expired
+from penstock.topic.embedded.spec import Retention
 from penstock.topic.embedded.state import TopicFile
 from penstock.topic.embedded.sweeping import sweep, sweep_manifests
-from unit.topic.kit import Consumer, Producer, consume, place, rows, run, state_of, table_of
+from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic_files import LocalFolder
+from unit.topic.kit import (
+    Consumer,
+    Producer,
+    consume,
+    place,
+    rows,
+    run,
+    state_of,
+    table_of,
+    version_path,
+)
 
 HOUR, WEEK = 3600.0, 7 * 86_400.0
 
@@ -309,9 +322,9 @@ def test_a_version_that_was_being_written_when_its_process_died_goes(tmp_path):
 def test_manifests_of_transactions_that_were_given_up_go(tmp_path):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "a.json").touch()
-    sweep_manifests(tmp_path, time.time() + HOUR)
+    sweep_manifests(LocalFolder(tmp_path), time.time() + HOUR)
     assert len(list((tmp_path / FOLDER).iterdir())) == 1
-    sweep_manifests(tmp_path, time.time() + WEEK + 60)
+    sweep_manifests(LocalFolder(tmp_path), time.time() + WEEK + 60)
     assert list((tmp_path / FOLDER).iterdir()) == []
 
 
@@ -338,10 +351,11 @@ def test_a_long_log_gets_a_checkpoint_and_loses_its_oldest_versions(tmp_path, mo
             return await consume(topics, 260)
 
     assert run(story()).ids == list(range(260))
-    root = tmp_path / "t"
-    assert [version_path(root, v).exists() for v in (0, 19, 20, 26)] == [False, False, True, True]
-    assert [path.name[:20] for path in checkpoint_files(root)] == [f"{25:020d}"]
-    assert DeltaTable(str(root)).to_pyarrow_table().num_rows == 260
+    there = [version_path(tmp_path, v).exists() for v in (0, 19, 20, 26)]
+    assert there == [False, False, True, True]
+    parts = checkpoint_files(table_of(tmp_path).log)
+    assert [part.name[:20] for part in parts] == [f"{25:020d}"]
+    assert DeltaTable(str(tmp_path / "t")).to_pyarrow_table().num_rows == 260
 
 
 def test_a_checkpoint_is_found_without_its_pointer(tmp_path):
@@ -364,8 +378,9 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
 
     run(story())
     DeltaTable(str(tmp_path / "t")).create_checkpoint()
-    for path in checkpoint_files(tmp_path / "t"):
-        os.truncate(path, 100)
+    log = LocalFolder(tmp_path / "t" / "_delta_log")
+    for part in checkpoint_files(log):
+        os.truncate(log.path / part.name, 100)
     with pytest.raises(InternalError, match="log_damaged"):
         table_of(tmp_path)
 
@@ -380,7 +395,7 @@ def test_upkeep_does_what_is_due_and_nothing_for_an_idle_topic(tmp_path, monkeyp
             producer = await Producer(topics).open()
             for txn in range(1, 21):
                 await producer.append(txn, rows(txn, 1))
-            upkeep = Upkeep(tmp_path, Retention())
+            upkeep = Upkeep(LocalFolder(tmp_path), Retention())
             for _ in range(3):
                 upkeep.look_after(topics._table("t"))
                 done.append("|")
@@ -395,7 +410,7 @@ def test_upkeep_runs_by_itself_and_outlives_a_broken_topic(tmp_path, monkeypatch
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             await (await Producer(topics, "a").open()).append(1, rows(0, 1))
-            version_path(tmp_path / "a", 2).write_text("{")
+            version_path(tmp_path, 2, "a").write_text("{")
             producer = await Producer(topics).open()
             for txn in range(1, 101):
                 await producer.append(txn, rows(txn, 1))

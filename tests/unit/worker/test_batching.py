@@ -63,6 +63,17 @@ def test_a_micro_batch_stops_at_the_rows_that_are_asked_for():
     assert batcher.take(1).last_seq == 3  # never less than a checkpoint
 
 
+def test_a_micro_batch_stops_where_its_offsets_would_be_too_much_for_a_commit():
+    """Each commit is one message; no number of rows tells how many partitions have moved."""
+    batcher = Batcher(FlushRules())
+    opaque = {"$opaque": b"x" * 60_000}
+    for n in range(3):
+        offsets = {f'{{"p":"{n}-{i}"}}': opaque for i in range(60)}  # 3.6 MB
+        batcher.checkpoint(Checkpoint(n, offsets, 0, 0), 0.0)
+    assert len(batcher.take().offsets) == 120
+    assert len(batcher.take().offsets) == 60
+
+
 def test_one_checkpoint_larger_than_the_limit_still_goes():
     batcher = Batcher(FlushRules(max_bytes=50))
     batcher.ready(ready(1), 0.0)

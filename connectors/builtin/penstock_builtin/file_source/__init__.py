@@ -2,6 +2,7 @@
 
 - `source`    the task: which files, in which order, when to look
 - `finding`   which files a configuration means; the plan
+- `appearing` what watches for new files where several tasks read
 - `watch`     is told by the kernel when something changes
 - `reader`    one file through growth, rotation and rewriting
 - `mark`      how far a file was read, and how to know it again

@@ -6,18 +6,12 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final
 
 from penstock_builtin.file_source.config import MAGIC, FileSourceConfig
 from penstock_connector import Partition
-
-_DIGEST: Final = 8
-"""Bytes that stand for a path in a payload. At a million files two paths share them with a
-probability of 3 in 10⁸."""
 
 
 def is_pattern(path: str) -> bool:
@@ -67,41 +61,31 @@ def file_key(path: str) -> dict[str, str]:
 
 
 def plan_files(config: FileSourceConfig, max_tasks: int) -> list[Partition]:
-    """Return a partition for each file, and one for those that will be found while running.
-
-    Whoever holds that one has to know which files others read: when there can be others, its
-    payload lists them, as digests.
+    """Return a partition for each file. For one task alone there is one more, for files that it
+    finds while it runs: it begins with them at once. Several tasks are given them by another plan.
     """
-    paths = find_files(config.patterns)
-    planned = [Partition(file_key(path), bounded=not config.tail) for path in paths]
-    if not (config.tail and config.has_patterns):
+    planned = [Partition(file_key(p), bounded=not config.tail) for p in find_files(config.patterns)]
+    if max_tasks > 1 or not may_grow(config):
         return planned
-    payload = b"".join(map(path_digest, paths)) if max_tasks > 1 else b""
     patterns = [pattern for pattern in config.patterns if is_pattern(pattern)]
-    return [*planned, Partition({"find": ",".join(patterns)}, payload=payload, weight=0.01)]
+    return [*planned, Partition({"find": ",".join(patterns)}, weight=0.01, finds_others=True)]
 
 
-def path_digest(path: str) -> bytes:
-    """Return what stands for a path in a payload."""
-    return hashlib.blake2b(path.encode(errors="surrogateescape"), digest_size=_DIGEST).digest()
+def may_grow(config: FileSourceConfig) -> bool:
+    """Tell whether files may be meant that are not there yet, and that nobody named."""
+    return config.tail and config.has_patterns
 
 
 class Finder:
     """Finds files that appear while a task runs; only the holder of the `find` partition does."""
 
     def __init__(self, patterns: Sequence[str], partitions: Sequence[Partition]) -> None:
-        finders: list[Any] = [p for p in partitions if "find" in p.key]
-        self.patterns = tuple(filter(is_pattern, patterns)) if finders else ()
-        payload = b"".join(partition.payload for partition in finders)
-        self._others = {payload[at : at + _DIGEST] for at in range(0, len(payload), _DIGEST)}
+        finds = any("find" in partition.key for partition in partitions)
+        self.patterns = tuple(filter(is_pattern, patterns)) if finds else ()
 
     def new_files(self, known: Iterable[str]) -> list[str]:
-        """Return files that nobody reads yet."""
+        """Return files that the task does not read yet."""
         if not self.patterns:
             return []
         known = set(known)
-        return [
-            path
-            for path in find_files(self.patterns)
-            if path not in known and path_digest(path) not in self._others
-        ]
+        return [path for path in find_files(self.patterns) if path not in known]

@@ -14,6 +14,7 @@ from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 
+from penstock_builtin.file_source.appearing import watch_for_files
 from penstock_builtin.file_source.config import FileSourceConfig
 from penstock_builtin.file_source.cutting import cut_lines, cut_quoted
 from penstock_builtin.file_source.delimited import CsvDecoder
@@ -23,6 +24,7 @@ from penstock_builtin.file_source.finding import (
     folders_of,
     is_pattern,
     may_be_meant,
+    may_grow,
     plan_files,
 )
 from penstock_builtin.file_source.jsonl import JsonDecoder
@@ -31,7 +33,7 @@ from penstock_builtin.file_source.reader import Chunk, FileReader, Reading
 from penstock_builtin.file_source.text import Decoded, TextDecoder
 from penstock_builtin.file_source.watch import WATCHER
 from penstock_builtin.opening import as_file_error, open_regular
-from penstock_connector import Batch, ConnectorError, Partition, Source, partition_id
+from penstock_connector import Batch, ConnectorError, Monitor, Partition, Source, partition_id
 
 _LOOK_EVERY: Final = 1.0
 """Seconds between two looks at all files, beside what the watcher tells. It is the net below: file
@@ -101,9 +103,21 @@ class FileSource(Source[FileSourceConfig]):
     def plan(
         cls, config: FileSourceConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
-        """Return a partition for each file, and one for those that come later."""
+        """Return a partition for each file, and for one task alone one for those that come
+        later.
+        """
         del known
         return plan_files(config, max_tasks)
+
+    @classmethod
+    def monitored(cls, config: FileSourceConfig, max_tasks: int) -> bool:
+        """Tell whether files may appear that no task finds by itself."""
+        return max_tasks > 1 and may_grow(config)
+
+    @classmethod
+    def monitor(cls, config: FileSourceConfig, monitor: Monitor) -> None:
+        """Watch for new files."""
+        watch_for_files(config, monitor)
 
     def init(self, config: FileSourceConfig) -> None:
         """Take the configuration."""

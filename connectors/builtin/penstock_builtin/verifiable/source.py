@@ -37,6 +37,9 @@ class VerifiableSourceConfig:
         False, doc="Forget rows once they are acknowledged; being asked for them is an error then."
     )
     state_dir: str = key("", doc="Folder that remembers what was forgotten; needed for `prune`.")
+    gate: int = key(
+        0, doc="Rows of a partition after which it waits until they are committed; 0: never."
+    )
     dataset: str = key("", doc="Dataset of the rows. Empty: the connector's `topic`.")
 
     def __post_init__(self) -> None:
@@ -59,6 +62,9 @@ class _Sequence:
     number: int
     next: int
     pace: Pace
+    waits_for: int = 0
+    """What has to be committed before it goes on."""
+    committed: int = 0
 
 
 class VerifiableSource(Source[VerifiableSourceConfig]):
@@ -111,6 +117,8 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
             self._turns.rotate(-1)
             id_ = self._turns[-1]
             sequence = self._sequences[id_]
+            if sequence.committed < sequence.waits_for:
+                continue
             count = min(self.config.batch_rows, self._left(sequence))
             count = sequence.pace.due(count) if id_ not in self.paused else 0
             if count:
@@ -119,7 +127,8 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
 
     def wait(self, timeout: float) -> None:
         """Block until a row is due."""
-        waits = [s.pace.wait(1) for s in self._sequences.values() if self._left(s)]
+        ready = [s for s in self._sequences.values() if s.committed >= s.waits_for]
+        waits = [s.pace.wait() for s in ready if self._left(s)]
         self._woken.wait(min([timeout, *waits]))
         self._woken.clear()
 
@@ -133,11 +142,12 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
         return -1, left
 
     def ack(self, offsets: Mapping[str, Mapping[str, int]]) -> None:
-        """Forget what was acknowledged, for good."""
-        if not self.config.prune:
-            return
+        """Go on where it waited for this; forget what was acknowledged, for good."""
         for id_, offset in offsets.items():
-            self._forget(self._sequences[id_].number, int(offset["seq"]))
+            sequence = self._sequences[id_]
+            sequence.committed = int(offset["seq"])
+            if self.config.prune:
+                self._forget(sequence.number, sequence.committed)
 
     def _left(self, sequence: _Sequence) -> int:
         if not self.config.rows:
@@ -148,11 +158,16 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
         rows = make_rows(self.config.pipeline, sequence.number, sequence.next, count)
         sequence.next += count
         sequence.pace.gave(count)
+        gate = self.config.gate
+        gated = bool(gate) and sequence.next // gate > (sequence.next - count) // gate
+        if gated:
+            sequence.waits_for = sequence.next
         return Batch(
             rows,
             partition=_partition(self.config, sequence.number),
             offset={"seq": sequence.next},
             dataset=self.config.dataset,
+            await_commit=gated,
         )
 
     def _path(self, number: int) -> Path:

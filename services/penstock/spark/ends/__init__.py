@@ -4,6 +4,7 @@
 - `plugin`    Fetch from a source, Put into a sink, over gRPC: `fetching`, `putting`; `answers`
   counts what a sink owes, `channels` are kept for the life of a Python worker
 - `embedded`  Parquet files of an embedded topic
+- `looking`   some rows as text, for a person who looks
 - `stall`     a call that makes no progress is cancelled, naming its stage
 """
 
@@ -57,6 +58,10 @@ def write(
             from penstock.spark.ends import embedded  # noqa: PLC0415 - as above
 
             return embedded.write(slot, attempt, batches)
+        case "look":
+            from penstock.spark.ends import looking  # noqa: PLC0415 - as above
+
+            return looking.look(slot.write, batches)
         case "nowhere":
             return Written(sum(batch.num_rows for batch in batches))
     raise InternalError("engine.unknown_end", f"no write end is named {slot.write['kind']!r}")

@@ -17,7 +17,6 @@ from penstock.topic.embedded import actions
 from penstock.topic.embedded.state import Action, TopicFile, TopicState
 from penstock.topic.embedded.table import TopicTable
 from penstock.topic_files import RowFile, new_compacted_name, read_rows
-from penstock.topic_files.disk import sync_folder
 
 TARGET_BYTES: Final = 64 << 20
 """A file of this size is left alone. Larger ones make retention coarse."""
@@ -92,7 +91,7 @@ def _merge(table: TopicTable, partition: int, run: Sequence[TopicFile]) -> int:
     table.commit("topic.compact", replaced)
     if table.inspect(lambda state: state.has(merged.path)):
         return len(run)
-    (table.root / merged.path).unlink()
+    table.folder.delete([merged.path])
     return 0
 
 
@@ -100,15 +99,16 @@ def _written(table: TopicTable, partition: int, run: Sequence[TopicFile]) -> Top
     """Return one durable file with the rows of several, numbered anew from the first one's base."""
     name = new_compacted_name(partition, run[0].base)
     columns = table.columns
-    merged = RowFile(table.root / name, columns)
+    merged = RowFile(table.folder, name, columns)
+    parts = table.folder.opened((file.path, file.bytes) for file in run)
     try:
         for file in run:
-            for rows in read_rows(table.root / file.path, columns, 0, file.rows):
+            for rows in read_rows(next(parts), columns, 0, file.rows):
                 merged.write(rows)
         size = merged.close()
     except BaseException:
         merged.discard()
         raise
-    sync_folder(table.root)
+    table.folder.sync()
     newest = max(file.modified_ms for file in run)
     return TopicFile(run[0].base, merged.rows, name, size, newest)

@@ -45,16 +45,16 @@ def joined_columns(table: pa.Schema, rows: pa.Schema, topic: str) -> pa.Schema:
         SchemaError: `topic.schema_incompatible`, `topic.column_name`.
     """
     refuse_names([*table.names, *(n for n in rows.names if n not in set(table.names))], topic)
-    columns = {field.name: field.type for field in table}
+    columns = {field.name: field for field in table}
     for field in rows:
-        has = columns.get(field.name, field.type)
-        joined = joined_type(has, field.type)
+        has = columns.setdefault(field.name, field)
+        joined = joined_type(has.type, field.type)
         if joined is None:
             raise SchemaError(
                 "topic.schema_incompatible",
-                f"column `{field.name}` of topic {topic} is {has}, rows have {field.type}",
+                f"column `{field.name}` of topic {topic} is {has.type}, rows have {field.type}",
                 fix="Cast the column with a transform, or route the rows to another topic.",
                 dataset=topic,
             )
-        columns[field.name] = joined
-    return pa.schema(list(columns.items()))
+        columns[field.name] = has.with_type(joined)
+    return pa.schema(columns.values())

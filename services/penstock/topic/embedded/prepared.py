@@ -8,17 +8,15 @@ offset service may ask for this one again.
 from __future__ import annotations
 
 import json
-import os
+import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from penstock.model.errors import InternalError
 from penstock.topic.embedded.table import StagedFile
-from penstock.topic_files.disk import sync_folder
+from penstock.topic_files import Folder
 
 MOST_STATE: Final = 48 << 10
 """Bytes of a state that needs no manifest. The limit is 64 KiB; the rest is for what comes."""
@@ -30,10 +28,12 @@ FOLDER: Final = ".prepared"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Files of a transaction by topic, in order. `manifest`: the file that names them, if any."""
+    """Files of a transaction by topic, in order. `manifest`: the file in `FOLDER` that names them,
+    if any.
+    """
 
     files: Mapping[str, Sequence[StagedFile]]
-    manifest: Path | None = None
+    manifest: str = ""
 
     @property
     def rows(self) -> int:
@@ -41,7 +41,7 @@ class Prepared:
         return sum(file.rows for files in self.files.values() for file in files)
 
 
-def written_state(topics_dir: Path, name: str, prepared: Prepared) -> bytes:
+def written_state(topics: Folder, name: str, prepared: Prepared) -> bytes:
     """Return the state of a transaction; a manifest is durable when this returns."""
     fields = {
         topic: [[file.path, file.partition, file.rows, file.bytes] for file in files]
@@ -50,46 +50,38 @@ def written_state(topics_dir: Path, name: str, prepared: Prepared) -> bytes:
     state = json.dumps({"topics": fields}, separators=(",", ":")).encode()
     if len(state) <= MOST_STATE:
         return state
-    folder = topics_dir / FOLDER
-    folder.mkdir(exist_ok=True)
-    manifest = folder / f"{quote(name, safe='')[-200:]}.json"
-    temporary = manifest.with_suffix(".new")
-    with temporary.open("wb") as file:
-        file.write(state)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(manifest)
-    sync_folder(folder)
-    sync_folder(topics_dir)
-    return json.dumps({_MANIFEST: manifest.name}).encode()
+    folder = topics.at(FOLDER)
+    folder.make()
+    # a transaction that is prepared again has a manifest of its own
+    manifest = f"{quote(name, safe='')[-180:]}-{uuid.uuid4().hex[:8]}.json"
+    folder.put_new(manifest, state)
+    return json.dumps({_MANIFEST: manifest}).encode()
 
 
-def read_state(topics_dir: Path, state: bytes) -> Prepared:
+def read_state(topics: Folder, state: bytes) -> Prepared:
     """Return the transaction of a state.
 
     Raises:
         InternalError: `topic.prepared_lost`: its manifest is gone.
     """
     fields: dict[str, Any] = json.loads(state or b"{}")
-    manifest = None
+    manifest = ""
     if _MANIFEST in fields:
-        manifest = topics_dir / FOLDER / Path(fields[_MANIFEST]).name
+        manifest = str(fields[_MANIFEST]).rpartition("/")[2]
         try:
-            fields = json.loads(manifest.read_bytes())
+            fields = json.loads(topics.at(FOLDER).read(manifest))
         except FileNotFoundError as error:
             raise InternalError(
                 "topic.prepared_lost",
-                f"{manifest} is gone, which names the files of a prepared transaction",
+                f"{topics.url}/{FOLDER}/{manifest} is gone, which names the files of a prepared "
+                "transaction",
                 fix="Somebody removed it. Reset the offsets of the connector to before it.",
             ) from error
-    topics = fields.get("topics", {})
-    return Prepared(
-        {topic: [StagedFile(*f) for f in files] for topic, files in topics.items()}, manifest
-    )
+    files = fields.get("topics", {})
+    return Prepared({t: [StagedFile(*f) for f in files[t]] for t in files}, manifest)
 
 
-def dropped(prepared: Prepared) -> None:
+def dropped(topics: Folder, prepared: Prepared) -> None:
     """Remove what only an unfinished transaction needs."""
-    if prepared.manifest is not None:
-        with suppress(FileNotFoundError):
-            prepared.manifest.unlink()
+    if prepared.manifest:
+        topics.at(FOLDER).delete([prepared.manifest])

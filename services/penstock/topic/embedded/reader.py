@@ -64,7 +64,7 @@ class EmbeddedReadStream:
     async def open(self) -> None:
         """Begin to watch the topics."""
         for table in self._tables.values():
-            self._wakeups.add(table.root, self._event)
+            self._wakeups.add(table, self._event)
 
     async def __aiter__(self) -> AsyncIterator[ReadEvent]:
         """Yield what is there, then what comes; ends after a drain.
@@ -91,10 +91,13 @@ class EmbeddedReadStream:
         table = self._tables[schema.dataset]
         return {
             "kind": "embedded",
-            "root": str(table.root),
+            **table.folder.place(),
             "files": [place for seq in seqs for place in self._places(table, seq)],
             "schema": base64.b64encode(schema.arrow.serialize().to_pybytes()).decode(),
         }
+
+    confirms = False
+    """Nobody waits for a commit of a topic."""
 
     async def committed(self, checkpoint_id: int) -> None:
         """Nothing to tell anyone: a topic keeps its rows until their retention ends."""
@@ -122,7 +125,7 @@ class EmbeddedReadStream:
     async def close(self) -> None:
         """Stop watching. Idempotent."""
         for table in self._tables.values():
-            self._wakeups.remove(table.root, self._event)
+            self._wakeups.remove(table, self._event)
 
     def _may_announce(self) -> bool:
         # one batch may overdraw the credit, so that a large one cannot block (rule R9)
@@ -214,7 +217,7 @@ class EmbeddedReadStream:
                 fix="The task looks again; raise the retention, or speed the reader up.",
                 dataset=position.topic,
             )
-        return [[place.path, place.first, place.rows] for place in places]
+        return [[place.path, place.first, place.rows, place.bytes] for place in places]
 
 
 def _reset(position: Position, skipped: int) -> Diagnostic:

@@ -44,11 +44,12 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rows are: `rows` rows of a file from number `first` on."""
+    """Where rows are: `rows` rows of a file of so many bytes from number `first` on."""
 
     path: str
     first: int
     rows: int
+    bytes: int
 
 
 def next_slice(files: Sequence[TopicFile], offset: int) -> Slice | None:
@@ -80,7 +81,7 @@ def places_of(files: Sequence[TopicFile], first: int, rows: int) -> list[Place] 
         if file.base > first or first == end:
             break
         part = min(file.end, end) - first
-        found.append(Place(file.path, first - file.base, part))
+        found.append(Place(file.path, first - file.base, part, file.bytes))
         first += part
     return found if first == end else None
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import Schema
 
 from penstock.model.errors import ConfigError
+from penstock.model.meaning import with_meaning
 from penstock.topic.embedded.spec import TopicSpec
 from penstock.topic_files import BASE, HIDDEN, PARTITION
 from penstock.topic_files.layout import path_from_log
@@ -165,7 +166,7 @@ def head_key(partition: int) -> str:
 
 def plain(column: pa.Field) -> pa.Field:
     """Return a column of a Delta schema as Arrow files have it: names of items, too."""
-    return pa.field(column.name, _plain_type(column.type))
+    return with_meaning(pa.field(column.name, _plain_type(column.type)), column)
 
 
 def _plain_type(type_: pa.DataType) -> pa.DataType:

@@ -10,16 +10,20 @@ after `ABANDONED_AGE`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from penstock.topic.embedded.log import TEMPORARY, log_of, newest_checkpoint, versions_before
+from penstock.topic.embedded.log import newest_checkpoint, versions_before
 from penstock.topic.embedded.prepared import FOLDER
 from penstock.topic.embedded.state import TopicState
-from penstock.topic.embedded.table import EPOCH_SUFFIX, TopicTable
-from penstock.topic_files import is_compacted, parse_staged_name
+from penstock.topic.embedded.table import EPOCH_SUFFIX, FORGET, TopicTable
+from penstock.topic_files import (
+    TEMPORARY,
+    FileInfo,
+    Folder,
+    is_compacted,
+    parse_staged_name,
+)
 from penstock.topic_files.layout import task_in_name
 
 REMOVED_AGE: Final = 600.0
@@ -37,8 +41,8 @@ connector is stopped. Then its rows are lost, and the task says so (`topic.prepa
 LOG_VERSIONS: Final = 1000
 """Versions of the log kept before the newest checkpoint, for those who read it on one by one."""
 
-LOG_AGE: Final = 3600.0
-"""Seconds that they are kept at least."""
+LOG_AGE: Final = 2 * FORGET
+"""Seconds that they are kept at least: nobody goes on from a state that is so old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,37 +82,31 @@ class _Known:
 def sweep(table: TopicTable, now: float) -> int:
     """Delete what nobody can want; returns how many files went."""
     # listed before the log is read: a file that is committed in between is then known to be alive
-    found = {path.name: age for path in table.root.glob("*.parquet") if (age := _age(path, now))}
+    found = [file for file in table.folder.files() if file.name.endswith(".parquet")]
     table.refresh()
     known = table.inspect(_Known.of)
-    dead = [table.root / name for name, age in found.items() if known.is_dead(name, age, now)]
-    begun = log_of(table.root).glob(f"{TEMPORARY}*")
-    dead += [path for path in begun if _age(path, now) >= ORPHAN_AGE]
-    dead += _old_versions(table, now)
-    for path in dead:
-        path.unlink(missing_ok=True)
-    return len(dead)
+    dead = [file.name for file in found if known.is_dead(file.name, _age(file, now), now)]
+    table.folder.delete(dead)
+    begun = [file.name for file in table.log.files(TEMPORARY) if _age(file, now) >= ORPHAN_AGE]
+    old = _old_versions(table.log, now)
+    table.log.delete([*begun, *old])
+    return len(dead) + len(begun) + len(old)
 
 
-def sweep_manifests(topics_dir: Path, now: float) -> None:
+def sweep_manifests(topics: Folder, now: float) -> None:
     """Delete manifests of transactions that were given up."""
-    for path in (topics_dir / FOLDER).glob("*"):
-        if _age(path, now) >= ABANDONED_AGE:
-            path.unlink(missing_ok=True)
+    folder = topics.at(FOLDER)
+    folder.delete([file.name for file in folder.files() if _age(file, now) >= ABANDONED_AGE])
 
 
-def _old_versions(table: TopicTable, now: float) -> list[Path]:
-    """Return the log's files that no reader needs, oldest first: what is missing is then always the
-    beginning.
-    """
-    checkpoint = newest_checkpoint(table.root)
+def _old_versions(log: Folder, now: float) -> list[str]:
+    """Return the log's files that no reader needs, oldest first."""
+    checkpoint = newest_checkpoint(log)
     if checkpoint is None:
         return []
-    old = versions_before(table.root, checkpoint - LOG_VERSIONS)
-    return [path for path in old if _age(path, now) >= LOG_AGE]
+    old = versions_before(log, checkpoint - LOG_VERSIONS)
+    return [file.name for file in old if _age(file, now) >= LOG_AGE]
 
 
-def _age(path: Path, now: float) -> float:
-    with suppress(FileNotFoundError):
-        return max(0.001, now - path.stat().st_mtime)
-    return 0.0
+def _age(file: FileInfo, now: float) -> float:
+    return max(0.0, now - file.modified)

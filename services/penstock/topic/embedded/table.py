@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -27,11 +26,10 @@ from penstock.model.errors import (
 )
 from penstock.topic.embedded import actions
 from penstock.topic.embedded.evolution import evolved
-from penstock.topic.embedded.log import log_of, put_version, read_on
+from penstock.topic.embedded.log import FOLDER, put_version, read_on
 from penstock.topic.embedded.spec import TopicSpec
 from penstock.topic.embedded.state import Action, TopicFile, TopicState
-from penstock.topic_files import stored_schema
-from penstock.topic_files.disk import sync_folder
+from penstock.topic_files import Folder, stored_schema
 
 _T = TypeVar("_T")
 
@@ -41,6 +39,12 @@ EPOCH_SUFFIX: Final = "#epoch"
 COMMIT_LIMIT: Final = 30.0
 """Seconds that a commit tries to be the next version. A try takes milliseconds, and of all who try
 one always succeeds, so this many writers or a broken disk are what a longer time would hide."""
+
+FORGET: Final = 1800.0
+"""Seconds after which what was read last is not gone on from: half of the time that cleaning leaves
+old versions alone (`LOG_AGE`). Who slept longer might take a version that was cleaned away for one
+that is not there yet, and put it again, where nobody looks. Shorter reads whole tables more often,
+longer than `LOG_AGE` loses rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,10 @@ class TopicTable:
     from any thread.
     """
 
-    def __init__(self, topic: str, root: Path) -> None:
-        self.topic, self.root = topic, root
+    def __init__(self, topic: str, folder: Folder) -> None:
+        self.topic, self.folder, self.log = topic, folder, folder.at(FOLDER)
         self._state = TopicState()
+        self._looked = 0.0
         self._guard = threading.Lock()  # the state; held for moments
         self._refreshing = threading.Lock()  # reading on; taken before the guard
         self._committing = threading.Lock()  # spares this process' writers from racing each other
@@ -91,13 +96,15 @@ class TopicTable:
             InternalError: `topic.log_damaged`.
         """
         with _told(self.topic), self._refreshing:
-            news = read_on(self.root, self._state.version)
+            looked = _now()
+            known = -1 if looked - self._looked > FORGET else self._state.version
+            news = read_on(self.log, known)
             state = TopicState() if news.anew else self._state
             changed = bool(news.versions) or (news.anew and self._state.version >= 0)
             with self._guard:
                 for version, found in news.versions:
                     state.apply(version, found)
-                self._state = state
+                self._state, self._looked = state, looked
                 self._refuse_features()
         return changed
 
@@ -158,10 +165,8 @@ class TopicTable:
             return evolved(state, columns, spec, self.topic, _now_ms())
 
         with _told(self.topic):
-            log_of(self.root).mkdir(parents=True, exist_ok=True)
+            self.log.make()
             self.commit("topic.ensure", ensured)
-            for folder in (self.root, self.root.parent):
-                sync_folder(folder)
 
     def append(self, task_id: str, epoch: int, txn_id: int, files: Sequence[StagedFile]) -> int:
         """Add a transaction's files, unless they are there already; returns the version.
@@ -189,10 +194,12 @@ class TopicTable:
                 *adds(state, files, now),
             ]
 
-        self.refresh()
-        # the files of one that is done may have been compacted since
-        if not self.inspect(lambda state: is_done(state, task_id, txn_id)):
-            self._refuse_lost(files, txn_id)
+        lost = self._lost(files)
+        if lost:
+            self.refresh()
+            # the files of one that is done may have been compacted since
+            if not self.inspect(lambda state: is_done(state, task_id, txn_id)):
+                raise _prepared_lost(lost, txn_id, self.topic)
         faults.hit("topic.committing")
         version = self.commit("topic.append", appended)
         faults.hit("topic.committed")
@@ -210,16 +217,24 @@ class TopicTable:
             while time.monotonic() < deadline:
                 self.refresh()
                 with self._guard:
-                    version = self._state.version
+                    version, looked = self._state.version, self._looked
                     lines = compose(self._state)
                 if lines is None:
                     # whoever wrote it may have died before it was durable
-                    sync_folder(log_of(self.root))
+                    self.log.sync()
                     return version
-                if put_version(self.root, version + 1, lines):
-                    self.refresh()
+                put = put_version(self.log, version + 1, lines)
+                # a process that was stopped in between learns from the table what became of it
+                if put and _now() - looked <= FORGET:
+                    self._went_on(version, lines)
                     return version + 1
         raise _contended(stage, self.topic)
+
+    def _went_on(self, version: int, lines: Sequence[Action]) -> None:
+        """Take in what was put after a version, unless a reader was faster."""
+        with self._refreshing, self._guard:
+            if self._state.version == version:
+                self._state.apply(version + 1, lines)
 
     @contextmanager
     def _turn(self, stage: str) -> Iterator[None]:
@@ -230,23 +245,12 @@ class TopicTable:
         finally:
             self._committing.release()
 
-    def _refuse_lost(self, files: Sequence[StagedFile], txn_id: int) -> None:
-        """Refuse a commit that would name a file that is not there: better no row than a broken
-        table.
-        """
-        for file in files:
-            try:
-                whole = (self.root / file.path).stat().st_size == file.bytes
-            except FileNotFoundError:
-                whole = False
-            if not whole:
-                raise InternalError(
-                    "topic.prepared_lost",
-                    f"file {file.path} of transaction {txn_id} is gone or cut from topic "
-                    f"{self.topic}",
-                    fix="Somebody removed prepared files. Reset the offsets of the connector to "
-                    "before them.",
-                )
+    def _lost(self, files: Sequence[StagedFile]) -> str:
+        """Return a file that is not there, or not whole: better no row than a broken table."""
+        with _told(self.topic):
+            sizes = self.folder.sizes(file.path for file in files)
+        lost = (f.path for f, size in zip(files, sizes, strict=True) if size != f.bytes)
+        return next(lost, "")
 
     def _refuse_features(self) -> None:
         unknown = self._state.unknown_features()
@@ -277,6 +281,14 @@ def adds(state: TopicState, files: Sequence[StagedFile], now_ms: int) -> list[Ac
     return lines
 
 
+def _prepared_lost(path: str, txn_id: int, topic: str) -> InternalError:
+    return InternalError(
+        "topic.prepared_lost",
+        f"file {path} of transaction {txn_id} is gone or cut from topic {topic}",
+        fix="Somebody removed prepared files. Reset the offsets of the connector to before them.",
+    )
+
+
 def _contended(stage: str, topic: str) -> RetriableError:
     return RetriableError(
         "topic.commit_contended",
@@ -285,18 +297,23 @@ def _contended(stage: str, topic: str) -> RetriableError:
     )
 
 
+def _now() -> float:
+    # goes on while the process, or the machine, is stopped
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 @contextmanager
 def _told(topic: str) -> Iterator[None]:
-    """Translate what the file system says."""
+    """Translate what the file system or the store says."""
     try:
         yield
     except OSError as error:
         raise RetriableError(
             "topic.io_failed",
             f"topic {topic}: {error}",
-            fix="Check space and permissions of the topics folder.",
+            fix="Check space and permissions of where topics are kept (`topics.dir`).",
         ) from error

@@ -18,8 +18,9 @@ from penstock.topic.embedded.reader import EmbeddedReadStream
 from penstock.topic.embedded.spec import Retention
 from penstock.topic.embedded.table import TopicTable
 from penstock.topic.embedded.threads import Threads
-from penstock.topic.embedded.wakeups import Wakeups
+from penstock.topic.embedded.wakeups import wakeups_for
 from penstock.topic.embedded.writer import EmbeddedWriteStream, NewTopics
+from penstock.topic_files import Folder, LocalFolder
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +28,12 @@ UPKEEP_EVERY: Final = 5.0
 """Seconds between two rounds of upkeep. A busy topic has some 200 new files by then; more often
 costs idle CPU, less often makes readers open more small files."""
 
+RARELY: Final = 6
+"""How many times as long on an object store: each round asks about every topic, in every worker,
+and each question is paid for."""
+
 COMMITS: Final = 4
-"""Commits and looks at once. They wait for disks, not for the processor."""
+"""Commits and looks at once. They wait for disks and stores, not for the processor."""
 
 _RESETS = ("earliest", "latest", "fail")
 
@@ -36,18 +41,22 @@ _RESETS = ("earliest", "latest", "fail")
 class EmbeddedTopics:
     """Topics in a folder. `async with EmbeddedTopics(folder) as topics`."""
 
-    def __init__(self, topics_dir: Path, retention: Retention | None = None) -> None:
-        """`retention` is that of topics that have none of their own."""
-        self._dir = topics_dir
+    def __init__(self, topics_dir: Path | Folder, retention: Retention | None = None) -> None:
+        """`topics_dir` may be shared by processes of several machines (`topic_files.folder_of`).
+        `retention` is that of topics that have none of their own.
+        """
+        folder = LocalFolder(topics_dir) if isinstance(topics_dir, Path) else topics_dir
+        self._folder = folder
+        self._rounds = 1 if isinstance(folder, LocalFolder) else RARELY
         self._tables: dict[str, TopicTable] = {}
-        self._wakeups = Wakeups()
+        self._wakeups = wakeups_for(folder)
         self._threads = Threads("topic", COMMITS)
         self._upkeep_thread = Threads("topic-upkeep", 1)
-        self._upkeep = Upkeep(topics_dir, retention or Retention())
+        self._upkeep = Upkeep(folder, retention or Retention())
         self._caring: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._dir.mkdir(parents=True, exist_ok=True)
+        await self._threads.run(self._folder.ready)
         self._wakeups.start()
         self._caring = asyncio.create_task(self._care())
         return self
@@ -70,6 +79,10 @@ class EmbeddedTopics:
         table = self._table(topic)
         return table.spec.partitions if await self._threads.run(table.exists) else None
 
+    async def names(self) -> list[str]:
+        """Return the topics that there are."""
+        return await self._threads.run(self._names)
+
     def writer(
         self, task_id: str, partitions: int, retention: Retention | None = None
     ) -> EmbeddedWriteStream:
@@ -79,7 +92,7 @@ class EmbeddedTopics:
         return EmbeddedWriteStream(
             task_id,
             NewTopics(partitions, retention),
-            self._dir,
+            self._folder,
             self._table,
             self._wakeups.tell,
             self._threads,
@@ -112,17 +125,27 @@ class EmbeddedTopics:
 
     def _table(self, topic: str) -> TopicTable:
         # one for all who use a topic in this process: its log is read once, and commits take turns
-        return self._tables.setdefault(topic, TopicTable(topic, self._dir / folder_of(topic)))
+        return self._tables.setdefault(topic, TopicTable(topic, self._folder.at(folder_of(topic))))
+
+    def _names(self) -> list[str]:
+        # a name that starts with a dot is no topic's: it would be escaped
+        folders = (name for name in self._folder.folders() if not name.startswith("."))
+        return [topic for topic in map(topic_of, folders) if self._table(topic).exists()]
 
     async def _care(self) -> None:
         while True:
-            await asyncio.sleep(UPKEEP_EVERY)
-            await self._upkeep_thread.run(self._look_after_all)
+            await asyncio.sleep(UPKEEP_EVERY * self._rounds)
+            try:
+                await self._upkeep_thread.run(self._look_after_all)
+            except OSError as error:
+                log.warning("topics could not be looked after, which is tried again: %s", error)
 
     def _look_after_all(self) -> None:
         self._upkeep.look_after_all()
-        for folder in sorted(self._dir.glob("*/_delta_log")):
-            table = self._table(topic_of(folder.parent.name))
+        for name in self._folder.folders():
+            if name.startswith("."):
+                continue  # no topic's: its name would be escaped
+            table = self._table(topic_of(name))
             try:
                 self._upkeep.look_after(table)
             except Exception:

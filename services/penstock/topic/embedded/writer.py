@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ from penstock.topic.embedded.prepared import Prepared, dropped, read_state, writ
 from penstock.topic.embedded.spec import Retention, TopicSpec
 from penstock.topic.embedded.table import StagedFile, TopicTable
 from penstock.topic.embedded.threads import Threads
-from penstock.topic_files import stored_schema
+from penstock.topic_files import Folder, stored_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,13 @@ class EmbeddedWriteStream:
         self,
         task_id: str,
         new: NewTopics,
-        topics_dir: Path,
+        topics: Folder,
         table_of: Callable[[str], TopicTable],
-        grew: Callable[[Path], None],
+        grew: Callable[[TopicTable], None],
         threads: Threads,
     ) -> None:
-        """`grew` is told the folder of a topic that has new rows."""
-        self._task, self._new, self._dir = task_id, new, topics_dir
+        """`grew` is told a topic that has new rows."""
+        self._task, self._new, self._topics = task_id, new, topics
         self._table_of, self._grew, self._threads = table_of, grew, threads
         self._epoch = 0
         self._targets: dict[int, _Target] = {}
@@ -101,9 +100,14 @@ class EmbeddedWriteStream:
             )
         self._epoch = epoch
         if recover and last_prepared is not None:
-            prepared = await self._threads.run(read_state, self._dir, last_prepared.state)
+            prepared = await self._threads.run(read_state, self._topics, last_prepared.state)
             await self._apply(last_prepared.txn_id, prepared)
         return WriteOpened(CommitMode.TWO_PHASE)
+
+    async def columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of a topic; None when it was not made yet."""
+        table = self._table_of(dataset)
+        return table.columns if await self._threads.run(table.exists) else None
 
     async def apply_schema(self, schema: StreamSchema) -> None:
         """Make the topic, or add the columns that it lacks.
@@ -122,7 +126,7 @@ class EmbeddedWriteStream:
         target = self._targets[schema_id]
         return {
             "kind": "embedded",
-            "root": str(target.table.root),
+            **target.table.folder.place(),
             "topic": target.table.topic,
             "partitions": target.table.spec.partitions,
             "key_columns": list(target.key_columns),
@@ -145,8 +149,8 @@ class EmbeddedWriteStream:
                 files.setdefault(file["topic"], []).append(staged)
         name = f"{self._task}-{self._epoch}-{txn_id}"
         prepared = Prepared(files)
-        state = await self._threads.run(written_state, self._dir, name, prepared)
-        self._prepared[txn_id] = await self._threads.run(read_state, self._dir, state)
+        state = await self._threads.run(written_state, self._topics, name, prepared)
+        self._prepared[txn_id] = await self._threads.run(read_state, self._topics, state)
         faults.hit("topic.prepared")
         return PreparedTxn(txn_id, self._epoch, state, token)
 
@@ -165,7 +169,7 @@ class EmbeddedWriteStream:
         info = await self._apply(txn_id, prepared)
         del self._prepared[txn_id]
         # the offset service has this transaction now, so the one before is never recovered
-        await self._threads.run(dropped, self._done.prepared)
+        await self._threads.run(dropped, self._topics, self._done.prepared)
         self._done = _Done(TxnCommitted(txn_id, prepared.rows, info), prepared)
         return self._done.txn
 
@@ -173,7 +177,7 @@ class EmbeddedWriteStream:
         """Forget a transaction; its files are orphans that upkeep removes."""
         prepared = self._prepared.pop(txn_id, None)
         if prepared is not None:
-            await self._threads.run(dropped, prepared)
+            await self._threads.run(dropped, self._topics, prepared)
 
     async def close(self, grace: float) -> None:
         """Nothing is open. A transaction that was prepared is the offset service's by now."""
@@ -183,7 +187,7 @@ class EmbeddedWriteStream:
         for topic, files in prepared.files.items():
             table = self._table_of(topic)
             version = await self._threads.run(table.append, self._task, self._epoch, txn_id, files)
-            self._grew(table.root)
+            self._grew(table)
             info[topic] = str(version)
         return info
 

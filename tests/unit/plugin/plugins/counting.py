@@ -67,6 +67,9 @@ class Adding(TransactionalSink[AddingConfig]):
 
     name = "sink"
 
+    def columns(self, dataset):
+        return pa.schema([("n", pa.int64())]) if dataset == "there" else None
+
     def stage(self, txn_id, slot, attempt, dataset, schema) -> Staged:
         return Staged()
 

@@ -7,6 +7,7 @@ plays the JSON list in its configuration key `script`: frames, or orders such as
 # ruff: noqa: N802 - gRPC names the methods
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -177,6 +178,14 @@ class Connector(connector_grpc.ConnectorServiceServicer):
         if "crash" in request.target.config:
             os._exit(8)
 
+    async def Monitor(self, _, context):
+        request = await context.read()
+        print(
+            f"watch {json.dumps(json_format.MessageToDict(request))}", file=sys.stderr, flush=True
+        )
+        script = json.loads(request.target.config["script"])
+        await play(context, script, connector_pb.MonitorResponse)
+
 
 async def play(context, script: list, kind: type) -> None:
     """Send frames and follow orders; `take` reads what the host sent, `end` ends the stream."""
@@ -217,11 +226,27 @@ async def hang(*_) -> None:
     await asyncio.Event().wait()
 
 
+async def shout(context, reason, _) -> None:
+    """Ask for plans without end; say how often that was possible so far."""
+    for count in itertools.count(1):
+        wish = connector_pb.Replan(reason=f"{count} {reason}")
+        await context.write(connector_pb.MonitorResponse(replan=wish))
+        if count % 10 == 0:
+            print(f"shouted {count}", file=sys.stderr, flush=True)
+
+
 async def refuse_with(context, code, step) -> None:
     await refuse(context, code, "refused", step.get("class", 2))
 
 
-ORDERS = {"take": take, "crash": crash, "signal": send_signal, "hang": hang, "refuse": refuse_with}
+ORDERS = {
+    "take": take,
+    "crash": crash,
+    "signal": send_signal,
+    "hang": hang,
+    "refuse": refuse_with,
+    "shout": shout,
+}
 
 
 async def until_closed(context) -> None:

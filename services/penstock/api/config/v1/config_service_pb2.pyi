@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from penstock.api.connector.v1 import connector_service_pb2 as _connector_service_pb2
+from penstock.api.error.v1 import diagnostic_pb2 as _diagnostic_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -25,6 +26,14 @@ class TargetState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TARGET_STATE_RUNNING: _ClassVar[TargetState]
     TARGET_STATE_PAUSED: _ClassVar[TargetState]
     TARGET_STATE_STOPPED: _ClassVar[TargetState]
+
+class RevisionCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REVISION_CAUSE_UNSPECIFIED: _ClassVar[RevisionCause]
+    REVISION_CAUSE_CREATED: _ClassVar[RevisionCause]
+    REVISION_CAUSE_PUT: _ClassVar[RevisionCause]
+    REVISION_CAUSE_PATCHED: _ClassVar[RevisionCause]
+    REVISION_CAUSE_ROLLED_BACK: _ClassVar[RevisionCause]
 CONNECTOR_KIND_UNSPECIFIED: ConnectorKind
 CONNECTOR_KIND_SOURCE: ConnectorKind
 CONNECTOR_KIND_SINK: ConnectorKind
@@ -34,9 +43,14 @@ TARGET_STATE_UNSPECIFIED: TargetState
 TARGET_STATE_RUNNING: TargetState
 TARGET_STATE_PAUSED: TargetState
 TARGET_STATE_STOPPED: TargetState
+REVISION_CAUSE_UNSPECIFIED: RevisionCause
+REVISION_CAUSE_CREATED: RevisionCause
+REVISION_CAUSE_PUT: RevisionCause
+REVISION_CAUSE_PATCHED: RevisionCause
+REVISION_CAUSE_ROLLED_BACK: RevisionCause
 
 class Connector(_message.Message):
-    __slots__ = ("name", "kind", "config", "target_state", "generation", "revision", "updated_at")
+    __slots__ = ("name", "kind", "config", "target_state", "generation", "revision", "updated_at", "version", "restarts")
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +65,8 @@ class Connector(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: ConnectorKind
     config: _containers.ScalarMap[str, str]
@@ -58,7 +74,23 @@ class Connector(_message.Message):
     generation: str
     revision: int
     updated_at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ..., target_state: _Optional[_Union[TargetState, str]] = ..., generation: _Optional[str] = ..., revision: _Optional[int] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    version: int
+    restarts: _containers.RepeatedCompositeFieldContainer[Restart]
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ..., target_state: _Optional[_Union[TargetState, str]] = ..., generation: _Optional[str] = ..., revision: _Optional[int] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[int] = ..., restarts: _Optional[_Iterable[_Union[Restart, _Mapping]]] = ...) -> None: ...
+
+class Restart(_message.Message):
+    __slots__ = ("marker", "include_tasks", "only_failed", "task_id", "requested_at")
+    MARKER_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_TASKS_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FAILED_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_AT_FIELD_NUMBER: _ClassVar[int]
+    marker: int
+    include_tasks: bool
+    only_failed: bool
+    task_id: str
+    requested_at: _timestamp_pb2.Timestamp
+    def __init__(self, marker: _Optional[int] = ..., include_tasks: bool = ..., only_failed: bool = ..., task_id: _Optional[str] = ..., requested_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CreateConnectorRequest(_message.Message):
     __slots__ = ("connector",)
@@ -81,36 +113,50 @@ class PutConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., expected_revision: _Optional[int] = ...) -> None: ...
 
 class PutConnectorResponse(_message.Message):
-    __slots__ = ("connector", "changed")
+    __slots__ = ("connector", "changed", "created")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
     connector: Connector
     changed: bool
-    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ...) -> None: ...
+    created: bool
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ..., created: bool = ...) -> None: ...
 
 class GetConnectorRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "generation")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    generation: str
+    def __init__(self, name: _Optional[str] = ..., generation: _Optional[str] = ...) -> None: ...
 
 class GetConnectorResponse(_message.Message):
-    __slots__ = ("connector",)
+    __slots__ = ("connector", "revision")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
     connector: Connector
-    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ...) -> None: ...
+    revision: int
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class ListConnectorsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("prefix", "page_size", "page_token")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    page_size: int
+    page_token: str
+    def __init__(self, prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListConnectorsResponse(_message.Message):
-    __slots__ = ("connectors", "revision")
+    __slots__ = ("connectors", "revision", "next_page_token")
     CONNECTORS_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     connectors: _containers.RepeatedCompositeFieldContainer[Connector]
     revision: int
-    def __init__(self, connectors: _Optional[_Iterable[_Union[Connector, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, connectors: _Optional[_Iterable[_Union[Connector, _Mapping]]] = ..., revision: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteConnectorRequest(_message.Message):
     __slots__ = ("name", "expected_revision")
@@ -146,7 +192,173 @@ class StoredTaskPlan(_message.Message):
     epoch: int
     def __init__(self, plan: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
-class PutTaskPlansRequest(_message.Message):
+class WatchConnectorsRequest(_message.Message):
+    __slots__ = ("after_revision",)
+    AFTER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    after_revision: int
+    def __init__(self, after_revision: _Optional[int] = ...) -> None: ...
+
+class WatchConnectorsResponse(_message.Message):
+    __slots__ = ("revision", "names", "list_again")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    LIST_AGAIN_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    names: _containers.RepeatedScalarFieldContainer[str]
+    list_again: bool
+    def __init__(self, revision: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ..., list_again: bool = ...) -> None: ...
+
+class PatchConnectorRequest(_message.Message):
+    __slots__ = ("name", "set", "remove", "expected_revision")
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_REVISION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    set: _containers.ScalarMap[str, str]
+    remove: _containers.RepeatedScalarFieldContainer[str]
+    expected_revision: int
+    def __init__(self, name: _Optional[str] = ..., set: _Optional[_Mapping[str, str]] = ..., remove: _Optional[_Iterable[str]] = ..., expected_revision: _Optional[int] = ...) -> None: ...
+
+class PatchConnectorResponse(_message.Message):
+    __slots__ = ("connector", "changed")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    connector: Connector
+    changed: bool
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class RequestRestartRequest(_message.Message):
+    __slots__ = ("name", "include_tasks", "only_failed", "task_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_TASKS_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FAILED_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    include_tasks: bool
+    only_failed: bool
+    task_id: str
+    def __init__(self, name: _Optional[str] = ..., include_tasks: bool = ..., only_failed: bool = ..., task_id: _Optional[str] = ...) -> None: ...
+
+class RequestRestartResponse(_message.Message):
+    __slots__ = ("restart", "generation")
+    RESTART_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    restart: Restart
+    generation: str
+    def __init__(self, restart: _Optional[_Union[Restart, _Mapping]] = ..., generation: _Optional[str] = ...) -> None: ...
+
+class Revision(_message.Message):
+    __slots__ = ("version", "revision", "written_at", "cause", "restored_version", "kind", "config")
+    class ConfigEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_AT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    revision: int
+    written_at: _timestamp_pb2.Timestamp
+    cause: RevisionCause
+    restored_version: int
+    kind: ConnectorKind
+    config: _containers.ScalarMap[str, str]
+    def __init__(self, version: _Optional[int] = ..., revision: _Optional[int] = ..., written_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[RevisionCause, str]] = ..., restored_version: _Optional[int] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ListRevisionsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListRevisionsResponse(_message.Message):
+    __slots__ = ("revisions", "generation")
+    REVISIONS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    revisions: _containers.RepeatedCompositeFieldContainer[Revision]
+    generation: str
+    def __init__(self, revisions: _Optional[_Iterable[_Union[Revision, _Mapping]]] = ..., generation: _Optional[str] = ...) -> None: ...
+
+class GetRevisionRequest(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class GetRevisionResponse(_message.Message):
+    __slots__ = ("revision",)
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: Revision
+    def __init__(self, revision: _Optional[_Union[Revision, _Mapping]] = ...) -> None: ...
+
+class DiffRevisionsRequest(_message.Message):
+    __slots__ = ("name", "from_version", "to_version", "sensitive_keys")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TO_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SENSITIVE_KEYS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    from_version: int
+    to_version: int
+    sensitive_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., from_version: _Optional[int] = ..., to_version: _Optional[int] = ..., sensitive_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Difference(_message.Message):
+    __slots__ = ("key", "before", "after", "masked")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    MASKED_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    before: str
+    after: str
+    masked: bool
+    def __init__(self, key: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., masked: bool = ...) -> None: ...
+
+class DiffRevisionsResponse(_message.Message):
+    __slots__ = ("differences", "to_version")
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    TO_VERSION_FIELD_NUMBER: _ClassVar[int]
+    differences: _containers.RepeatedCompositeFieldContainer[Difference]
+    to_version: int
+    def __init__(self, differences: _Optional[_Iterable[_Union[Difference, _Mapping]]] = ..., to_version: _Optional[int] = ...) -> None: ...
+
+class RollbackConnectorRequest(_message.Message):
+    __slots__ = ("name", "version", "expected_revision")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_REVISION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    expected_revision: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., expected_revision: _Optional[int] = ...) -> None: ...
+
+class RollbackConnectorResponse(_message.Message):
+    __slots__ = ("connector", "changed")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    connector: Connector
+    changed: bool
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class UploadTaskPlansRequest(_message.Message):
     __slots__ = ("name", "generation", "plans")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -156,13 +368,13 @@ class PutTaskPlansRequest(_message.Message):
     plans: _containers.RepeatedCompositeFieldContainer[_connector_service_pb2.TaskPlan]
     def __init__(self, name: _Optional[str] = ..., generation: _Optional[str] = ..., plans: _Optional[_Iterable[_Union[_connector_service_pb2.TaskPlan, _Mapping]]] = ...) -> None: ...
 
-class PutTaskPlansResponse(_message.Message):
+class UploadTaskPlansResponse(_message.Message):
     __slots__ = ("epoch",)
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     def __init__(self, epoch: _Optional[int] = ...) -> None: ...
 
-class ListTaskPlansRequest(_message.Message):
+class StreamTaskPlansRequest(_message.Message):
     __slots__ = ("name", "generation")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -170,22 +382,78 @@ class ListTaskPlansRequest(_message.Message):
     generation: str
     def __init__(self, name: _Optional[str] = ..., generation: _Optional[str] = ...) -> None: ...
 
-class ListTaskPlansResponse(_message.Message):
+class StreamTaskPlansResponse(_message.Message):
     __slots__ = ("plans",)
     PLANS_FIELD_NUMBER: _ClassVar[int]
     plans: _containers.RepeatedCompositeFieldContainer[StoredTaskPlan]
     def __init__(self, plans: _Optional[_Iterable[_Union[StoredTaskPlan, _Mapping]]] = ...) -> None: ...
 
-class WatchConnectorsRequest(_message.Message):
-    __slots__ = ("after_revision",)
-    AFTER_REVISION_FIELD_NUMBER: _ClassVar[int]
-    after_revision: int
-    def __init__(self, after_revision: _Optional[int] = ...) -> None: ...
+class LogLevel(_message.Message):
+    __slots__ = ("service", "logger", "level", "modified_at")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_AT_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    logger: str
+    level: str
+    modified_at: _timestamp_pb2.Timestamp
+    def __init__(self, service: _Optional[str] = ..., logger: _Optional[str] = ..., level: _Optional[str] = ..., modified_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class WatchConnectorsResponse(_message.Message):
-    __slots__ = ("revision", "names")
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("service", "logger", "level")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    logger: str
+    level: str
+    def __init__(self, service: _Optional[str] = ..., logger: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelResponse(_message.Message):
+    __slots__ = ("revision",)
     REVISION_FIELD_NUMBER: _ClassVar[int]
-    NAMES_FIELD_NUMBER: _ClassVar[int]
     revision: int
-    names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, revision: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class ListLogLevelsRequest(_message.Message):
+    __slots__ = ("service",)
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    def __init__(self, service: _Optional[str] = ...) -> None: ...
+
+class ListLogLevelsResponse(_message.Message):
+    __slots__ = ("levels", "revision")
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    revision: int
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class WatchLogLevelsRequest(_message.Message):
+    __slots__ = ("service",)
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    def __init__(self, service: _Optional[str] = ...) -> None: ...
+
+class WatchLogLevelsResponse(_message.Message):
+    __slots__ = ("levels", "revision")
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    revision: int
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ValidateConnectorRequest(_message.Message):
+    __slots__ = ("connector",)
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    connector: Connector
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ...) -> None: ...
+
+class ValidateConnectorResponse(_message.Message):
+    __slots__ = ("diagnostics", "kind")
+    DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
+    kind: ConnectorKind
+    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ...) -> None: ...

@@ -66,20 +66,70 @@ class ConfigServiceStub(object):
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetTargetStateRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetTargetStateResponse.FromString,
                 _registered_method=True)
-        self.PutTaskPlans = channel.unary_unary(
-                '/penstock.api.config.v1.ConfigService/PutTaskPlans',
-                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PutTaskPlansRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PutTaskPlansResponse.FromString,
-                _registered_method=True)
-        self.ListTaskPlans = channel.unary_unary(
-                '/penstock.api.config.v1.ConfigService/ListTaskPlans',
-                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTaskPlansRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTaskPlansResponse.FromString,
-                _registered_method=True)
         self.WatchConnectors = channel.unary_stream(
                 '/penstock.api.config.v1.ConfigService/WatchConnectors',
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchConnectorsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchConnectorsResponse.FromString,
+                _registered_method=True)
+        self.PatchConnector = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/PatchConnector',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PatchConnectorRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PatchConnectorResponse.FromString,
+                _registered_method=True)
+        self.RequestRestart = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/RequestRestart',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RequestRestartRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RequestRestartResponse.FromString,
+                _registered_method=True)
+        self.ListRevisions = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/ListRevisions',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListRevisionsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListRevisionsResponse.FromString,
+                _registered_method=True)
+        self.GetRevision = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/GetRevision',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.GetRevisionRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.GetRevisionResponse.FromString,
+                _registered_method=True)
+        self.DiffRevisions = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/DiffRevisions',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DiffRevisionsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DiffRevisionsResponse.FromString,
+                _registered_method=True)
+        self.RollbackConnector = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/RollbackConnector',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorResponse.FromString,
+                _registered_method=True)
+        self.UploadTaskPlans = channel.stream_unary(
+                '/penstock.api.config.v1.ConfigService/UploadTaskPlans',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansResponse.FromString,
+                _registered_method=True)
+        self.StreamTaskPlans = channel.unary_stream(
+                '/penstock.api.config.v1.ConfigService/StreamTaskPlans',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansResponse.FromString,
+                _registered_method=True)
+        self.SetLogLevel = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/SetLogLevel',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelResponse.FromString,
+                _registered_method=True)
+        self.ListLogLevels = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/ListLogLevels',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListLogLevelsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListLogLevelsResponse.FromString,
+                _registered_method=True)
+        self.ValidateConnector = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/ValidateConnector',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.FromString,
+                _registered_method=True)
+        self.WatchLogLevels = channel.unary_stream(
+                '/penstock.api.config.v1.ConfigService/WatchLogLevels',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsResponse.FromString,
                 _registered_method=True)
 
 
@@ -89,7 +139,8 @@ class ConfigServiceServicer(object):
     """
 
     def CreateConnector(self, request, context):
-        """CreateConnector stores a new connector; refused when the name exists. The generation it gets is never used again.
+        """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
+        whose answer was lost. The generation it gets is never used again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,14 +161,17 @@ class ConfigServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListConnectors(self, request, context):
-        """ListConnectors reads all, at one revision, ordered by name.
+        """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
+        nothing that the later ones show.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteConnector(self, request, context):
-        """DeleteConnector removes a connector with its task plans. Its offsets stay, under its generation.
+        """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
+        idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
+        was made meanwhile is deleted. Name the expected revision to repeat it safely.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,22 +184,103 @@ class ConfigServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PutTaskPlans(self, request, context):
-        """PutTaskPlans stores the plans of a generation, all or none; a plan of an older generation or epoch is refused.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListTaskPlans(self, request, context):
-        """ListTaskPlans reads the plans of a generation.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def WatchConnectors(self, request, context):
         """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PatchConnector(self, request, context):
+        """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RequestRestart(self, request, context):
+        """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
+        scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
+        are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
+        Not idempotent: each call is a restart.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRevisions(self, request, context):
+        """ListRevisions reads the history of a connector's configuration, newest first, without the configurations.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRevision(self, request, context):
+        """GetRevision reads one version of a connector's configuration.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiffRevisions(self, request, context):
+        """DiffRevisions tells what differs between two versions, without the values of secrets.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollbackConnector(self, request, context):
+        """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
+        nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
+        config.revision_changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UploadTaskPlans(self, request_iterator, context):
+        """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
+        brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
+        refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
+        no more. A call that is given up before its end stores nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamTaskPlans(self, request, context):
+        """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLogLevel(self, request, context):
+        """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
+        effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
+        the last call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLogLevels(self, request, context):
+        """ListLogLevels reads the levels that were set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ValidateConnector(self, request, context):
+        """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
+        other method asks a worker, so that a stored connector never depends on one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchLogLevels(self, request, context):
+        """WatchLogLevels sends the levels of a service, and again whenever they changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -184,20 +319,70 @@ def add_ConfigServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetTargetStateRequest.FromString,
                     response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetTargetStateResponse.SerializeToString,
             ),
-            'PutTaskPlans': grpc.unary_unary_rpc_method_handler(
-                    servicer.PutTaskPlans,
-                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PutTaskPlansRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PutTaskPlansResponse.SerializeToString,
-            ),
-            'ListTaskPlans': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListTaskPlans,
-                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTaskPlansRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTaskPlansResponse.SerializeToString,
-            ),
             'WatchConnectors': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchConnectors,
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchConnectorsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchConnectorsResponse.SerializeToString,
+            ),
+            'PatchConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.PatchConnector,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PatchConnectorRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PatchConnectorResponse.SerializeToString,
+            ),
+            'RequestRestart': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestRestart,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RequestRestartRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RequestRestartResponse.SerializeToString,
+            ),
+            'ListRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRevisions,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListRevisionsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListRevisionsResponse.SerializeToString,
+            ),
+            'GetRevision': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRevision,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.GetRevisionRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.GetRevisionResponse.SerializeToString,
+            ),
+            'DiffRevisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiffRevisions,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DiffRevisionsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DiffRevisionsResponse.SerializeToString,
+            ),
+            'RollbackConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackConnector,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorResponse.SerializeToString,
+            ),
+            'UploadTaskPlans': grpc.stream_unary_rpc_method_handler(
+                    servicer.UploadTaskPlans,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansResponse.SerializeToString,
+            ),
+            'StreamTaskPlans': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamTaskPlans,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansResponse.SerializeToString,
+            ),
+            'SetLogLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevel,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelResponse.SerializeToString,
+            ),
+            'ListLogLevels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogLevels,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListLogLevelsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListLogLevelsResponse.SerializeToString,
+            ),
+            'ValidateConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.ValidateConnector,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.SerializeToString,
+            ),
+            'WatchLogLevels': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchLogLevels,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -375,60 +560,6 @@ class ConfigService(object):
             _registered_method=True)
 
     @staticmethod
-    def PutTaskPlans(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/penstock.api.config.v1.ConfigService/PutTaskPlans',
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PutTaskPlansRequest.SerializeToString,
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PutTaskPlansResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListTaskPlans(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/penstock.api.config.v1.ConfigService/ListTaskPlans',
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTaskPlansRequest.SerializeToString,
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTaskPlansResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
     def WatchConnectors(request,
             target,
             options=(),
@@ -445,6 +576,330 @@ class ConfigService(object):
             '/penstock.api.config.v1.ConfigService/WatchConnectors',
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchConnectorsRequest.SerializeToString,
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchConnectorsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PatchConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/PatchConnector',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PatchConnectorRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.PatchConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestRestart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/RequestRestart',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RequestRestartRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RequestRestartResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/ListRevisions',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListRevisionsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRevision(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/GetRevision',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.GetRevisionRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.GetRevisionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiffRevisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/DiffRevisions',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DiffRevisionsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.DiffRevisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/RollbackConnector',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UploadTaskPlans(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/penstock.api.config.v1.ConfigService/UploadTaskPlans',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamTaskPlans(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/StreamTaskPlans',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLogLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/SetLogLevel',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/ListLogLevels',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListLogLevelsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListLogLevelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ValidateConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/ValidateConnector',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/WatchLogLevels',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,23 +36,66 @@ class ConfigServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConfigServiceAsyncStub: ...
     CreateConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.CreateConnectorRequest, _config_service_pb2.CreateConnectorResponse]
-    """CreateConnector stores a new connector; refused when the name exists. The generation it gets is never used again."""
+    """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
+    whose answer was lost. The generation it gets is never used again.
+    """
     PutConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.PutConnectorRequest, _config_service_pb2.PutConnectorResponse]
     """PutConnector stores a new revision of a connector, or the first one. Idempotent: an equal configuration changes nothing."""
     GetConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.GetConnectorRequest, _config_service_pb2.GetConnectorResponse]
     """GetConnector reads one."""
     ListConnectors: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListConnectorsRequest, _config_service_pb2.ListConnectorsResponse]
-    """ListConnectors reads all, at one revision, ordered by name."""
+    """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
+    nothing that the later ones show.
+    """
     DeleteConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]
-    """DeleteConnector removes a connector with its task plans. Its offsets stay, under its generation."""
+    """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
+    idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
+    was made meanwhile is deleted. Name the expected revision to repeat it safely.
+    """
     SetTargetState: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]
     """SetTargetState says whether a connector should run. Idempotent."""
-    PutTaskPlans: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.PutTaskPlansRequest, _config_service_pb2.PutTaskPlansResponse]
-    """PutTaskPlans stores the plans of a generation, all or none; a plan of an older generation or epoch is refused."""
-    ListTaskPlans: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListTaskPlansRequest, _config_service_pb2.ListTaskPlansResponse]
-    """ListTaskPlans reads the plans of a generation."""
     WatchConnectors: _grpc.UnaryStreamMultiCallable[_config_service_pb2.WatchConnectorsRequest, _config_service_pb2.WatchConnectorsResponse]
     """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors."""
+    PatchConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.PatchConnectorRequest, _config_service_pb2.PatchConnectorResponse]
+    """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector."""
+    RequestRestart: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.RequestRestartRequest, _config_service_pb2.RequestRestartResponse]
+    """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
+    scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
+    are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
+    Not idempotent: each call is a restart.
+    """
+    ListRevisions: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListRevisionsRequest, _config_service_pb2.ListRevisionsResponse]
+    """ListRevisions reads the history of a connector's configuration, newest first, without the configurations."""
+    GetRevision: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.GetRevisionRequest, _config_service_pb2.GetRevisionResponse]
+    """GetRevision reads one version of a connector's configuration."""
+    DiffRevisions: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.DiffRevisionsRequest, _config_service_pb2.DiffRevisionsResponse]
+    """DiffRevisions tells what differs between two versions, without the values of secrets."""
+    RollbackConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.RollbackConnectorRequest, _config_service_pb2.RollbackConnectorResponse]
+    """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
+    nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
+    config.revision_changed.
+    """
+    UploadTaskPlans: _grpc.StreamUnaryMultiCallable[_config_service_pb2.UploadTaskPlansRequest, _config_service_pb2.UploadTaskPlansResponse]
+    """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
+    brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
+    refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
+    no more. A call that is given up before its end stores nothing.
+    """
+    StreamTaskPlans: _grpc.UnaryStreamMultiCallable[_config_service_pb2.StreamTaskPlansRequest, _config_service_pb2.StreamTaskPlansResponse]
+    """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task."""
+    SetLogLevel: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetLogLevelRequest, _config_service_pb2.SetLogLevelResponse]
+    """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
+    effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
+    the last call.
+    """
+    ListLogLevels: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListLogLevelsRequest, _config_service_pb2.ListLogLevelsResponse]
+    """ListLogLevels reads the levels that were set."""
+    ValidateConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ValidateConnectorRequest, _config_service_pb2.ValidateConnectorResponse]
+    """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
+    other method asks a worker, so that a stored connector never depends on one.
+    """
+    WatchLogLevels: _grpc.UnaryStreamMultiCallable[_config_service_pb2.WatchLogLevelsRequest, _config_service_pb2.WatchLogLevelsResponse]
+    """WatchLogLevels sends the levels of a service, and again whenever they changed."""
 
 @_typing.type_check_only
 class ConfigServiceAsyncStub(ConfigServiceStub):
@@ -62,23 +105,66 @@ class ConfigServiceAsyncStub(ConfigServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.CreateConnectorRequest, _config_service_pb2.CreateConnectorResponse]  # type: ignore[assignment]
-    """CreateConnector stores a new connector; refused when the name exists. The generation it gets is never used again."""
+    """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
+    whose answer was lost. The generation it gets is never used again.
+    """
     PutConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.PutConnectorRequest, _config_service_pb2.PutConnectorResponse]  # type: ignore[assignment]
     """PutConnector stores a new revision of a connector, or the first one. Idempotent: an equal configuration changes nothing."""
     GetConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.GetConnectorRequest, _config_service_pb2.GetConnectorResponse]  # type: ignore[assignment]
     """GetConnector reads one."""
     ListConnectors: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListConnectorsRequest, _config_service_pb2.ListConnectorsResponse]  # type: ignore[assignment]
-    """ListConnectors reads all, at one revision, ordered by name."""
+    """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
+    nothing that the later ones show.
+    """
     DeleteConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]  # type: ignore[assignment]
-    """DeleteConnector removes a connector with its task plans. Its offsets stay, under its generation."""
+    """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
+    idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
+    was made meanwhile is deleted. Name the expected revision to repeat it safely.
+    """
     SetTargetState: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]  # type: ignore[assignment]
     """SetTargetState says whether a connector should run. Idempotent."""
-    PutTaskPlans: _aio.UnaryUnaryMultiCallable[_config_service_pb2.PutTaskPlansRequest, _config_service_pb2.PutTaskPlansResponse]  # type: ignore[assignment]
-    """PutTaskPlans stores the plans of a generation, all or none; a plan of an older generation or epoch is refused."""
-    ListTaskPlans: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListTaskPlansRequest, _config_service_pb2.ListTaskPlansResponse]  # type: ignore[assignment]
-    """ListTaskPlans reads the plans of a generation."""
     WatchConnectors: _aio.UnaryStreamMultiCallable[_config_service_pb2.WatchConnectorsRequest, _config_service_pb2.WatchConnectorsResponse]  # type: ignore[assignment]
     """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors."""
+    PatchConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.PatchConnectorRequest, _config_service_pb2.PatchConnectorResponse]  # type: ignore[assignment]
+    """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector."""
+    RequestRestart: _aio.UnaryUnaryMultiCallable[_config_service_pb2.RequestRestartRequest, _config_service_pb2.RequestRestartResponse]  # type: ignore[assignment]
+    """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
+    scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
+    are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
+    Not idempotent: each call is a restart.
+    """
+    ListRevisions: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListRevisionsRequest, _config_service_pb2.ListRevisionsResponse]  # type: ignore[assignment]
+    """ListRevisions reads the history of a connector's configuration, newest first, without the configurations."""
+    GetRevision: _aio.UnaryUnaryMultiCallable[_config_service_pb2.GetRevisionRequest, _config_service_pb2.GetRevisionResponse]  # type: ignore[assignment]
+    """GetRevision reads one version of a connector's configuration."""
+    DiffRevisions: _aio.UnaryUnaryMultiCallable[_config_service_pb2.DiffRevisionsRequest, _config_service_pb2.DiffRevisionsResponse]  # type: ignore[assignment]
+    """DiffRevisions tells what differs between two versions, without the values of secrets."""
+    RollbackConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.RollbackConnectorRequest, _config_service_pb2.RollbackConnectorResponse]  # type: ignore[assignment]
+    """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
+    nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
+    config.revision_changed.
+    """
+    UploadTaskPlans: _aio.StreamUnaryMultiCallable[_config_service_pb2.UploadTaskPlansRequest, _config_service_pb2.UploadTaskPlansResponse]  # type: ignore[assignment]
+    """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
+    brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
+    refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
+    no more. A call that is given up before its end stores nothing.
+    """
+    StreamTaskPlans: _aio.UnaryStreamMultiCallable[_config_service_pb2.StreamTaskPlansRequest, _config_service_pb2.StreamTaskPlansResponse]  # type: ignore[assignment]
+    """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task."""
+    SetLogLevel: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetLogLevelRequest, _config_service_pb2.SetLogLevelResponse]  # type: ignore[assignment]
+    """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
+    effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
+    the last call.
+    """
+    ListLogLevels: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListLogLevelsRequest, _config_service_pb2.ListLogLevelsResponse]  # type: ignore[assignment]
+    """ListLogLevels reads the levels that were set."""
+    ValidateConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ValidateConnectorRequest, _config_service_pb2.ValidateConnectorResponse]  # type: ignore[assignment]
+    """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
+    other method asks a worker, so that a stored connector never depends on one.
+    """
+    WatchLogLevels: _aio.UnaryStreamMultiCallable[_config_service_pb2.WatchLogLevelsRequest, _config_service_pb2.WatchLogLevelsResponse]  # type: ignore[assignment]
+    """WatchLogLevels sends the levels of a service, and again whenever they changed."""
 
 class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
     """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
@@ -91,7 +177,9 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.CreateConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.CreateConnectorResponse, _abc.Awaitable[_config_service_pb2.CreateConnectorResponse]]:
-        """CreateConnector stores a new connector; refused when the name exists. The generation it gets is never used again."""
+        """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
+        whose answer was lost. The generation it gets is never used again.
+        """
 
     @_abc_1.abstractmethod
     def PutConnector(
@@ -115,7 +203,9 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ListConnectorsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ListConnectorsResponse, _abc.Awaitable[_config_service_pb2.ListConnectorsResponse]]:
-        """ListConnectors reads all, at one revision, ordered by name."""
+        """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
+        nothing that the later ones show.
+        """
 
     @_abc_1.abstractmethod
     def DeleteConnector(
@@ -123,7 +213,10 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.DeleteConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.DeleteConnectorResponse, _abc.Awaitable[_config_service_pb2.DeleteConnectorResponse]]:
-        """DeleteConnector removes a connector with its task plans. Its offsets stay, under its generation."""
+        """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
+        idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
+        was made meanwhile is deleted. Name the expected revision to repeat it safely.
+        """
 
     @_abc_1.abstractmethod
     def SetTargetState(
@@ -134,27 +227,123 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         """SetTargetState says whether a connector should run. Idempotent."""
 
     @_abc_1.abstractmethod
-    def PutTaskPlans(
-        self,
-        request: _config_service_pb2.PutTaskPlansRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_config_service_pb2.PutTaskPlansResponse, _abc.Awaitable[_config_service_pb2.PutTaskPlansResponse]]:
-        """PutTaskPlans stores the plans of a generation, all or none; a plan of an older generation or epoch is refused."""
-
-    @_abc_1.abstractmethod
-    def ListTaskPlans(
-        self,
-        request: _config_service_pb2.ListTaskPlansRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_config_service_pb2.ListTaskPlansResponse, _abc.Awaitable[_config_service_pb2.ListTaskPlansResponse]]:
-        """ListTaskPlans reads the plans of a generation."""
-
-    @_abc_1.abstractmethod
     def WatchConnectors(
         self,
         request: _config_service_pb2.WatchConnectorsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_config_service_pb2.WatchConnectorsResponse], _abc.AsyncIterator[_config_service_pb2.WatchConnectorsResponse]]:
         """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors."""
+
+    @_abc_1.abstractmethod
+    def PatchConnector(
+        self,
+        request: _config_service_pb2.PatchConnectorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.PatchConnectorResponse, _abc.Awaitable[_config_service_pb2.PatchConnectorResponse]]:
+        """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector."""
+
+    @_abc_1.abstractmethod
+    def RequestRestart(
+        self,
+        request: _config_service_pb2.RequestRestartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.RequestRestartResponse, _abc.Awaitable[_config_service_pb2.RequestRestartResponse]]:
+        """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
+        scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
+        are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
+        Not idempotent: each call is a restart.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRevisions(
+        self,
+        request: _config_service_pb2.ListRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.ListRevisionsResponse, _abc.Awaitable[_config_service_pb2.ListRevisionsResponse]]:
+        """ListRevisions reads the history of a connector's configuration, newest first, without the configurations."""
+
+    @_abc_1.abstractmethod
+    def GetRevision(
+        self,
+        request: _config_service_pb2.GetRevisionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.GetRevisionResponse, _abc.Awaitable[_config_service_pb2.GetRevisionResponse]]:
+        """GetRevision reads one version of a connector's configuration."""
+
+    @_abc_1.abstractmethod
+    def DiffRevisions(
+        self,
+        request: _config_service_pb2.DiffRevisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.DiffRevisionsResponse, _abc.Awaitable[_config_service_pb2.DiffRevisionsResponse]]:
+        """DiffRevisions tells what differs between two versions, without the values of secrets."""
+
+    @_abc_1.abstractmethod
+    def RollbackConnector(
+        self,
+        request: _config_service_pb2.RollbackConnectorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.RollbackConnectorResponse, _abc.Awaitable[_config_service_pb2.RollbackConnectorResponse]]:
+        """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
+        nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
+        config.revision_changed.
+        """
+
+    @_abc_1.abstractmethod
+    def UploadTaskPlans(
+        self,
+        request_iterator: _MaybeAsyncIterator[_config_service_pb2.UploadTaskPlansRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.UploadTaskPlansResponse, _abc.Awaitable[_config_service_pb2.UploadTaskPlansResponse]]:
+        """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
+        brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
+        refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
+        no more. A call that is given up before its end stores nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamTaskPlans(
+        self,
+        request: _config_service_pb2.StreamTaskPlansRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_config_service_pb2.StreamTaskPlansResponse], _abc.AsyncIterator[_config_service_pb2.StreamTaskPlansResponse]]:
+        """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task."""
+
+    @_abc_1.abstractmethod
+    def SetLogLevel(
+        self,
+        request: _config_service_pb2.SetLogLevelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.SetLogLevelResponse, _abc.Awaitable[_config_service_pb2.SetLogLevelResponse]]:
+        """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
+        effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
+        the last call.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLogLevels(
+        self,
+        request: _config_service_pb2.ListLogLevelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.ListLogLevelsResponse, _abc.Awaitable[_config_service_pb2.ListLogLevelsResponse]]:
+        """ListLogLevels reads the levels that were set."""
+
+    @_abc_1.abstractmethod
+    def ValidateConnector(
+        self,
+        request: _config_service_pb2.ValidateConnectorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.ValidateConnectorResponse, _abc.Awaitable[_config_service_pb2.ValidateConnectorResponse]]:
+        """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
+        other method asks a worker, so that a stored connector never depends on one.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchLogLevels(
+        self,
+        request: _config_service_pb2.WatchLogLevelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_config_service_pb2.WatchLogLevelsResponse], _abc.AsyncIterator[_config_service_pb2.WatchLogLevelsResponse]]:
+        """WatchLogLevels sends the levels of a service, and again whenever they changed."""
 
 def add_ConfigServiceServicer_to_server(servicer: ConfigServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

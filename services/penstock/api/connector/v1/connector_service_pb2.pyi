@@ -151,16 +151,18 @@ class PlanRequest(_message.Message):
     def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ..., max_tasks: _Optional[int] = ..., known_partitions: _Optional[_Iterable[_Union[_record_pb2.Partition, _Mapping]]] = ...) -> None: ...
 
 class PlanResponse(_message.Message):
-    __slots__ = ("tasks", "partitions", "retired_partitions", "diagnostics")
+    __slots__ = ("tasks", "partitions", "retired_partitions", "diagnostics", "monitor")
     TASKS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     RETIRED_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    MONITOR_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[TaskPlan]
     partitions: _containers.RepeatedCompositeFieldContainer[_record_pb2.Partition]
     retired_partitions: _containers.RepeatedScalarFieldContainer[str]
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
-    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskPlan, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[_record_pb2.Partition, _Mapping]]] = ..., retired_partitions: _Optional[_Iterable[str]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+    monitor: bool
+    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskPlan, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[_record_pb2.Partition, _Mapping]]] = ..., retired_partitions: _Optional[_Iterable[str]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., monitor: bool = ...) -> None: ...
 
 class TaskPlan(_message.Message):
     __slots__ = ("task_id", "config", "partitions")
@@ -218,30 +220,42 @@ class AlterOffsetsResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[_record_pb2.Partition, _Mapping]]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
 class MonitorRequest(_message.Message):
-    __slots__ = ("target", "answered_request_id", "tasks")
+    __slots__ = ("target", "answered_request_id", "tasks", "max_tasks", "more_tasks")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
+    MORE_TASKS_FIELD_NUMBER: _ClassVar[int]
     target: Target
     answered_request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[TaskPlan]
-    def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ..., answered_request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskPlan, _Mapping]]] = ...) -> None: ...
+    max_tasks: int
+    more_tasks: bool
+    def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ..., answered_request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskPlan, _Mapping]]] = ..., max_tasks: _Optional[int] = ..., more_tasks: bool = ...) -> None: ...
 
 class MonitorResponse(_message.Message):
-    __slots__ = ("request_id", "replan", "partition_change", "config_update", "diagnostic", "progress")
+    __slots__ = ("request_id", "replan", "partition_change", "config_update", "diagnostic", "progress", "opened")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REPLAN_FIELD_NUMBER: _ClassVar[int]
     PARTITION_CHANGE_FIELD_NUMBER: _ClassVar[int]
     CONFIG_UPDATE_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTIC_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     replan: Replan
     partition_change: PartitionChange
     config_update: ConfigUpdate
     diagnostic: _diagnostic_pb2.Diagnostic
     progress: _types_pb2.Progress
-    def __init__(self, request_id: _Optional[str] = ..., replan: _Optional[_Union[Replan, _Mapping]] = ..., partition_change: _Optional[_Union[PartitionChange, _Mapping]] = ..., config_update: _Optional[_Union[ConfigUpdate, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ...) -> None: ...
+    opened: MonitorOpened
+    def __init__(self, request_id: _Optional[str] = ..., replan: _Optional[_Union[Replan, _Mapping]] = ..., partition_change: _Optional[_Union[PartitionChange, _Mapping]] = ..., config_update: _Optional[_Union[ConfigUpdate, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., opened: _Optional[_Union[MonitorOpened, _Mapping]] = ...) -> None: ...
+
+class MonitorOpened(_message.Message):
+    __slots__ = ("heartbeat_every",)
+    HEARTBEAT_EVERY_FIELD_NUMBER: _ClassVar[int]
+    heartbeat_every: _duration_pb2.Duration
+    def __init__(self, heartbeat_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Replan(_message.Message):
     __slots__ = ("reason",)

@@ -120,6 +120,11 @@ class ConnectorServiceServicer(object):
 
     def Monitor(self, request_iterator, context):
         """Monitor runs on one worker for the connector's life and asks the host for things.
+
+        Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
+        says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
+        when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
+        hangs up to end; a call that fails is made again after a pause.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

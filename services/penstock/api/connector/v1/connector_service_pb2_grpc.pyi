@@ -46,7 +46,13 @@ class ConnectorServiceStub:
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]
     """AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there."""
     Monitor: _grpc.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]
-    """Monitor runs on one worker for the connector's life and asks the host for things."""
+    """Monitor runs on one worker for the connector's life and asks the host for things.
+
+    Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
+    says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
+    when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
+    hangs up to end; a call that fails is made again after a pause.
+    """
 
 @_typing.type_check_only
 class ConnectorServiceAsyncStub(ConnectorServiceStub):
@@ -66,7 +72,13 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
     """AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there."""
     Monitor: _aio.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]  # type: ignore[assignment]
-    """Monitor runs on one worker for the connector's life and asks the host for things."""
+    """Monitor runs on one worker for the connector's life and asks the host for things.
+
+    Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
+    says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
+    when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
+    hangs up to end; a call that fails is made again after a pause.
+    """
 
 class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
     """ConnectorService is the control side of one connector; no rows pass here."""
@@ -125,6 +137,12 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_connector_service_pb2.MonitorRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_connector_service_pb2.MonitorResponse], _abc.AsyncIterator[_connector_service_pb2.MonitorResponse]]:
-        """Monitor runs on one worker for the connector's life and asks the host for things."""
+        """Monitor runs on one worker for the connector's life and asks the host for things.
+
+        Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
+        says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
+        when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
+        hangs up to end; a call that fails is made again after a pause.
+        """
 
 def add_ConnectorServiceServicer_to_server(servicer: ConnectorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -53,7 +53,7 @@ class PutSlot(_message.Message):
     def __init__(self, slot: _Optional[int] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class WriteRequest(_message.Message):
-    __slots__ = ("open", "schema", "prepare", "commit", "abort", "assign", "close", "config_update")
+    __slots__ = ("open", "schema", "prepare", "commit", "abort", "assign", "close", "config_update", "look")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,7 @@ class WriteRequest(_message.Message):
     ASSIGN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     CONFIG_UPDATE_FIELD_NUMBER: _ClassVar[int]
+    LOOK_FIELD_NUMBER: _ClassVar[int]
     open: WriteOpen
     schema: _record_pb2.Schema
     prepare: WritePrepare
@@ -70,7 +71,24 @@ class WriteRequest(_message.Message):
     assign: WriteAssign
     close: WriteClose
     config_update: _connector_service_pb2.ConfigUpdate
-    def __init__(self, open: _Optional[_Union[WriteOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., prepare: _Optional[_Union[WritePrepare, _Mapping]] = ..., commit: _Optional[_Union[WriteCommit, _Mapping]] = ..., abort: _Optional[_Union[WriteAbort, _Mapping]] = ..., assign: _Optional[_Union[WriteAssign, _Mapping]] = ..., close: _Optional[_Union[WriteClose, _Mapping]] = ..., config_update: _Optional[_Union[_connector_service_pb2.ConfigUpdate, _Mapping]] = ...) -> None: ...
+    look: WriteLook
+    def __init__(self, open: _Optional[_Union[WriteOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., prepare: _Optional[_Union[WritePrepare, _Mapping]] = ..., commit: _Optional[_Union[WriteCommit, _Mapping]] = ..., abort: _Optional[_Union[WriteAbort, _Mapping]] = ..., assign: _Optional[_Union[WriteAssign, _Mapping]] = ..., close: _Optional[_Union[WriteClose, _Mapping]] = ..., config_update: _Optional[_Union[_connector_service_pb2.ConfigUpdate, _Mapping]] = ..., look: _Optional[_Union[WriteLook, _Mapping]] = ...) -> None: ...
+
+class WriteLook(_message.Message):
+    __slots__ = ("dataset", "request_id")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    request_id: int
+    def __init__(self, dataset: _Optional[str] = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class WriteLooked(_message.Message):
+    __slots__ = ("request_id", "arrow_schema")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    arrow_schema: bytes
+    def __init__(self, request_id: _Optional[int] = ..., arrow_schema: _Optional[bytes] = ...) -> None: ...
 
 class WriteOpen(_message.Message):
     __slots__ = ("target", "task", "epoch", "commit_mode", "encodings", "limits", "last_prepared", "recover")
@@ -158,7 +176,7 @@ class WriteClose(_message.Message):
     def __init__(self, grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WriteResponse(_message.Message):
-    __slots__ = ("opened", "schema_applied", "credit", "prepared", "txn_committed", "assigned", "ask", "progress", "diagnostic", "closed")
+    __slots__ = ("opened", "schema_applied", "credit", "prepared", "txn_committed", "assigned", "ask", "progress", "diagnostic", "closed", "looked")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_APPLIED_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +187,7 @@ class WriteResponse(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTIC_FIELD_NUMBER: _ClassVar[int]
     CLOSED_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_FIELD_NUMBER: _ClassVar[int]
     opened: WriteOpened
     schema_applied: SchemaApplied
     credit: _types_pb2.Credit
@@ -179,10 +198,11 @@ class WriteResponse(_message.Message):
     progress: _types_pb2.Progress
     diagnostic: _diagnostic_pb2.Diagnostic
     closed: WriteClosed
-    def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., assigned: _Optional[_Union[WriteAssigned, _Mapping]] = ..., ask: _Optional[_Union[SinkAsk, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ...) -> None: ...
+    looked: WriteLooked
+    def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., assigned: _Optional[_Union[WriteAssigned, _Mapping]] = ..., ask: _Optional[_Union[SinkAsk, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ..., looked: _Optional[_Union[WriteLooked, _Mapping]] = ...) -> None: ...
 
 class WriteOpened(_message.Message):
-    __slots__ = ("commit_mode", "committed", "encoding", "limits", "credit", "commit_every", "pipelined")
+    __slots__ = ("commit_mode", "committed", "encoding", "limits", "credit", "commit_every", "pipelined", "looks")
     COMMIT_MODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +210,7 @@ class WriteOpened(_message.Message):
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     COMMIT_EVERY_FIELD_NUMBER: _ClassVar[int]
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
+    LOOKS_FIELD_NUMBER: _ClassVar[int]
     commit_mode: _plugin_service_pb2.CommitMode
     committed: PreparedTxn
     encoding: _record_pb2.Encoding
@@ -197,7 +218,8 @@ class WriteOpened(_message.Message):
     credit: _types_pb2.Credit
     commit_every: _duration_pb2.Duration
     pipelined: bool
-    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipelined: bool = ...) -> None: ...
+    looks: bool
+    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipelined: bool = ..., looks: bool = ...) -> None: ...
 
 class SchemaApplied(_message.Message):
     __slots__ = ("schema_id", "actions", "diagnostics", "refused")

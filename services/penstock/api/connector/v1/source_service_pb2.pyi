@@ -174,16 +174,18 @@ class ReadResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ReadOpened, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., ready: _Optional[_Union[BatchReady, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., partition_done: _Optional[_Union[PartitionDone, _Mapping]] = ..., partition_change: _Optional[_Union[_connector_service_pb2.PartitionChange, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., config_update: _Optional[_Union[_connector_service_pb2.ConfigUpdate, _Mapping]] = ..., bad_row: _Optional[_Union[BadRow, _Mapping]] = ..., drained: _Optional[_Union[Drained, _Mapping]] = ...) -> None: ...
 
 class ReadOpened(_message.Message):
-    __slots__ = ("encoding", "limits", "needs_commit", "heartbeat_every")
+    __slots__ = ("encoding", "limits", "needs_commit", "heartbeat_every", "confirms_commits")
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     NEEDS_COMMIT_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_EVERY_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMS_COMMITS_FIELD_NUMBER: _ClassVar[int]
     encoding: _record_pb2.Encoding
     limits: _types_pb2.Limits
     needs_commit: bool
     heartbeat_every: _duration_pb2.Duration
-    def __init__(self, encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., needs_commit: bool = ..., heartbeat_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    confirms_commits: bool
+    def __init__(self, encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., needs_commit: bool = ..., heartbeat_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., confirms_commits: bool = ...) -> None: ...
 
 class Checkpoint(_message.Message):
     __slots__ = ("checkpoint_id", "offsets", "rows", "last_seq", "transaction_end", "transaction_id", "watermark_us", "await_commit", "traceparent", "abort")

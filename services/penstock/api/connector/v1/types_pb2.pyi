@@ -31,7 +31,7 @@ class Credit(_message.Message):
     def __init__(self, bytes: _Optional[int] = ..., batches: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("partition_id", "lag_records", "lag_bytes", "watermark_us", "estimated_rows", "phase", "resumes_at", "metrics")
+    __slots__ = ("partition_id", "lag_records", "lag_bytes", "watermark_us", "estimated_rows", "phase", "resumes_at", "metrics", "committed_checkpoint_id")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class Progress(_message.Message):
     PHASE_FIELD_NUMBER: _ClassVar[int]
     RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     partition_id: str
     lag_records: int
     lag_bytes: int
@@ -55,4 +56,5 @@ class Progress(_message.Message):
     phase: str
     resumes_at: _timestamp_pb2.Timestamp
     metrics: _containers.ScalarMap[str, float]
-    def __init__(self, partition_id: _Optional[str] = ..., lag_records: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., watermark_us: _Optional[int] = ..., estimated_rows: _Optional[int] = ..., phase: _Optional[str] = ..., resumes_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    committed_checkpoint_id: int
+    def __init__(self, partition_id: _Optional[str] = ..., lag_records: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., watermark_us: _Optional[int] = ..., estimated_rows: _Optional[int] = ..., phase: _Optional[str] = ..., resumes_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., committed_checkpoint_id: _Optional[int] = ...) -> None: ...

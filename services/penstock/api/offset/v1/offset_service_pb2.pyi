@@ -1,3 +1,6 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from penstock.api.connector.v1 import sink_service_pb2 as _sink_service_pb2
 from penstock.api.record.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
@@ -27,12 +30,14 @@ class ClaimTaskRequest(_message.Message):
     def __init__(self, generation: _Optional[str] = ..., task_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class ClaimTaskResponse(_message.Message):
-    __slots__ = ("last_prepared", "recover")
+    __slots__ = ("last_prepared", "recover", "floor")
     LAST_PREPARED_FIELD_NUMBER: _ClassVar[int]
     RECOVER_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
     last_prepared: _sink_service_pb2.PreparedTxn
     recover: bool
-    def __init__(self, last_prepared: _Optional[_Union[_sink_service_pb2.PreparedTxn, _Mapping]] = ..., recover: bool = ...) -> None: ...
+    floor: int
+    def __init__(self, last_prepared: _Optional[_Union[_sink_service_pb2.PreparedTxn, _Mapping]] = ..., recover: bool = ..., floor: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
     __slots__ = ("generation", "task_id", "epoch", "offsets", "prepared", "applied_txn_id")
@@ -84,15 +89,25 @@ class ListOffsetsResponse(_message.Message):
     offsets: _containers.RepeatedCompositeFieldContainer[PartitionOffset]
     def __init__(self, offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ...) -> None: ...
 
+class JsonOffset(_message.Message):
+    __slots__ = ("partition", "offset")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition: str
+    offset: str
+    def __init__(self, partition: _Optional[str] = ..., offset: _Optional[str] = ...) -> None: ...
+
 class AlterOffsetsRequest(_message.Message):
-    __slots__ = ("connector", "generation", "offsets")
+    __slots__ = ("connector", "generation", "offsets", "json_offsets")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    JSON_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     connector: str
     generation: str
     offsets: _containers.RepeatedCompositeFieldContainer[PartitionOffset]
-    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ...) -> None: ...
+    json_offsets: _containers.RepeatedCompositeFieldContainer[JsonOffset]
+    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ..., json_offsets: _Optional[_Iterable[_Union[JsonOffset, _Mapping]]] = ...) -> None: ...
 
 class AlterOffsetsResponse(_message.Message):
     __slots__ = ("revision",)
@@ -101,15 +116,81 @@ class AlterOffsetsResponse(_message.Message):
     def __init__(self, revision: _Optional[int] = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
-    __slots__ = ("connector", "generation")
+    __slots__ = ("connector", "generation", "forget")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
     connector: str
     generation: str
-    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ...) -> None: ...
+    forget: bool
+    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ..., forget: bool = ...) -> None: ...
 
 class ResetOffsetsResponse(_message.Message):
     __slots__ = ("revision",)
     REVISION_FIELD_NUMBER: _ClassVar[int]
     revision: int
     def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class OffsetVersion(_message.Message):
+    __slots__ = ("epoch", "written_at", "offset")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_AT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    written_at: _timestamp_pb2.Timestamp
+    offset: _record_pb2.Offset
+    def __init__(self, epoch: _Optional[int] = ..., written_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., offset: _Optional[_Union[_record_pb2.Offset, _Mapping]] = ...) -> None: ...
+
+class GetOffsetHistoryRequest(_message.Message):
+    __slots__ = ("generation", "partition_id")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    generation: str
+    partition_id: str
+    def __init__(self, generation: _Optional[str] = ..., partition_id: _Optional[str] = ...) -> None: ...
+
+class GetOffsetHistoryResponse(_message.Message):
+    __slots__ = ("versions",)
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    versions: _containers.RepeatedCompositeFieldContainer[OffsetVersion]
+    def __init__(self, versions: _Optional[_Iterable[_Union[OffsetVersion, _Mapping]]] = ...) -> None: ...
+
+class RewindOffsetsRequest(_message.Message):
+    __slots__ = ("connector", "generation", "to_time", "dry_run", "prefix")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    TO_TIME_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    generation: str
+    to_time: _timestamp_pb2.Timestamp
+    dry_run: bool
+    prefix: str
+    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ..., to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dry_run: bool = ..., prefix: _Optional[str] = ...) -> None: ...
+
+class OffsetChange(_message.Message):
+    __slots__ = ("partition_id", "before", "after", "after_written_at")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    AFTER_WRITTEN_AT_FIELD_NUMBER: _ClassVar[int]
+    partition_id: str
+    before: _record_pb2.Offset
+    after: _record_pb2.Offset
+    after_written_at: _timestamp_pb2.Timestamp
+    def __init__(self, partition_id: _Optional[str] = ..., before: _Optional[_Union[_record_pb2.Offset, _Mapping]] = ..., after: _Optional[_Union[_record_pb2.Offset, _Mapping]] = ..., after_written_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RewindOffsetsResponse(_message.Message):
+    __slots__ = ("changes", "seen", "changed", "removed", "revision")
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[OffsetChange]
+    seen: int
+    changed: int
+    removed: int
+    revision: int
+    def __init__(self, changes: _Optional[_Iterable[_Union[OffsetChange, _Mapping]]] = ..., seen: _Optional[int] = ..., changed: _Optional[int] = ..., removed: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...

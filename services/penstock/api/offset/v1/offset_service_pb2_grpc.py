@@ -66,6 +66,16 @@ class OffsetServiceStub(object):
                 request_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ResetOffsetsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ResetOffsetsResponse.FromString,
                 _registered_method=True)
+        self.GetOffsetHistory = channel.unary_unary(
+                '/penstock.api.offset.v1.OffsetService/GetOffsetHistory',
+                request_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.GetOffsetHistoryRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.GetOffsetHistoryResponse.FromString,
+                _registered_method=True)
+        self.RewindOffsets = channel.unary_stream(
+                '/penstock.api.offset.v1.OffsetService/RewindOffsets',
+                request_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.RewindOffsetsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.RewindOffsetsResponse.FromString,
+                _registered_method=True)
 
 
 class OffsetServiceServicer(object):
@@ -95,21 +105,44 @@ class OffsetServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListOffsets(self, request, context):
-        """ListOffsets streams the offsets of a generation, ordered by partition_id.
+        """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
+        offset.list_superseded when offsets are reset or rewound meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterOffsets(self, request, context):
-        """AlterOffsets sets or removes offsets on a person's behalf; refused unless the connector's target state is STOPPED.
+        """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
+        STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
+        has one entry more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetOffsets(self, request, context):
-        """ResetOffsets removes all offsets of a generation; refused unless the connector's target state is STOPPED.
+        """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
+        Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
+        offset.overtaken.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetOffsetHistory(self, request, context):
+        """GetOffsetHistory reads the offsets that a partition had.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RewindOffsets(self, request, context):
+        """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
+        state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
+        one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
+        has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
+        way ends that one with offset.overtaken.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,6 +180,16 @@ def add_OffsetServiceServicer_to_server(servicer, server):
                     servicer.ResetOffsets,
                     request_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ResetOffsetsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ResetOffsetsResponse.SerializeToString,
+            ),
+            'GetOffsetHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetOffsetHistory,
+                    request_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.GetOffsetHistoryRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.GetOffsetHistoryResponse.SerializeToString,
+            ),
+            'RewindOffsets': grpc.unary_stream_rpc_method_handler(
+                    servicer.RewindOffsets,
+                    request_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.RewindOffsetsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.RewindOffsetsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -313,6 +356,60 @@ class OffsetService(object):
             '/penstock.api.offset.v1.OffsetService/ResetOffsets',
             penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ResetOffsetsRequest.SerializeToString,
             penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ResetOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetOffsetHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.offset.v1.OffsetService/GetOffsetHistory',
+            penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.GetOffsetHistoryRequest.SerializeToString,
+            penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.GetOffsetHistoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RewindOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.offset.v1.OffsetService/RewindOffsets',
+            penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.RewindOffsetsRequest.SerializeToString,
+            penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.RewindOffsetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

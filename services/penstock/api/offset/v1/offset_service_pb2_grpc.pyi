@@ -42,11 +42,28 @@ class OffsetServiceStub:
     GetOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetsRequest, _offset_service_pb2.GetOffsetsResponse]
     """GetOffsets reads the offsets of named partitions."""
     ListOffsets: _grpc.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]
-    """ListOffsets streams the offsets of a generation, ordered by partition_id."""
+    """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
+    offset.list_superseded when offsets are reset or rewound meanwhile.
+    """
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.AlterOffsetsRequest, _offset_service_pb2.AlterOffsetsResponse]
-    """AlterOffsets sets or removes offsets on a person's behalf; refused unless the connector's target state is STOPPED."""
+    """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
+    STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
+    has one entry more.
+    """
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.ResetOffsetsRequest, _offset_service_pb2.ResetOffsetsResponse]
-    """ResetOffsets removes all offsets of a generation; refused unless the connector's target state is STOPPED."""
+    """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
+    Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
+    offset.overtaken.
+    """
+    GetOffsetHistory: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetHistoryRequest, _offset_service_pb2.GetOffsetHistoryResponse]
+    """GetOffsetHistory reads the offsets that a partition had."""
+    RewindOffsets: _grpc.UnaryStreamMultiCallable[_offset_service_pb2.RewindOffsetsRequest, _offset_service_pb2.RewindOffsetsResponse]
+    """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
+    state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
+    one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
+    has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
+    way ends that one with offset.overtaken.
+    """
 
 @_typing.type_check_only
 class OffsetServiceAsyncStub(OffsetServiceStub):
@@ -62,11 +79,28 @@ class OffsetServiceAsyncStub(OffsetServiceStub):
     GetOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetsRequest, _offset_service_pb2.GetOffsetsResponse]  # type: ignore[assignment]
     """GetOffsets reads the offsets of named partitions."""
     ListOffsets: _aio.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]  # type: ignore[assignment]
-    """ListOffsets streams the offsets of a generation, ordered by partition_id."""
+    """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
+    offset.list_superseded when offsets are reset or rewound meanwhile.
+    """
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.AlterOffsetsRequest, _offset_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
-    """AlterOffsets sets or removes offsets on a person's behalf; refused unless the connector's target state is STOPPED."""
+    """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
+    STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
+    has one entry more.
+    """
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.ResetOffsetsRequest, _offset_service_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
-    """ResetOffsets removes all offsets of a generation; refused unless the connector's target state is STOPPED."""
+    """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
+    Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
+    offset.overtaken.
+    """
+    GetOffsetHistory: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetHistoryRequest, _offset_service_pb2.GetOffsetHistoryResponse]  # type: ignore[assignment]
+    """GetOffsetHistory reads the offsets that a partition had."""
+    RewindOffsets: _aio.UnaryStreamMultiCallable[_offset_service_pb2.RewindOffsetsRequest, _offset_service_pb2.RewindOffsetsResponse]  # type: ignore[assignment]
+    """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
+    state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
+    one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
+    has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
+    way ends that one with offset.overtaken.
+    """
 
 class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
     """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
@@ -103,7 +137,9 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.ListOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_offset_service_pb2.ListOffsetsResponse], _abc.AsyncIterator[_offset_service_pb2.ListOffsetsResponse]]:
-        """ListOffsets streams the offsets of a generation, ordered by partition_id."""
+        """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
+        offset.list_superseded when offsets are reset or rewound meanwhile.
+        """
 
     @_abc_1.abstractmethod
     def AlterOffsets(
@@ -111,7 +147,10 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.AlterOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.AlterOffsetsResponse, _abc.Awaitable[_offset_service_pb2.AlterOffsetsResponse]]:
-        """AlterOffsets sets or removes offsets on a person's behalf; refused unless the connector's target state is STOPPED."""
+        """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
+        STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
+        has one entry more.
+        """
 
     @_abc_1.abstractmethod
     def ResetOffsets(
@@ -119,6 +158,30 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.ResetOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.ResetOffsetsResponse, _abc.Awaitable[_offset_service_pb2.ResetOffsetsResponse]]:
-        """ResetOffsets removes all offsets of a generation; refused unless the connector's target state is STOPPED."""
+        """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
+        Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
+        offset.overtaken.
+        """
+
+    @_abc_1.abstractmethod
+    def GetOffsetHistory(
+        self,
+        request: _offset_service_pb2.GetOffsetHistoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_offset_service_pb2.GetOffsetHistoryResponse, _abc.Awaitable[_offset_service_pb2.GetOffsetHistoryResponse]]:
+        """GetOffsetHistory reads the offsets that a partition had."""
+
+    @_abc_1.abstractmethod
+    def RewindOffsets(
+        self,
+        request: _offset_service_pb2.RewindOffsetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_offset_service_pb2.RewindOffsetsResponse], _abc.AsyncIterator[_offset_service_pb2.RewindOffsetsResponse]]:
+        """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
+        state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
+        one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
+        has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
+        way ends that one with offset.overtaken.
+        """
 
 def add_OffsetServiceServicer_to_server(servicer: OffsetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

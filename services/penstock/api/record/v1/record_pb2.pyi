@@ -105,7 +105,7 @@ class Offset(_message.Message):
     def __init__(self, fields: _Optional[_Mapping[str, Value]] = ..., opaque: _Optional[bytes] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("partition_id", "key", "payload", "offset", "epoch", "datasets", "after_partitions", "weight", "bounded")
+    __slots__ = ("partition_id", "key", "payload", "offset", "epoch", "datasets", "after_partitions", "weight", "bounded", "finds_others")
     class KeyEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class Partition(_message.Message):
     AFTER_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     BOUNDED_FIELD_NUMBER: _ClassVar[int]
+    FINDS_OTHERS_FIELD_NUMBER: _ClassVar[int]
     partition_id: str
     key: _containers.MessageMap[str, Value]
     payload: bytes
@@ -131,7 +132,8 @@ class Partition(_message.Message):
     after_partitions: _containers.RepeatedScalarFieldContainer[str]
     weight: float
     bounded: bool
-    def __init__(self, partition_id: _Optional[str] = ..., key: _Optional[_Mapping[str, Value]] = ..., payload: _Optional[bytes] = ..., offset: _Optional[_Union[Offset, _Mapping]] = ..., epoch: _Optional[int] = ..., datasets: _Optional[_Iterable[str]] = ..., after_partitions: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ..., bounded: bool = ...) -> None: ...
+    finds_others: bool
+    def __init__(self, partition_id: _Optional[str] = ..., key: _Optional[_Mapping[str, Value]] = ..., payload: _Optional[bytes] = ..., offset: _Optional[_Union[Offset, _Mapping]] = ..., epoch: _Optional[int] = ..., datasets: _Optional[_Iterable[str]] = ..., after_partitions: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ..., bounded: bool = ..., finds_others: bool = ...) -> None: ...
 
 class Schema(_message.Message):
     __slots__ = ("schema_id", "dataset", "arrow_schema", "key_columns", "registry_version", "fingerprint", "compat", "ddl")

@@ -26,7 +26,9 @@ if _version_not_supported:
 
 
 class SchedulerServiceStub(object):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse and name the leader.
+    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
+    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
+    report, so another leader tells the same.
     """
 
     def __init__(self, channel):
@@ -40,15 +42,88 @@ class SchedulerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.SessionRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.SessionResponse.FromString,
                 _registered_method=True)
+        self.GetCluster = channel.unary_unary(
+                '/penstock.api.scheduler.v1.SchedulerService/GetCluster',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.GetClusterRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.GetClusterResponse.FromString,
+                _registered_method=True)
+        self.ListStatus = channel.unary_stream(
+                '/penstock.api.scheduler.v1.SchedulerService/ListStatus',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusResponse.FromString,
+                _registered_method=True)
+        self.WatchStatus = channel.unary_stream(
+                '/penstock.api.scheduler.v1.SchedulerService/WatchStatus',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusResponse.FromString,
+                _registered_method=True)
+        self.ListHeldTasks = channel.unary_unary(
+                '/penstock.api.scheduler.v1.SchedulerService/ListHeldTasks',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksResponse.FromString,
+                _registered_method=True)
+        self.DrainWorker = channel.unary_unary(
+                '/penstock.api.scheduler.v1.SchedulerService/DrainWorker',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerResponse.FromString,
+                _registered_method=True)
 
 
 class SchedulerServiceServicer(object):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse and name the leader.
+    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
+    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
+    report, so another leader tells the same.
     """
 
     def Session(self, request_iterator, context):
         """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
         first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+
+        Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
+        when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
+        takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+
+        Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
+        that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
+        has no tasks; it must have stopped them before.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCluster(self, request, context):
+        """GetCluster tells who is there and what each one has. A view: it may be older than the next answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListStatus(self, request, context):
+        """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchStatus(self, request, context):
+        """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
+        connector. Changes that follow each other quickly may be merged, the last one is never left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHeldTasks(self, request, context):
+        """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
+        the connector moves any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainWorker(self, request, context):
+        """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
+        answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -62,6 +137,31 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.SessionRequest.FromString,
                     response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.SessionResponse.SerializeToString,
             ),
+            'GetCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCluster,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.GetClusterRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.GetClusterResponse.SerializeToString,
+            ),
+            'ListStatus': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListStatus,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusResponse.SerializeToString,
+            ),
+            'WatchStatus': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchStatus,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusResponse.SerializeToString,
+            ),
+            'ListHeldTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHeldTasks,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksResponse.SerializeToString,
+            ),
+            'DrainWorker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainWorker,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'penstock.api.scheduler.v1.SchedulerService', rpc_method_handlers)
@@ -71,7 +171,9 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SchedulerService(object):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse and name the leader.
+    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
+    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
+    report, so another leader tells the same.
     """
 
     @staticmethod
@@ -91,6 +193,141 @@ class SchedulerService(object):
             '/penstock.api.scheduler.v1.SchedulerService/Session',
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.SessionRequest.SerializeToString,
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.SessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/GetCluster',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.GetClusterRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.GetClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/ListStatus',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/WatchStatus',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHeldTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/ListHeldTasks',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/DrainWorker',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,10 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SchedulerServiceStub:
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse and name the leader."""
+    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
+    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
+    report, so another leader tells the same.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -36,20 +39,74 @@ class SchedulerServiceStub:
     Session: _grpc.StreamStreamMultiCallable[_scheduler_service_pb2.SessionRequest, _scheduler_service_pb2.SessionResponse]
     """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
     first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+
+    Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
+    when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
+    takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+
+    Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
+    that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
+    has no tasks; it must have stopped them before.
+    """
+    GetCluster: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.GetClusterRequest, _scheduler_service_pb2.GetClusterResponse]
+    """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
+    ListStatus: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.ListStatusRequest, _scheduler_service_pb2.ListStatusResponse]
+    """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name."""
+    WatchStatus: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.WatchStatusRequest, _scheduler_service_pb2.WatchStatusResponse]
+    """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
+    connector. Changes that follow each other quickly may be merged, the last one is never left out.
+    """
+    ListHeldTasks: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListHeldTasksRequest, _scheduler_service_pb2.ListHeldTasksResponse]
+    """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
+    the connector moves any more.
+    """
+    DrainWorker: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]
+    """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
+    answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
     """
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse and name the leader."""
+    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
+    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
+    report, so another leader tells the same.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Session: _aio.StreamStreamMultiCallable[_scheduler_service_pb2.SessionRequest, _scheduler_service_pb2.SessionResponse]  # type: ignore[assignment]
     """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
     first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+
+    Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
+    when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
+    takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+
+    Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
+    that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
+    has no tasks; it must have stopped them before.
+    """
+    GetCluster: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.GetClusterRequest, _scheduler_service_pb2.GetClusterResponse]  # type: ignore[assignment]
+    """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
+    ListStatus: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.ListStatusRequest, _scheduler_service_pb2.ListStatusResponse]  # type: ignore[assignment]
+    """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name."""
+    WatchStatus: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.WatchStatusRequest, _scheduler_service_pb2.WatchStatusResponse]  # type: ignore[assignment]
+    """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
+    connector. Changes that follow each other quickly may be merged, the last one is never left out.
+    """
+    ListHeldTasks: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListHeldTasksRequest, _scheduler_service_pb2.ListHeldTasksResponse]  # type: ignore[assignment]
+    """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
+    the connector moves any more.
+    """
+    DrainWorker: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]  # type: ignore[assignment]
+    """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
+    answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
     """
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse and name the leader."""
+    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
+    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
+    report, so another leader tells the same.
+    """
 
     @_abc_1.abstractmethod
     def Session(
@@ -59,6 +116,60 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.SessionResponse], _abc.AsyncIterator[_scheduler_service_pb2.SessionResponse]]:
         """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
         first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+
+        Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
+        when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
+        takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+
+        Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
+        that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
+        has no tasks; it must have stopped them before.
+        """
+
+    @_abc_1.abstractmethod
+    def GetCluster(
+        self,
+        request: _scheduler_service_pb2.GetClusterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.GetClusterResponse, _abc.Awaitable[_scheduler_service_pb2.GetClusterResponse]]:
+        """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
+
+    @_abc_1.abstractmethod
+    def ListStatus(
+        self,
+        request: _scheduler_service_pb2.ListStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.ListStatusResponse], _abc.AsyncIterator[_scheduler_service_pb2.ListStatusResponse]]:
+        """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name."""
+
+    @_abc_1.abstractmethod
+    def WatchStatus(
+        self,
+        request: _scheduler_service_pb2.WatchStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.WatchStatusResponse], _abc.AsyncIterator[_scheduler_service_pb2.WatchStatusResponse]]:
+        """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
+        connector. Changes that follow each other quickly may be merged, the last one is never left out.
+        """
+
+    @_abc_1.abstractmethod
+    def ListHeldTasks(
+        self,
+        request: _scheduler_service_pb2.ListHeldTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.ListHeldTasksResponse, _abc.Awaitable[_scheduler_service_pb2.ListHeldTasksResponse]]:
+        """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
+        the connector moves any more.
+        """
+
+    @_abc_1.abstractmethod
+    def DrainWorker(
+        self,
+        request: _scheduler_service_pb2.DrainWorkerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_service_pb2.DrainWorkerResponse, _abc.Awaitable[_scheduler_service_pb2.DrainWorkerResponse]]:
+        """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
+        answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
         """
 
 def add_SchedulerServiceServicer_to_server(servicer: SchedulerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,3 +1,6 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
 from penstock.api.config.v1 import config_service_pb2 as _config_service_pb2
 from penstock.api.connector.v1 import connector_service_pb2 as _connector_service_pb2
 from penstock.api.connector.v1 import plugin_service_pb2 as _plugin_service_pb2
@@ -20,6 +23,12 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_STATE_FAILED: _ClassVar[TaskState]
     TASK_STATE_COMPLETED: _ClassVar[TaskState]
     TASK_STATE_STOPPED: _ClassVar[TaskState]
+
+class RowStage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROW_STAGE_UNSPECIFIED: _ClassVar[RowStage]
+    ROW_STAGE_READ: _ClassVar[RowStage]
+    ROW_STAGE_TRANSFORMED: _ClassVar[RowStage]
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_STARTING: TaskState
 TASK_STATE_RUNNING: TaskState
@@ -27,9 +36,12 @@ TASK_STATE_RESTARTING: TaskState
 TASK_STATE_FAILED: TaskState
 TASK_STATE_COMPLETED: TaskState
 TASK_STATE_STOPPED: TaskState
+ROW_STAGE_UNSPECIFIED: RowStage
+ROW_STAGE_READ: RowStage
+ROW_STAGE_TRANSFORMED: RowStage
 
 class TaskStatus(_message.Message):
-    __slots__ = ("task_id", "connector", "epoch", "state", "diagnostic", "rows_read", "rows_written", "bytes_read", "batches", "bytes_left", "rows_left", "restarts")
+    __slots__ = ("task_id", "connector", "epoch", "state", "diagnostic", "rows_read", "rows_written", "bytes_read", "batches", "bytes_left", "rows_left", "restarts", "restarts_in_a_row")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +54,7 @@ class TaskStatus(_message.Message):
     BYTES_LEFT_FIELD_NUMBER: _ClassVar[int]
     ROWS_LEFT_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_IN_A_ROW_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     connector: str
     epoch: int
@@ -54,7 +67,8 @@ class TaskStatus(_message.Message):
     bytes_left: int
     rows_left: int
     restarts: int
-    def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ...) -> None: ...
+    restarts_in_a_row: int
+    def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ..., restarts_in_a_row: _Optional[int] = ...) -> None: ...
 
 class ListPluginsRequest(_message.Message):
     __slots__ = ()
@@ -97,12 +111,14 @@ class PlanConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
 
 class PlanConnectorResponse(_message.Message):
-    __slots__ = ("plans", "diagnostics")
+    __slots__ = ("plans", "diagnostics", "monitor")
     PLANS_FIELD_NUMBER: _ClassVar[int]
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    MONITOR_FIELD_NUMBER: _ClassVar[int]
     plans: _containers.RepeatedCompositeFieldContainer[_connector_service_pb2.TaskPlan]
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
-    def __init__(self, plans: _Optional[_Iterable[_Union[_connector_service_pb2.TaskPlan, _Mapping]]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+    monitor: bool
+    def __init__(self, plans: _Optional[_Iterable[_Union[_connector_service_pb2.TaskPlan, _Mapping]]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., monitor: bool = ...) -> None: ...
 
 class StartTaskRequest(_message.Message):
     __slots__ = ("connector", "plan", "epoch")
@@ -113,22 +129,6 @@ class StartTaskRequest(_message.Message):
     plan: _connector_service_pb2.TaskPlan
     epoch: int
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., plan: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
-
-class StartTaskResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class StopTaskRequest(_message.Message):
-    __slots__ = ("task_id", "epoch")
-    TASK_ID_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    task_id: str
-    epoch: int
-    def __init__(self, task_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
-
-class StopTaskResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
 
 class ListTasksRequest(_message.Message):
     __slots__ = ()
@@ -151,3 +151,93 @@ class WatchTasksResponse(_message.Message):
     TASK_FIELD_NUMBER: _ClassVar[int]
     task: TaskStatus
     def __init__(self, task: _Optional[_Union[TaskStatus, _Mapping]] = ...) -> None: ...
+
+class CheckConnectionRequest(_message.Message):
+    __slots__ = ("connector",)
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    connector: _config_service_pb2.Connector
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
+
+class CheckConnectionResponse(_message.Message):
+    __slots__ = ("end", "step", "ok", "took", "diagnostics")
+    END_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    TOOK_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    end: str
+    step: str
+    ok: bool
+    took: _duration_pb2.Duration
+    diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
+    def __init__(self, end: _Optional[str] = ..., step: _Optional[str] = ..., ok: bool = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+
+class InspectRowsRequest(_message.Message):
+    __slots__ = ("task_id", "stage", "max_rows", "max_row_bytes", "max_ms")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
+    MAX_ROW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    stage: RowStage
+    max_rows: int
+    max_row_bytes: int
+    max_ms: int
+    def __init__(self, task_id: _Optional[str] = ..., stage: _Optional[_Union[RowStage, str]] = ..., max_rows: _Optional[int] = ..., max_row_bytes: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
+
+class InspectRowsResponse(_message.Message):
+    __slots__ = ("rows", "missed")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[InspectedRow]
+    missed: int
+    def __init__(self, rows: _Optional[_Iterable[_Union[InspectedRow, _Mapping]]] = ..., missed: _Optional[int] = ...) -> None: ...
+
+class InspectedRow(_message.Message):
+    __slots__ = ("topic", "partition", "offset", "timestamp_us", "json", "cut")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_US_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: str
+    offset: str
+    timestamp_us: int
+    json: str
+    cut: bool
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[str] = ..., offset: _Optional[str] = ..., timestamp_us: _Optional[int] = ..., json: _Optional[str] = ..., cut: bool = ...) -> None: ...
+
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("logger", "level")
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    logger: str
+    level: str
+    def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLogLevelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLogLevelsResponse(_message.Message):
+    __slots__ = ("levels",)
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[ProcessLogLevel]
+    def __init__(self, levels: _Optional[_Iterable[_Union[ProcessLogLevel, _Mapping]]] = ...) -> None: ...
+
+class ProcessLogLevel(_message.Message):
+    __slots__ = ("logger", "level", "own")
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    logger: str
+    level: str
+    own: bool
+    def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ..., own: bool = ...) -> None: ...

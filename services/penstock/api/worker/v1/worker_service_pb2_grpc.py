@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class WorkerServiceStub(object):
-    """WorkerService runs tasks, and answers what only a machine with the plugins can: validation, plans, plugins.
+    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
+    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
     """
 
     def __init__(self, channel):
@@ -50,15 +51,10 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorResponse.FromString,
                 _registered_method=True)
-        self.StartTask = channel.unary_unary(
-                '/penstock.api.worker.v1.WorkerService/StartTask',
-                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StartTaskRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StartTaskResponse.FromString,
-                _registered_method=True)
-        self.StopTask = channel.unary_unary(
-                '/penstock.api.worker.v1.WorkerService/StopTask',
-                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StopTaskRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StopTaskResponse.FromString,
+        self.CheckConnection = channel.unary_stream(
+                '/penstock.api.worker.v1.WorkerService/CheckConnection',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
                 _registered_method=True)
         self.ListTasks = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/ListTasks',
@@ -70,10 +66,26 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchTasksRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchTasksResponse.FromString,
                 _registered_method=True)
+        self.InspectRows = channel.unary_stream(
+                '/penstock.api.worker.v1.WorkerService/InspectRows',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsResponse.FromString,
+                _registered_method=True)
+        self.SetLogLevel = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/SetLogLevel',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SetLogLevelRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SetLogLevelResponse.FromString,
+                _registered_method=True)
+        self.ListLogLevels = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/ListLogLevels',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListLogLevelsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListLogLevelsResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServiceServicer(object):
-    """WorkerService runs tasks, and answers what only a machine with the plugins can: validation, plans, plugins.
+    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
+    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
     """
 
     def ListPlugins(self, request, context):
@@ -97,16 +109,9 @@ class WorkerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StartTask(self, request, context):
-        """StartTask runs a task at an epoch. A task that runs at an older epoch is stopped first; an older epoch is refused;
-        the same epoch is answered without a change.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def StopTask(self, request, context):
-        """StopTask drains a task and releases it; answered when it has stopped. Idempotent.
+    def CheckConnection(self, request, context):
+        """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
+        streams each result: those of the source, then those of the sink. Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,6 +126,31 @@ class WorkerServiceServicer(object):
 
     def WatchTasks(self, request, context):
         """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InspectRows(self, request, context):
+        """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
+        before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
+        reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
+        task ends here, and with worker.not_found when it is not here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLogLevel(self, request, context):
+        """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
+        the config service says. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLogLevels(self, request, context):
+        """ListLogLevels tells the loggers of this process that have a level.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,15 +174,10 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorResponse.SerializeToString,
             ),
-            'StartTask': grpc.unary_unary_rpc_method_handler(
-                    servicer.StartTask,
-                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StartTaskRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StartTaskResponse.SerializeToString,
-            ),
-            'StopTask': grpc.unary_unary_rpc_method_handler(
-                    servicer.StopTask,
-                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StopTaskRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StopTaskResponse.SerializeToString,
+            'CheckConnection': grpc.unary_stream_rpc_method_handler(
+                    servicer.CheckConnection,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.SerializeToString,
             ),
             'ListTasks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTasks,
@@ -164,6 +189,21 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchTasksRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchTasksResponse.SerializeToString,
             ),
+            'InspectRows': grpc.unary_stream_rpc_method_handler(
+                    servicer.InspectRows,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsResponse.SerializeToString,
+            ),
+            'SetLogLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevel,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SetLogLevelRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SetLogLevelResponse.SerializeToString,
+            ),
+            'ListLogLevels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLogLevels,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListLogLevelsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListLogLevelsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'penstock.api.worker.v1.WorkerService', rpc_method_handlers)
@@ -173,7 +213,8 @@ def add_WorkerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WorkerService(object):
-    """WorkerService runs tasks, and answers what only a machine with the plugins can: validation, plans, plugins.
+    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
+    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
     """
 
     @staticmethod
@@ -258,7 +299,7 @@ class WorkerService(object):
             _registered_method=True)
 
     @staticmethod
-    def StartTask(request,
+    def CheckConnection(request,
             target,
             options=(),
             channel_credentials=None,
@@ -268,39 +309,12 @@ class WorkerService(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
-            '/penstock.api.worker.v1.WorkerService/StartTask',
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StartTaskRequest.SerializeToString,
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StartTaskResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def StopTask(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/penstock.api.worker.v1.WorkerService/StopTask',
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StopTaskRequest.SerializeToString,
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.StopTaskResponse.FromString,
+            '/penstock.api.worker.v1.WorkerService/CheckConnection',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -355,6 +369,87 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/WatchTasks',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchTasksRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def InspectRows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/InspectRows',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLogLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/SetLogLevel',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SetLogLevelRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.SetLogLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/ListLogLevels',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListLogLevelsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListLogLevelsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class WorkerServiceStub:
-    """WorkerService runs tasks, and answers what only a machine with the plugins can: validation, plans, plugins."""
+    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
+    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -39,20 +41,32 @@ class WorkerServiceStub:
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
     PlanConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
-    StartTask: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.StartTaskRequest, _worker_service_pb2.StartTaskResponse]
-    """StartTask runs a task at an epoch. A task that runs at an older epoch is stopped first; an older epoch is refused;
-    the same epoch is answered without a change.
+    CheckConnection: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]
+    """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
+    streams each result: those of the source, then those of the sink. Changes nothing.
     """
-    StopTask: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.StopTaskRequest, _worker_service_pb2.StopTaskResponse]
-    """StopTask drains a task and releases it; answered when it has stopped. Idempotent."""
     ListTasks: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]
     """ListTasks tells how the tasks here are."""
     WatchTasks: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchTasksRequest, _worker_service_pb2.WatchTasksResponse]
     """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task."""
+    InspectRows: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.InspectRowsRequest, _worker_service_pb2.InspectRowsResponse]
+    """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
+    before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
+    reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
+    task ends here, and with worker.not_found when it is not here.
+    """
+    SetLogLevel: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.SetLogLevelRequest, _worker_service_pb2.SetLogLevelResponse]
+    """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
+    the config service says. Idempotent.
+    """
+    ListLogLevels: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListLogLevelsRequest, _worker_service_pb2.ListLogLevelsResponse]
+    """ListLogLevels tells the loggers of this process that have a level."""
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
-    """WorkerService runs tasks, and answers what only a machine with the plugins can: validation, plans, plugins."""
+    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
+    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListPlugins: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListPluginsRequest, _worker_service_pb2.ListPluginsResponse]  # type: ignore[assignment]
@@ -61,19 +75,31 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
     PlanConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]  # type: ignore[assignment]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
-    StartTask: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.StartTaskRequest, _worker_service_pb2.StartTaskResponse]  # type: ignore[assignment]
-    """StartTask runs a task at an epoch. A task that runs at an older epoch is stopped first; an older epoch is refused;
-    the same epoch is answered without a change.
+    CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
+    """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
+    streams each result: those of the source, then those of the sink. Changes nothing.
     """
-    StopTask: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.StopTaskRequest, _worker_service_pb2.StopTaskResponse]  # type: ignore[assignment]
-    """StopTask drains a task and releases it; answered when it has stopped. Idempotent."""
     ListTasks: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]  # type: ignore[assignment]
     """ListTasks tells how the tasks here are."""
     WatchTasks: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchTasksRequest, _worker_service_pb2.WatchTasksResponse]  # type: ignore[assignment]
     """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task."""
+    InspectRows: _aio.UnaryStreamMultiCallable[_worker_service_pb2.InspectRowsRequest, _worker_service_pb2.InspectRowsResponse]  # type: ignore[assignment]
+    """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
+    before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
+    reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
+    task ends here, and with worker.not_found when it is not here.
+    """
+    SetLogLevel: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.SetLogLevelRequest, _worker_service_pb2.SetLogLevelResponse]  # type: ignore[assignment]
+    """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
+    the config service says. Idempotent.
+    """
+    ListLogLevels: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListLogLevelsRequest, _worker_service_pb2.ListLogLevelsResponse]  # type: ignore[assignment]
+    """ListLogLevels tells the loggers of this process that have a level."""
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """WorkerService runs tasks, and answers what only a machine with the plugins can: validation, plans, plugins."""
+    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
+    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """
 
     @_abc_1.abstractmethod
     def ListPlugins(
@@ -100,22 +126,14 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
 
     @_abc_1.abstractmethod
-    def StartTask(
+    def CheckConnection(
         self,
-        request: _worker_service_pb2.StartTaskRequest,
+        request: _worker_service_pb2.CheckConnectionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_worker_service_pb2.StartTaskResponse, _abc.Awaitable[_worker_service_pb2.StartTaskResponse]]:
-        """StartTask runs a task at an epoch. A task that runs at an older epoch is stopped first; an older epoch is refused;
-        the same epoch is answered without a change.
+    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.CheckConnectionResponse], _abc.AsyncIterator[_worker_service_pb2.CheckConnectionResponse]]:
+        """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
+        streams each result: those of the source, then those of the sink. Changes nothing.
         """
-
-    @_abc_1.abstractmethod
-    def StopTask(
-        self,
-        request: _worker_service_pb2.StopTaskRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_worker_service_pb2.StopTaskResponse, _abc.Awaitable[_worker_service_pb2.StopTaskResponse]]:
-        """StopTask drains a task and releases it; answered when it has stopped. Idempotent."""
 
     @_abc_1.abstractmethod
     def ListTasks(
@@ -132,5 +150,35 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.WatchTasksResponse], _abc.AsyncIterator[_worker_service_pb2.WatchTasksResponse]]:
         """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task."""
+
+    @_abc_1.abstractmethod
+    def InspectRows(
+        self,
+        request: _worker_service_pb2.InspectRowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.InspectRowsResponse], _abc.AsyncIterator[_worker_service_pb2.InspectRowsResponse]]:
+        """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
+        before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
+        reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
+        task ends here, and with worker.not_found when it is not here.
+        """
+
+    @_abc_1.abstractmethod
+    def SetLogLevel(
+        self,
+        request: _worker_service_pb2.SetLogLevelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.SetLogLevelResponse, _abc.Awaitable[_worker_service_pb2.SetLogLevelResponse]]:
+        """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
+        the config service says. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLogLevels(
+        self,
+        request: _worker_service_pb2.ListLogLevelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.ListLogLevelsResponse, _abc.Awaitable[_worker_service_pb2.ListLogLevelsResponse]]:
+        """ListLogLevels tells the loggers of this process that have a level."""
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,178 @@
+{{/* The pod of a service. Takes (list root service). */}}
+{{- define "penstock.pod" -}}
+{{- $root := index . 0 -}}
+{{- $service := index . 1 -}}
+{{- $v := $root.Values -}}
+{{- $own := index $v $service -}}
+{{- $worker := eq $service "worker" -}}
+{{- $topicsVolume := and $worker (not (include "penstock.topicsOnS3" $root)) -}}
+metadata:
+  labels:
+    {{- include "penstock.labels" . | nindent 4 }}
+  annotations:
+    penstock/keys: {{ include "penstock.keys" . | sha256sum }}
+    {{- with $own.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "penstock.name" $root }}-{{ $service }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ include "penstock.grace" $root }}
+  {{- with $v.imagePullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . }}
+    {{- end }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 10001
+    runAsGroup: 10001
+    fsGroup: 10001
+    fsGroupChangePolicy: OnRootMismatch
+    seccompProfile:
+      type: RuntimeDefault
+  topologySpreadConstraints:
+    {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+    - maxSkew: 1
+      topologyKey: {{ . }}
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "penstock.selector" $ | nindent 10 }}
+    {{- end }}
+  {{- with $own.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $own.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $own.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ $service }}
+      image: {{ $v.image.repository }}:{{ $v.image.tag | default $root.Chart.AppVersion }}
+      imagePullPolicy: {{ $v.image.pullPolicy }}
+      args: [penstock, {{ $service }}, --config, /etc/penstock/{{ $service }}.yaml]
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      env:
+        {{- include "penstock.environment" . | nindent 8 }}
+      ports:
+        - name: grpc
+          containerPort: 7400
+      # a JVM, gRPC's threads and a busy machine: none of them is a reason to be killed within half a minute
+      startupProbe:
+        grpc: {port: 7400}
+        periodSeconds: 2
+        timeoutSeconds: 5
+        failureThreshold: 60
+      readinessProbe:
+        grpc: {port: 7400}
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 2
+      livenessProbe:
+        grpc: {port: 7400}
+        periodSeconds: 10
+        timeoutSeconds: 10
+        failureThreshold: 6
+      {{- if not $worker }}
+      # callers through the Service hear late that it goes: answer them a little longer
+      lifecycle:
+        preStop:
+          exec:
+            command: [sleep, "5"]
+      {{- end }}
+      resources:
+        {{- toYaml $own.resources | nindent 8 }}
+      volumeMounts:
+        - {name: keys, mountPath: /etc/penstock/{{ $service }}.yaml, subPath: {{ $service }}.yaml, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+        {{- if $v.etcd.tlsSecret.name }}
+        - {name: etcd-tls, mountPath: /etc/penstock/etcd, readOnly: true}
+        {{- end }}
+        {{- if $worker }}
+        - {name: state, mountPath: /var/lib/penstock/state}
+        {{- if $topicsVolume }}
+        - {name: topics, mountPath: {{ $v.topics.dir }}}
+        {{- end }}
+        {{- with $own.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- end }}
+  volumes:
+    - name: keys
+      configMap:
+        name: {{ include "penstock.name" $root }}
+    - name: tmp
+      emptyDir: {sizeLimit: {{ $worker | ternary (index $v.worker "scratch") "64Mi" }}}
+    {{- with $v.etcd.tlsSecret.name }}
+    - name: etcd-tls
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if $worker }}
+    - name: state
+      emptyDir: {sizeLimit: {{ $own.scratch }}}
+    {{- if $topicsVolume }}
+    - name: topics
+      persistentVolumeClaim:
+        claimName: {{ include "penstock.topicsClaim" $root }}
+    {{- end }}
+    {{- with $own.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+    {{- end }}
+{{- end }}
+
+{{/* What only the pod knows, and secrets. A variable wins over the file. Takes (list root service). */}}
+{{- define "penstock.environment" -}}
+{{- $v := (index . 0).Values -}}
+- name: PENSTOCK_INSTANCE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: PENSTOCK_ADVERTISE
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIP
+- name: PENSTOCK_LOG_LEVEL
+  value: {{ $v.logLevel }}
+{{- with $v.etcd.credentialsSecret }}
+{{- if .name }}
+- name: PENSTOCK_ETCD_USER
+  valueFrom:
+    secretKeyRef: {name: {{ .name }}, key: {{ .userKey }}}
+- name: PENSTOCK_ETCD_PASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ .name }}, key: {{ .passwordKey }}}
+{{- end }}
+{{- end }}
+{{- if and (has (index . 1) (list "config" "offset")) (eq $v.store.kind "postgresql") }}
+- name: PENSTOCK_STORE_URL
+  valueFrom:
+    secretKeyRef: {name: {{ required "store.urlSecret.name says where PostgreSQL is" $v.store.urlSecret.name }}, key: {{ $v.store.urlSecret.key }}}
+{{- end }}
+{{- if and (eq (index . 1) "worker") (include "penstock.topicsOnS3" (index . 0)) }}
+{{- with $v.topics.s3.credentialsSecret }}
+{{- if .name }}
+- name: PENSTOCK_TOPICS_S3_ACCESS_KEY
+  valueFrom:
+    secretKeyRef: {name: {{ .name }}, key: {{ .accessKeyKey }}}
+- name: PENSTOCK_TOPICS_S3_SECRET_KEY
+  valueFrom:
+    secretKeyRef: {name: {{ .name }}, key: {{ .secretKeyKey }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

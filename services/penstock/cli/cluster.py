@@ -1,0 +1,68 @@
+"""`penstock cluster start|stop|status`: a whole cluster on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.errors import FAILED
+from penstock.cli.standalone import say
+from penstock.cluster.local import LocalCluster
+from penstock.standalone.settings import default_state_dir
+
+_EPILOG = """\
+Keys of the processes are set by variables of the environment, for instance
+PENSTOCK_SPARK_DRIVER_MEMORY=512m for spark.driver.memory; `penstock worker --help` lists them."""
+
+
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
+    doings = parser.add_subparsers(title="doings", required=True, metavar="DOING")
+    for name, what, run in (
+        ("start", "start etcd, one of each service and workers; what runs already stays", start),
+        ("stop", "drain the workers, then end everything", stop),
+        ("status", "tell what runs, and where; ends with 1 when something does not answer", status),
+    ):
+        doing = doings.add_parser(name, help=what, epilog=_EPILOG if name == "start" else None)
+        folder = default_state_dir() / "cluster"
+        doing.add_argument("--dir", type=Path, default=folder, help="folder (default: %(default)s)")
+        if name == "start":
+            doing.add_argument("--workers", type=_count, help="how many, at least (default: 3)")
+        doing.set_defaults(verb=run)
+
+
+def start(arguments: argparse.Namespace) -> int:
+    """Start it, and tell where it is."""
+    asyncio.run(LocalCluster(arguments.dir, say).start(arguments.workers))
+    return status(arguments)
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    """Stop it."""
+    asyncio.run(LocalCluster(arguments.dir, say).stop())
+    say(f"nothing runs in {arguments.dir}")
+    return 0
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Print a table of its processes."""
+    found = asyncio.run(LocalCluster(arguments.dir).status())
+    table = Table("name", "process", "answers", "address", "log", box=None)
+    for part in found:
+        process = str(part.pid or "-")
+        answers = "yes" if part.answers else "no"
+        table.add_row(part.name, process, answers, part.address or "-", str(part.log))
+    width = None if sys.stdout.isatty() else 200  # lines of a pipe are not folded
+    Console(width=width).print(table)
+    return 0 if all(part.answers for part in found) else FAILED
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError("give a whole number, 0 or more")
+    return int(text)

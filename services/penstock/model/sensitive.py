@@ -1,0 +1,40 @@
+"""Which values of a configuration are secrets, as far as names and forms tell. Pure.
+
+Secrets belong into references (`${file:…}`), which may be shown. A person may have written one down
+all the same, so what is shown to compare configurations is masked by name of the key and by form
+of the value (invariant 9).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MASK: Final = "***"
+
+_KEY: Final = re.compile(
+    r"passw(or)?d|passphrase|pwd|secret|token|credential|jaas|api[._-]?key|access[._-]?key"
+    r"|private[._-]?key|auth(orization)?$|basic\.auth",
+    re.IGNORECASE,
+)
+_REFERENCE: Final = re.compile(r"\$\{[^{}$]*\}")
+_IN_URL: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
+_PARAMETER: Final = re.compile(
+    r"((?:passw(?:or)?d|pwd|secret|token|api_?key|access_?key|signature)\s*=\s*)([^&;,\s]+)",
+    re.IGNORECASE,
+)
+
+
+def is_sensitive(key: str) -> bool:
+    """Tell whether the name of a key says that its value is a secret."""
+    return _KEY.search(key) is not None
+
+
+def shown(key: str, value: str, *, sensitive: bool = False) -> str:
+    """Return a value without what is secret in it."""
+    if _REFERENCE.fullmatch(value):
+        return value
+    if sensitive or is_sensitive(key):
+        return MASK
+    value = _IN_URL.sub(rf"\1:{MASK}@", value)
+    return _PARAMETER.sub(rf"\1{MASK}", value)

@@ -1,0 +1,68 @@
+"""The scheduler service: who does what. One instance leads; the state machine at its heart has no
+I/O.
+
+Pure rules:
+
+- `placement`   which workers a connector's tasks may run on
+- `assignment`  which worker should have which task: sticky, even by weight, spread
+- `restarts`    what becomes of a task that failed, by the class of its error
+- `resplit`     how partitions are divided again, changing as few tasks as possible
+- `scaling`     how many tasks a connector should have, by its lag
+- `wanted`      connectors with their plans, as tasks and monitors that can be assigned
+- `rounds`      what changes between who has which task and who should
+
+The state machine, told of events, without I/O:
+
+- `events`      what it is told, and what it wants done
+- `ownership`   who is alive, and what each has let go of
+- `failures`    which tasks failed, and when they are started anew
+- `plan_needs`  which connectors need plans, and who makes them
+- `cluster`     all of it together
+- `statuses`    how it is, for people
+- `requests`    which restarts people ask for, and what is left of them
+- `members`     who is alive, by lease or by session
+
+At the edges:
+
+- `leadership`  the port of who leads, with its fenced writes
+- `records`, `stored`  the keys, and how they are read and written
+- `sessions`    the way down to the workers
+- `plans`, `feed`, `planning`  workers are asked for plans, the config service is followed
+- `leader`      one time of being the leader
+- `scheduler`   an instance: leads again and again, or knows who does
+- `election`    stands for election, leads, and stands again
+- `service`     the gRPC surface, thin
+
+A task's record names its owner; the revision of its last write is the task's epoch. Ownership moves
+only when the old owner has let go or is gone (invariants 4 and 11), and everything is decided anew
+from lists after a change of leaders, without a restart of what runs (invariant 7).
+
+README.md tells the same from the side of a worker.
+"""
+
+from penstock.scheduler.cluster import ClusterSettings
+from penstock.scheduler.election import ElectedLeadership, stand
+from penstock.scheduler.events import Member
+from penstock.scheduler.leader import Leader, LeaderSettings
+from penstock.scheduler.leadership import Leadership, SoleLeader, StoreLeadership
+from penstock.scheduler.plans import PlanMaker, Plans
+from penstock.scheduler.restarts import RestartPolicy
+from penstock.scheduler.scheduler import Scheduler
+from penstock.scheduler.service import SchedulerService
+
+__all__ = [
+    "ClusterSettings",
+    "ElectedLeadership",
+    "Leader",
+    "LeaderSettings",
+    "Leadership",
+    "Member",
+    "PlanMaker",
+    "Plans",
+    "RestartPolicy",
+    "Scheduler",
+    "SchedulerService",
+    "SoleLeader",
+    "StoreLeadership",
+    "stand",
+]

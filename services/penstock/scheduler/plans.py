@@ -1,0 +1,113 @@
+"""Makes plans and stores them: the one place of this room that asks workers and the config service.
+
+- a worker with the plugin says what there is to do
+- `resplit` divides it so that as few tasks as possible change
+- the config service stores the plans; a record of ours says which configuration they were made for,
+  so that a crash between the two only makes the plans again
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from penstock.client import ConfigClient, PlannedConnector, WorkerClient
+from penstock.model.connector import Connector, TaskPlan
+from penstock.model.errors import error_of
+from penstock.rpc import deadline
+from penstock.scheduler.events import PlanWish
+from penstock.scheduler.leadership import Leadership
+from penstock.scheduler.records import PLANNED, Planned, encode_planned
+from penstock.scheduler.resplit import content, resplit
+from penstock.scheduler.wanted import MOST_TASKS, Wanted, config_digest, too_large, too_many
+from penstock.wire.connector import plan_to_proto
+
+PLAN_DEADLINE: Final = 60.0
+"""Seconds for a plan: a plugin may have to be started, and may ask a database for its tables.
+Longer holds a place of the few that plan at once; shorter fails a slow but healthy database."""
+
+
+PLAN_BYTES: Final = 8 << 20
+"""Bytes of one task's plan. It travels in one message, and gRPC refuses those of more than 16 MiB:
+a worker would get no assignment at all."""
+
+
+class PlanMaker(Protocol):
+    """What splits a connector into tasks."""
+
+    async def plan(self, address: str, connector: Connector) -> PlannedConnector:
+        """Return the plans that the worker at an address makes."""
+
+
+class WorkerPlans:
+    """Asks workers, each over a channel that is closed again: plans are seldom made."""
+
+    async def plan(self, address: str, connector: Connector) -> PlannedConnector:
+        """Return the plans that the worker at an address makes."""
+        async with WorkerClient(address, PLAN_DEADLINE) as worker:
+            return await worker.plan(connector)
+
+
+class Plans:
+    """The plans of all connectors."""
+
+    def __init__(self, config: ConfigClient, maker: PlanMaker | None = None) -> None:
+        """`config` is where plans are stored; its maker closes it. `maker` is by default whichever
+        worker is chosen.
+        """
+        self.config = config
+        self._maker = maker or WorkerPlans()
+
+    async def read(self, connector: Connector, planned: Mapping[str, Planned]) -> Wanted:
+        """Return a connector with its plans in force."""
+        stored = await self.config.list_plans(connector.name, connector.generation)
+        epoch = stored[0].epoch if stored else 0
+        made = planned.get(connector.generation)
+        form = made.config if made is not None and made.epoch == epoch else ""
+        monitor = made is not None and made.monitor
+        return Wanted(connector, tuple(one.plan for one in stored), epoch, form, monitor)
+
+    async def make(self, wish: PlanWish, leadership: Leadership) -> Planned:
+        """Plan a connector and store what comes; returns what was noted about it.
+
+        Raises:
+            PenstockError: it could not be planned, or not be stored.
+        """
+        connector = wish.connector
+        asked = replace(connector, config={**connector.config, "tasks.max": str(wish.tasks)})
+        async with deadline(f"scheduler.plan of {connector.name}", PLAN_DEADLINE):
+            made = await self._maker.plan(wish.address, asked)
+        # in a thread: a hundred thousand partitions take a second, and the lease must be renewed
+        plans = await asyncio.to_thread(_divided, wish, made.plans)
+        epoch = await self._stored(wish, plans)
+        planned = Planned(config_digest(connector), epoch, made.monitor)
+        key = f"{PLANNED}{connector.generation}"
+        await leadership.write([], [(key, encode_planned(planned))])
+        return planned
+
+    async def _stored(self, wish: PlanWish, plans: Sequence[TaskPlan]) -> int:
+        """Store plans, unless they say what those in force say; returns their epoch."""
+        connector = wish.connector
+        if wish.old and _said(plans) == _said(wish.old):
+            stored = await self.config.list_plans(connector.name, connector.generation)
+            if stored and _said([one.plan for one in stored]) == _said(plans):
+                return stored[0].epoch
+        return await self.config.put_plans(connector.name, connector.generation, plans)
+
+
+def _divided(wish: PlanWish, fresh: Sequence[TaskPlan]) -> tuple[TaskPlan, ...]:
+    """Return the plans that follow the old ones, if they can be carried out."""
+    plans = resplit(wish.connector.generation, wish.old, fresh, wish.tasks)
+    if len(plans) > MOST_TASKS:
+        raise error_of(too_many(len(plans)))
+    for plan in plans:
+        size = plan_to_proto(plan).ByteSize()
+        if size > PLAN_BYTES:
+            raise error_of(too_large(plan.task_id, size, PLAN_BYTES))
+    return plans
+
+
+def _said(plans: Sequence[TaskPlan]) -> dict[str, object]:
+    return {plan.task_id: content(plan) for plan in plans}

@@ -1,0 +1,156 @@
+"""A folder of a file system, of one machine or shared by several.
+
+A version is put by `link(2)`: it is exact on every file system with hard links, NFS too, where the
+server decides. There is no lock that a stopped process would hold.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.model import faults
+from penstock.topic_files.disk import sync_file, sync_folder
+from penstock.topic_files.folder import FileInfo
+
+TEMPORARY: Final = ".penstock-"
+"""Start of the names of files that are being put."""
+
+
+class LocalFolder:
+    """A folder by its path."""
+
+    delta_options: dict[str, str] | None = None
+
+    def __init__(self, path: Path, above: tuple[Path, ...] = ()) -> None:
+        """`above` are the folders over it whose names must last when it is made."""
+        self.path, self._above = path, above
+
+    def __repr__(self) -> str:
+        return f"LocalFolder({str(self.path)!r})"
+
+    @property
+    def url(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def place(self) -> dict[str, Any]:
+        """Return the path."""
+        return {"root": str(self.path)}
+
+    def at(self, name: str) -> LocalFolder:
+        """Return a folder in this one."""
+        return LocalFolder(self.path / name, (*self._above, self.path))
+
+    def ready(self) -> None:
+        """Make the folder."""
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def make(self) -> None:
+        """Make the folder, and its name durable: whoever made it may have died before it was."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        for folder in self._above:
+            sync_folder(folder)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Write a file unless it is there."""
+        target = self.path / name
+        broken = faults.hit("topic.put_condition")
+        if target.exists() and not broken:
+            return False
+        temporary = self.path / f"{TEMPORARY}{uuid.uuid4().hex}.tmp"
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            # a reader sees all of it or nothing: the name comes last
+            (os.replace if broken else os.link)(temporary, target)
+        except FileExistsError:
+            return False
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(self.path)
+        return True
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+        return (self.path / name).read_bytes()
+
+    def read_run(self, names: Iterable[str]) -> Iterator[bytes]:
+        """Yield the contents of files up to the first that is not there."""
+        for name in names:
+            try:
+                content = (self.path / name).read_bytes()
+            except FileNotFoundError:
+                return
+            yield content
+
+    def sizes(self, names: Iterable[str]) -> list[int | None]:
+        """Return the bytes of files."""
+        return [_size(self.path / name) for name in names]
+
+    def files(self, begin: str = "") -> Iterator[FileInfo]:
+        """Yield the files whose names begin so."""
+        with suppress(FileNotFoundError), os.scandir(self.path) as entries:
+            for entry in entries:
+                if entry.name.startswith(begin) and entry.is_file(follow_symlinks=False):
+                    with suppress(FileNotFoundError):
+                        found = entry.stat(follow_symlinks=False)
+                        yield FileInfo(entry.name, found.st_size, found.st_mtime)
+
+    def folders(self) -> list[str]:
+        """Return the names of the folders in this one."""
+        names: list[str] = []
+        with suppress(FileNotFoundError), os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+        return sorted(names)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files, in their order."""
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+    def create(self, name: str) -> LocalFile:
+        """Begin a file."""
+        return LocalFile(self.path / name)
+
+    def opened(self, files: Iterable[tuple[str, int]]) -> Iterator[pa.NativeFile]:
+        """Yield files, mapped into memory."""
+        for name, _ in files:
+            yield pa.memory_map(str(self.path / name))
+
+    def sync(self, names: Iterable[str] = ()) -> None:
+        """Make names durable, and files that others wrote."""
+        for name in names:
+            sync_file(self.path / name)
+        sync_folder(self.path)
+
+
+class LocalFile:
+    """A file that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.sink = path
+
+    def finish(self) -> int:
+        """Make the content durable."""
+        return sync_file(self.sink)
+
+    def discard(self) -> None:
+        """Remove it."""
+        with suppress(OSError):
+            self.sink.unlink()
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,62 @@
+"""Announces schemas to a write end as the policy of `penstock.model.drift` says."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.model.drift import DriftRules, fit, wishes
+from penstock.model.errors import SchemaError
+from penstock.model.step import Step
+from penstock.worker.ports import Apply, WriteStream
+
+
+class Drift:
+    """The datasets of one run, and what their places have; see `ports.Announcer`."""
+
+    def __init__(self, rules: DriftRules, writer: WriteStream) -> None:
+        self._rules, self._writer = rules, writer
+        self._announced: dict[str, pa.Schema] = {}
+
+    async def announce(self, dataset: str, rows: pa.Schema, apply: Apply) -> Step | None:
+        """Announce rows of a dataset; returns the step that brings them to what was agreed on,
+        None when they go as they are.
+
+        Raises:
+            SchemaError: the policy or the write end refuses.
+        """
+        place = await self._place(dataset)
+        if place is None or self._rules.asks_everything:
+            agreed = rows
+            await apply(rows)
+        else:
+            agreed = await _first_taken(wishes(place, rows, self._rules, dataset), apply)
+        self._announced[dataset] = _joined(place, agreed)
+        kernel = fit(rows, agreed, dataset)
+        return None if kernel is None else Step(kernel=kernel)
+
+    async def _place(self, dataset: str) -> pa.Schema | None:
+        """Return the columns that are there; None when nothing is, or nothing is known."""
+        if self._rules.asks_everything:
+            return None
+        there = await self._writer.columns(dataset)
+        return self._announced.get(dataset) if there is None else there
+
+
+async def _first_taken(schemas: tuple[pa.Schema, ...], apply: Apply) -> pa.Schema:
+    *others, last = schemas
+    for schema in others:
+        try:
+            await apply(schema)
+        except SchemaError:
+            continue
+        return schema
+    await apply(last)
+    return last
+
+
+def _joined(place: pa.Schema | None, agreed: pa.Schema) -> pa.Schema:
+    """Return the columns of a place after a change: nothing is ever removed from it."""
+    if place is None:
+        return agreed
+    gone = [field for field in place if agreed.get_field_index(field.name) < 0]
+    return pa.schema([*agreed, *gone])

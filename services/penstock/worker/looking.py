@@ -1,0 +1,161 @@
+"""Who looks at the rows of a task, and what each has seen. Nearly always nobody: nothing is done.
+
+A look is one person's: bounded in rows, bytes and time. Rows that its reader does not take in time
+are counted, never kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from penstock.model.errors import RetriableError
+from penstock.model.looks import Looked, LookedRow, LookRules, RowStage
+
+MOST_LOOKS: Final = 8
+"""People who look at one task at once (invariant 12)."""
+
+AT_ONCE: Final = 50
+"""Rows of one sample. More make the report large, and nobody reads so fast."""
+
+WAITING: Final = 200
+"""Rows that wait for a reader. More are old before they are read."""
+
+EVERY: Final = 0.25
+"""Seconds between two samples of a task. Shorter costs the task rows (a sample is one more job of
+some 20 ms), longer is felt by whoever looks."""
+
+
+class Look:
+    """One look. Made by `Looks.open`."""
+
+    def __init__(self, rules: LookRules, clock: Callable[[], float]) -> None:
+        self.rules = rules
+        self._clock, self._until = clock, clock() + rules.seconds
+        self._rows: list[LookedRow] = []
+        self._left = rules.rows
+        self._missed = self._taken = 0
+        self._over = False
+        self._news = asyncio.Event()
+
+    def wants(self) -> int:
+        """Return how many rows there is room for now: none for a reader that is behind."""
+        return min(self._left, WAITING - len(self._rows), AT_ONCE)
+
+    def show(self, rows: Sequence[LookedRow]) -> None:
+        """Hand a sample of a micro-batch on."""
+        some = rows[: self.wants()]
+        self._rows += [row.fitted(self.rules.row_bytes) for row in some]
+        self._left -= len(some)
+        self._taken += len(some)
+        self._news.set()
+
+    def passed(self, rows: int) -> None:
+        """Note that a micro-batch is through; what it showed is known."""
+        self._missed += max(0, rows - self._taken)
+        self._taken = 0
+
+    def end(self) -> None:
+        """Show nothing more: the task has gone."""
+        self._over = True
+        self._news.set()
+
+    async def words(self) -> AsyncIterator[Looked]:
+        """Iterate over what there is to see, until the rows or the time are used up.
+
+        Raises:
+            RetriableError: `worker.task_left`.
+        """
+        while self._clock() < self._until:
+            if self._rows:
+                rows, self._rows = tuple(self._rows), []
+                missed, self._missed = self._missed, 0
+                yield Looked(rows, missed)
+            elif self._over:
+                raise _left()
+            elif not self._left:
+                return
+            else:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        self._news.clear()
+        try:
+            async with asyncio.timeout(max(0.0, self._until - self._clock())):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+
+class Looks:
+    """The looks at one task."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._looks: set[Look] = set()
+        self._next = 0.0
+
+    @contextmanager
+    def open(self, rules: LookRules) -> Iterator[Look]:
+        """Look for the time of the body.
+
+        Raises:
+            RetriableError: `worker.too_many_looks`.
+        """
+        if len(self._looks) >= MOST_LOOKS:
+            raise RetriableError(
+                "worker.too_many_looks",
+                f"{MOST_LOOKS} look at this task already",
+                fix="Wait until one has ended.",
+            )
+        look = Look(rules.bounded(), self._clock)
+        self._looks.add(look)
+        try:
+            yield look
+        finally:
+            self._looks.discard(look)
+
+    def wanted(self) -> dict[RowStage, LookRules]:
+        """Return what a sample of the next micro-batch should have, by stage; nothing while nobody
+        looks, or the sample before is fresh.
+        """
+        if not self._looks or self._clock() < self._next:
+            return {}
+        found: dict[RowStage, LookRules] = {}
+        for look in self._looks:
+            rules = found.get(look.rules.stage, replace(look.rules, rows=0, row_bytes=0))
+            found[look.rules.stage] = replace(
+                rules,
+                rows=max(rules.rows, look.wants()),
+                row_bytes=max(rules.row_bytes, look.rules.row_bytes),
+            )
+        self._next = self._clock() + EVERY
+        return {stage: rules for stage, rules in found.items() if rules.rows}
+
+    def show(self, stage: RowStage, rows: Sequence[LookedRow]) -> None:
+        """Show a sample to those who look at a stage."""
+        for look in self._looks:
+            if look.rules.stage is stage:
+                look.show(rows)
+
+    def moved(self, rows_read: int, rows_written: int) -> None:
+        """Note that a micro-batch has moved."""
+        for look in self._looks:
+            look.passed(rows_read if look.rules.stage is RowStage.READ else rows_written)
+
+    def end(self) -> None:
+        """End all looks: the task is over here."""
+        for look in self._looks:
+            look.end()
+
+
+def _left() -> RetriableError:
+    return RetriableError(
+        "worker.task_left",
+        "the task has ended on this worker, or begins anew",
+        fix="Ask the scheduler which worker has it, and look there.",
+    )

@@ -1,0 +1,86 @@
+"""The monitor of a connector: tells the scheduler when partitions appeared or went.
+
+It has lives and a status like a task, and moves no rows: new plans are news to it, and a connector
+that is paused is watched on, so that it goes on with all that is there then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.model.connector import TaskPlan, TaskState
+from penstock.worker.assigned import Assigned
+from penstock.worker.life import Life, RestartPolicy
+from penstock.worker.ports import Watch
+
+log = logging.getLogger(__name__)
+
+REST: Final = 1.0
+"""Seconds between two wishes that are passed on: the leader follows no more. Shorter sends whole
+reports for nothing, longer delays the second of two files."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorSpec:
+    """What a monitor is made of. `watch` makes what one life of it listens to, `plans` tells those
+    in force, `wish` passes on why others are wanted.
+    """
+
+    watch: Callable[[], Awaitable[Watch]]
+    plans: Callable[[], Awaitable[Sequence[TaskPlan]]]
+    wish: Callable[[str], None]
+
+
+class Monitor(Life):
+    """Watches one connector."""
+
+    def __init__(
+        self,
+        assigned: Assigned,
+        spec: MonitorSpec,
+        policy: RestartPolicy,
+        on_change: Callable[[], None],
+    ) -> None:
+        """Prepare to watch."""
+        super().__init__(assigned, policy, on_change)
+        self._spec = spec
+        self._plan_epoch = assigned.plan_epoch
+        self._news = asyncio.Event()
+
+    def follow(self, wanted: Assigned) -> None:
+        """Let the monitor know the plans in force."""
+        if wanted.plan_epoch != self._plan_epoch:
+            self._plan_epoch = wanted.plan_epoch
+            self._news.set()
+
+    async def _live(self) -> TaskState:
+        await self._unless_stopped(self._watch())
+        return TaskState.STOPPED
+
+    async def _watch(self) -> None:
+        watch = await self._spec.watch()
+        try:
+            self._news.clear()
+            await watch.open(await self._spec.plans())
+            self._running()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hear(watch))
+                group.create_task(self._tell(watch))
+        finally:
+            await watch.close()
+
+    async def _hear(self, watch: Watch) -> None:
+        async for reason in watch:
+            log.info("connector %s is to be planned anew: %s", self.connector, reason)
+            self._spec.wish(reason)
+            await asyncio.sleep(REST)
+
+    async def _tell(self, watch: Watch) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await watch.tell(await self._spec.plans())

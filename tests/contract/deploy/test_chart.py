@@ -1,0 +1,192 @@
+"""The Helm chart: what Kubernetes gets keeps the promises."""
+
+from itertools import product
+
+import pytest
+
+from penstock.cluster.settings import KEYS, instance_settings
+from penstock.cluster.variables import PREFIX
+from support.chart import CASES, container, environment, of_kind, own_keys, pod, workload
+
+CONTROL = ("config", "offset", "scheduler")
+PLACES = list(product(CASES, KEYS))
+SECRETS = {
+    ("full", "config"): {"PENSTOCK_STORE_URL"},
+    ("full", "offset"): {"PENSTOCK_STORE_URL"},
+    ("s3", "worker"): {"PENSTOCK_TOPICS_S3_ACCESS_KEY", "PENSTOCK_TOPICS_S3_SECRET_KEY"},
+}
+"""Beside etcd's user."""
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_a_service_takes_what_its_pod_says(case, service, tmp_path):
+    config = own_keys(case, service, tmp_path)
+    settings = instance_settings(service, config, environment(case, service))
+    assert settings.listen == "0.0.0.0:7400"
+    assert settings.advertise
+    assert container(case, service)["args"][:2] == ["penstock", service]
+    names = {PREFIX + key.name.upper().replace(".", "_") for key in KEYS[service]}
+    assert environment(case, service).keys() <= names | {"PENSTOCK_LOG_LEVEL"}
+
+
+def test_values_reach_the_services(tmp_path):
+    config = own_keys("full", "worker", tmp_path)
+    settings = instance_settings("worker", config, environment("full", "worker"))
+    assert settings.etcd.endpoints == ("etcd-0.etcd:2379", "etcd-1.etcd:2379", "[fd00::1]:2381")
+    assert settings.etcd.cluster == "shop"
+    assert settings.labels() == {"zone": "a", "disk": "ssd"}
+    assert (settings.ttl, settings.drain) == (6, 30)
+    assert settings.values["topics.retention.bytes"] == 1 << 30
+    assert settings.extra == {"spark.conf.spark.sql.shuffle.partitions": "4"}
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_a_pod_is_killed_only_after_its_drain(case, service, tmp_path):
+    config = own_keys(case, service, tmp_path)
+    drain = instance_settings(service, config, environment(case, service)).drain
+    grace = pod(case, service)["terminationGracePeriodSeconds"]
+    hook = container(case, service).get("lifecycle", {}).get("preStop")
+    before = int(hook["exec"]["command"][-1]) if hook else 0
+    assert grace >= before + 2 * drain + 15
+    assert (hook is None) == (service == "worker"), "a worker's drain begins at once"
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_the_kubelet_asks_the_port_that_is_served(case, service):
+    one = container(case, service)
+    ports = {port["containerPort"] for port in one["ports"]}
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert one[probe]["grpc"]["port"] in ports
+    assert one["startupProbe"]["failureThreshold"] * one["startupProbe"]["periodSeconds"] >= 60
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_a_pod_may_do_nothing_that_it_need_not(case, service):
+    spec, one = pod(case, service), container(case, service)
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert one["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert "memory" in one["resources"]["limits"]
+    accounts = {account["metadata"]["name"] for account in of_kind(case, "ServiceAccount")}
+    assert spec["serviceAccountName"] in accounts
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_every_volume_that_is_mounted_is_there(case, service):
+    volumes = {volume["name"] for volume in pod(case, service)["volumes"]}
+    assert {mount["name"] for mount in container(case, service)["volumeMounts"]} == volumes
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_pods_are_spread_and_taken_away_one_at_a_time(case, service):
+    labels = workload(case, service)["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        spread["labelSelector"]["matchLabels"]
+        for spread in pod(case, service)["topologySpreadConstraints"]
+    ]
+    selectors.append(workload(case, service)["spec"]["selector"]["matchLabels"])
+    budgets = [
+        budget["spec"]["selector"]["matchLabels"]
+        for budget in of_kind(case, "PodDisruptionBudget")
+        if budget["spec"]["maxUnavailable"] == 1
+    ]
+    (budget,) = [one for one in budgets if one.items() <= labels.items()]
+    assert all(one.items() <= labels.items() for one in [*selectors, budget])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_control_service_is_alone_and_workers_keep_their_names(case):
+    for service in CONTROL:
+        assert workload(case, service)["kind"] == "Deployment"
+        assert workload(case, service)["spec"]["replicas"] >= 2
+    worker = workload(case, "worker")
+    assert worker["kind"] == "StatefulSet"
+    headless = [one for one in of_kind(case, "Service") if one["spec"].get("clusterIP") == "None"]
+    assert [one["metadata"]["name"] for one in headless] == [worker["spec"]["serviceName"]]
+    env = {one["name"]: one for one in container(case, "worker")["env"]}
+    name = env["PENSTOCK_INSTANCE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"]
+    address = env["PENSTOCK_ADVERTISE"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert (name, address) == ("metadata.name", "status.podIP")
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_secrets_come_from_secrets_and_reach_only_who_needs_them(case, service, tmp_path):
+    env = {one["name"]: one for one in container(case, service)["env"]}
+    etcd = {"PENSTOCK_ETCD_USER", "PENSTOCK_ETCD_PASSWORD"} if case == "full" else set()
+    found = {name for name, one in env.items() if "secretKeyRef" in one.get("valueFrom", {})}
+    assert found == etcd | SECRETS.get((case, service), set())
+    passwords = {key.name for key in KEYS[service] if key.type == "password"}
+    assert not passwords & own_keys(case, service, tmp_path).keys()
+
+
+@pytest.mark.parametrize(("case", "service"), PLACES)
+def test_the_network_is_open_for_what_is_needed_and_closed_otherwise(case, service):
+    (policy,) = [
+        one["spec"]
+        for one in of_kind(case, "NetworkPolicy")
+        if one["metadata"]["name"].endswith(f"-{service}")
+    ]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [7400]
+    out = {port["port"] for rule in policy["egress"] for port in rule.get("ports", ())}
+    if service == "worker":
+        assert {} in policy["egress"]
+    else:
+        state = {2379, 2381, 5432} if case == "full" else {2379}
+        assert out == {53, 7400} | state
+
+
+def test_topics_outlive_a_release_and_all_workers_see_them():
+    (claim,) = of_kind("default", "PersistentVolumeClaim")
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    (volume,) = [v for v in pod("full", "worker")["volumes"] if v["name"] == "topics"]
+    assert volume["persistentVolumeClaim"]["claimName"] == "shared"
+    assert of_kind("full", "PersistentVolumeClaim") == []
+
+
+def machine(case, folder):
+    config = own_keys(case, "worker", folder)
+    return instance_settings("worker", config, environment(case, "worker")).machine()
+
+
+def test_topics_in_a_bucket_are_reached_with_the_keys_of_a_secret(tmp_path):
+    settings = machine("s3", tmp_path)
+    s3 = settings.topics_s3
+    assert (settings.topics_dir, s3.endpoint) == ("s3://rows/shop", "https://s3.example:9000")
+    assert s3.options["aws_region"] == "eu-central-1"
+    env = {one["name"]: one.get("valueFrom") for one in container("s3", "worker")["env"]}
+    for name, key in (("ACCESS_KEY", "access-key"), ("SECRET_KEY", "secret-key")):
+        found = env[f"PENSTOCK_TOPICS_S3_{name}"]["secretKeyRef"]
+        assert found == {"name": "bucket", "key": key}
+    assert (s3.access_key.reveal(), s3.secret_key.reveal()) == ("x", "x")
+
+
+def test_topics_in_a_bucket_are_reached_with_the_role_of_the_pod(tmp_path):
+    settings = machine("role", tmp_path)
+    assert settings.topics_dir == "s3://rows"
+    # the variables that come with the role are used only when nothing is set
+    assert settings.topics_s3.to_ticket() == {}
+    account = pod("role", "worker")["serviceAccountName"]
+    annotated = {
+        one["metadata"]["name"]: one["metadata"]["annotations"]
+        for one in of_kind("role", "ServiceAccount")
+        if "annotations" in one["metadata"]
+    }
+    assert annotated == {
+        account: {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/rows"}
+    }
+
+
+@pytest.mark.parametrize("case", ["s3", "role"])
+def test_topics_in_a_bucket_want_no_volume(case):
+    assert of_kind(case, "PersistentVolumeClaim") == []
+    spec = pod(case, "worker")
+    assert not any("persistentVolumeClaim" in volume for volume in spec["volumes"])
+    assert "topics" not in {volume["name"] for volume in spec["volumes"]}

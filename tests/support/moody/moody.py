@@ -1,0 +1,106 @@
+"""A source that fails, hangs or dies when a file says so.
+
+`plan` fails the plan, `task N` the task that reads partition N; `hang STAGE` hangs for ever in
+validate, plan, connect, read or close; `die exit`, `die kill` and `die segfault` end the process
+while it reads, once.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from penstock_connector import Batch, ConfigError, ConnectorError, Partition, Source, key, serve
+
+
+@dataclass(frozen=True)
+class MoodyConfig:
+    """Keys of the source."""
+
+    mood: str = key(doc="File that says how it feels.")
+    partitions: int = key(1, doc="Partitions.")
+
+
+class Moody(Source[MoodyConfig]):
+    """Counts, a row at a time, unless its mood forbids it."""
+
+    name = "moody-source"
+    needs_commit: ClassVar[bool] = False
+
+    @classmethod
+    def plan(
+        cls, config: MoodyConfig, max_tasks: int, known: Sequence[Partition]
+    ) -> Sequence[Partition]:
+        """Fail, or name the partitions."""
+        hang(config, "plan")
+        if mood(config) == "plan":
+            raise ConfigError("moody.plan", "the mood forbids a plan")
+        return [Partition({"n": number}) for number in range(config.partitions)]
+
+    @classmethod
+    def validate(cls, config: MoodyConfig) -> list[ConnectorError]:
+        """Find nothing, in its own time."""
+        hang(config, "validate")
+        return []
+
+    def connect(self, partitions: Sequence[Partition]) -> None:
+        """Go on after the offsets."""
+        hang(self.config, "connect")
+        self._next: dict[int, int] = {
+            int(p.key["n"]): int((p.offset or {"next": 0})["next"]) for p in partitions
+        }
+        self._turn = 0
+        self._woken = threading.Event()
+
+    def read_batch(self) -> Batch | None:
+        """Give one row of the next partition."""
+        hang(self.config, "read")
+        die(self.config)
+        numbers = sorted(self._next)
+        number = numbers[self._turn % len(numbers)]
+        self._turn += 1
+        if mood(self.config) == f"task {number}":
+            raise ConfigError("moody.task", "the mood forbids to go on")
+        row = {"partition": number, "seq": self._next[number]}
+        self._next[number] += 1
+        self._woken.wait(0.05)
+        return Batch(
+            [row], offset={"next": self._next[number]}, partition={"n": number}, dataset="moods"
+        )
+
+    def close(self) -> None:
+        """Let go of nothing, in its own time."""
+        hang(self.config, "close")
+
+    def ack(self, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        """Nothing is kept that could be forgotten."""
+
+
+def hang(config: MoodyConfig, stage: str) -> None:
+    """Never return, when that is the mood."""
+    if mood(config) == f"hang {stage}":
+        threading.Event().wait()
+
+
+def die(config: MoodyConfig) -> None:
+    """End as the mood says, which is over then."""
+    how = mood(config).removeprefix("die ")
+    if how not in {"exit", "kill", "segfault"}:
+        return
+    Path(config.mood).unlink()
+    if how == "exit":
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL if how == "kill" else signal.SIGSEGV)
+
+
+def mood(config: MoodyConfig) -> str:
+    """Return what the file says; nothing when there is none."""
+    path = Path(config.mood)
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+
+
+if __name__ == "__main__":
+    serve(Moody)

@@ -1,0 +1,29 @@
+"""A deletion that a crash cut off is finished by the next life."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.config import ConfigService
+from penstock.config.plans import CHUNK_BYTES
+from penstock.model.connector import Connector
+from penstock.model.errors import PenstockError
+
+
+def test_what_a_deleted_connector_left_is_swept_at_the_next_start(room, arm):
+    async def test(room):
+        made = (await room.connectors.create(Connector("orders", {}))).connector
+
+        async def plans():
+            yield f"{made.generation}-0", bytes(3 * CHUNK_BYTES)
+
+        await room.plans.put("orders", made.generation, plans())
+        arm("config.stored=raise")
+        with pytest.raises(PenstockError, match=r"fault\.injected"):
+            await room.connectors.delete("orders", 0)
+        arm("")
+        assert len((await room.store.range("")).entries) > 1
+        await ConfigService(room.store).start()
+        assert (await room.store.range("")).entries == ()
+
+    room(test)

@@ -1,0 +1,159 @@
+"""Members come, stay, go, and are found."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.etcd import Discovery, Member, Membership, ops
+from penstock.etcd import membership as room
+from penstock.model.errors import ConfigError, RetriableError
+
+
+async def until(discovery, condition):
+    """Return the members when they fulfil a condition."""
+    async with asyncio.timeout(20):
+        now = await discovery.after(0)
+        while not condition(now.members):
+            now = await discovery.after(now.revision)
+        return now.members
+
+
+def test_members_are_found_while_they_are_there(with_client):
+    async def test(client):
+        discovery = Discovery(client, "worker")
+        discovery.start()
+        assert not (await discovery.after(0)).members
+        members = [
+            Membership(client, "worker", f"w{i}", Member(f"host:{i}", {"zone": "a"}), 2)
+            for i in range(3)
+        ]
+        other = Membership(client, "config", "c", Member("host:9"), 2)
+        for one in (*members, other):
+            one.start()
+            await one.registered()
+        found = await until(discovery, lambda m: len(m) == 3)
+        assert found["w1"] == Member("host:1", {"zone": "a"})
+        await members[1].stop()
+        assert set(await until(discovery, lambda m: len(m) == 2)) == {"w0", "w2"}
+        for one in (*members, other):
+            await one.stop()
+        await until(discovery, lambda m: not m)
+        await discovery.stop()
+
+    with_client(test)
+
+
+def test_a_member_whose_lease_was_lost_registers_again(servers, with_client):
+    async def test(client):
+        member = Membership(client, "worker", "w", Member("host:1"), 2)
+        member.start()
+        first = await member.registered()
+        servers.control(0, "lease", "revoke", f"{first.lease.id:x}")
+        async with asyncio.timeout(10):
+            await first.lost.wait()
+            second = await member.registered()
+        assert not first.held()
+        assert second.held()
+        assert second.revision > first.revision
+        assert member.statistics() == {"registrations": 2}
+        await member.stop()
+        assert not second.held()
+
+    with_client(test)
+
+
+def test_a_living_namesake_is_told_and_a_dead_one_is_waited_for(with_client, monkeypatch):
+    monkeypatch.setattr(room, "_PAUSE", 0.05)
+
+    async def test(client):
+        first = Membership(client, "worker", "w", Member("first:1"), 2)
+        first.start()
+        registration = await first.registered()
+        second = Membership(client, "worker", "w", Member("second:1"), 2)
+        second.start()
+        with pytest.raises(ConfigError, match=r"member\.taken.*first:1.*at instance\.id\)"):
+            await second.registered()
+        await second.stop()
+        first._task.cancel()  # as a crash would: the key stays until the lease ends
+        for task in registration.lease._tasks:
+            task.cancel()
+        third = Membership(client, "worker", "w", Member("third:1"), 2)
+        third.start()
+        async with asyncio.timeout(10):
+            assert (await third.registered()).held()
+        await third.stop()
+
+    with_client(test)
+
+
+def test_a_registration_that_is_not_confirmed_does_not_count(with_client):
+    asked = []
+
+    async def confirm():
+        asked.append(1)
+        if len(asked) == 1:
+            raise RetriableError("etcd.unreachable", "not now")
+        raise ConfigError("told", "no")
+
+    async def test(client):
+        member = Membership(client, "worker", "w", Member("host:1"), 2, confirm=confirm)
+        member.start()
+        with pytest.raises(ConfigError, match="told"):
+            await member.registered()
+        assert len(asked) == 2  # after trouble it is asked again
+        assert not (await client.get(member.key)).entries
+        await member.stop()
+
+    with_client(test)
+
+
+def test_nobody_in_time_is_an_error_that_names_the_service(with_client):
+    async def test(client):
+        discovery = Discovery(client, "offset")
+        discovery.start()
+        with pytest.raises(RetriableError, match=r"discovery\.nobody.*offset.*0\.2 s"):
+            await discovery.anyone(0.2)
+        member = Membership(client, "offset", "o", Member("host:1"), 2)
+        member.start()
+        assert (await discovery.anyone(10)).members["o"].address == "host:1"
+        await member.stop()
+        await discovery.stop()
+
+    with_client(test)
+
+
+def test_a_lost_hint_costs_a_while_and_no_truth(with_client, monkeypatch):
+    """Invariant 7: without any watch the members are found all the same, from lists."""
+
+    async def silent(*_, **__):
+        await asyncio.Event().wait()
+        yield
+
+    async def test(client):
+        monkeypatch.setattr(client, "watch", silent)
+        discovery = Discovery(client, "worker", every=0.2)
+        discovery.start()
+        await discovery.after(0)
+        member = Membership(client, "worker", "w", Member("host:1"), 2)
+        member.start()
+        await until(discovery, lambda m: len(m) == 1)
+        await member.stop()
+        await until(discovery, lambda m: not m)
+        await discovery.stop()
+
+    with_client(test)
+
+
+def test_what_a_newer_version_says_of_itself_passes(with_client):
+    async def test(client):
+        newer = b'{"address": "host:1", "labels": {}, "added": [1]}'
+        key = f"{client.prefix}members/worker/"
+        await client.txn([], [ops.put(f"{key}a", newer), ops.put(f"{key}b", b"?")], stage="t")
+        discovery = Discovery(client, "worker")
+        discovery.start()
+        assert (await discovery.after(0)).members == {"a": Member("host:1")}
+        await discovery.stop()
+
+    with_client(test)

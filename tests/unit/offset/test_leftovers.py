@@ -1,0 +1,97 @@
+"""Offsets of deleted connectors: kept for a while, then forgotten; those of others never."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.model.connector import TargetState
+from penstock.offset import Commit, Owner
+from penstock.offset.leftovers import KEPT as DEFAULT
+from penstock.offset.leftovers import Leftovers
+
+G, T = "g1", "g1-0"
+KEPT = 100.0
+
+
+async def ran(room):
+    await room.commits.claim(G, T, 5)
+    await room.commits.commit(Commit(G, T, 5, {"p": b"1"}))
+
+
+async def kept(room):
+    return [entry.key for entry in (await room.store.range("")).entries if G in entry.key]
+
+
+async def all_gone(room):
+    async with asyncio.timeout(10):  # keys are removed in the background
+        while await kept(room):
+            await asyncio.sleep(0.01)
+
+
+def looking(room, now):
+    owner = Owner(room.connectors, room.connectors)
+    return Leftovers(room.store, owner, room.bulk, KEPT, lambda: now[0])
+
+
+def test_offsets_of_a_deleted_connector_are_forgotten_after_a_while(room):
+    async def test(room):
+        now = [0.0]
+        leftovers = looking(room, now)
+        await ran(room)
+        await leftovers.look()
+        del room.connectors.names[G]
+        now[0] = 1000.0
+        await leftovers.look()
+        now[0] += KEPT - 1
+        await leftovers.look()
+        assert await kept(room)
+        now[0] += 1
+        await leftovers.look()
+        await all_gone(room)
+
+    room(test)
+
+
+@pytest.mark.parametrize("state", list(TargetState))
+def test_offsets_of_a_living_connector_are_never_touched(room, state):
+    async def test(room):
+        now = [0.0]
+        leftovers = looking(room, now)
+        room.connectors.state = state
+        await ran(room)
+        before = await kept(room)
+        del room.connectors.names[G]  # a config service that has lost its connectors
+        await leftovers.look()
+        room.connectors.names[G] = "orders"  # until it got them back
+        now[0] += 10 * KEPT
+        await leftovers.look()
+        assert await kept(room) == before
+        del room.connectors.names[G]  # the while begins anew
+        await leftovers.look()
+        assert await kept(room) == before
+
+    room(test)
+
+
+def test_offsets_are_kept_while_a_zombie_may_still_write(room):
+    async def test(room):
+        now = [0.0]
+        leftovers = looking(room, now)
+        await ran(room)
+        del room.connectors.names[G]
+        room.connectors.running = [T]
+        await leftovers.look()
+        now[0] += KEPT
+        await leftovers.look()
+        assert await kept(room)
+        room.connectors.running = []
+        await leftovers.look()
+        await all_gone(room)
+
+    room(test)
+
+
+def test_a_day_is_kept_where_nothing_is_said():
+    assert DEFAULT == 24 * 60 * 60

@@ -1,0 +1,38 @@
+"""The connectors as the leader follows them: nothing is missed between a list and its watch."""
+
+import asyncio
+
+from penstock.client import ConfigClient
+from penstock.model.connector import Connector
+from penstock.scheduler.feed import ConnectorFeed
+from penstock.scheduler.plans import Plans
+from support.waiting import until
+
+
+def test_what_comes_before_the_watch_stands_is_seen_at_once(mesh, monkeypatch):
+    """Invariant 7: else it would wait for the list that is made anyway, half a minute later."""
+
+    async def test(mesh):
+        seen: list[set[str]] = []
+        listed, go = asyncio.Event(), asyncio.Event()
+        watch = ConfigClient.watch
+
+        async def late(self, after_revision=0):
+            listed.set()
+            await go.wait()
+            async for change in watch(self, after_revision):
+                yield change
+
+        monkeypatch.setattr(ConfigClient, "watch", late)
+        take = lambda wanted, _: seen.append({one.connector.name for one in wanted})  # noqa: E731
+        feed = ConnectorFeed(Plans(mesh.config), {}, take)
+        running = asyncio.create_task(feed.run())
+        await asyncio.wait_for(listed.wait(), 20)
+        await until(lambda: seen, "it lists")
+        await mesh.config.put(Connector("orders", {}))
+        go.set()
+        await until(lambda: seen[-1] == {"orders"}, "it is seen")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    mesh(test)

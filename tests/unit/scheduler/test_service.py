@@ -1,0 +1,552 @@
+"""The service over real sockets and a real store: sessions, moves, restarts, other leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.client import SchedulerClient
+from penstock.model.connector import TargetState, TaskState
+from penstock.model.errors import (
+    ConfigError,
+    Diagnostic,
+    ErrorClass,
+    FencedError,
+    PenstockError,
+    RetriableError,
+)
+from penstock.model.status import RunState
+from penstock.scheduler import ClusterSettings, stored
+from penstock.scheduler.feed import ConnectorFeed
+from support.waiting import until
+
+TRANSIENT = Diagnostic("test.away", "it is away", ErrorClass.RETRIABLE)
+WRONG = Diagnostic("test.wrong", "it is wrong", ErrorClass.CONFIG)
+
+
+async def state_of(client, name, number=0):
+    (status,) = await client.statuses(name)
+    return status.tasks[number] if len(status.tasks) > number else None
+
+
+async def until_state(client, name, state, number=0):
+    async with asyncio.timeout(20):
+        while True:
+            task = await state_of(client, name, number)
+            if task is not None and task.state is state:
+                return task
+            await asyncio.sleep(0.01)
+
+
+def test_a_connector_is_planned_and_its_tasks_run_on_all_workers(mesh):
+    async def test(mesh):
+        mesh.join("w1")
+        mesh.join("w2")
+        await mesh.create("orders", 6)
+        await until(lambda: mesh.loads() == [3, 3], "tasks are spread")
+        task = await until_state(mesh.first.client, "orders", RunState.RUNNING)
+        assert task.worker in {"w1", "w2"}
+        (status,) = await mesh.first.client.statuses("orders")
+        assert status.state is RunState.RUNNING
+        assert status.worker in {"w1", "w2"}
+        assert [t.number for t in status.tasks] == list(range(6))
+
+    mesh(test)
+
+
+def test_an_epoch_is_the_revision_of_the_assignment_that_gave_the_task(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 2)
+        await until(lambda: len(worker.held) == 2, "tasks run")
+        page = await mesh.store.range("assignment/")
+        stored = {entry.key.removeprefix("assignment/"): entry.revision for entry in page.entries}
+        assert stored == {id_: status.epoch for id_, status in worker.held.items()}
+        assert worker.seen >= max(stored.values())
+
+    mesh(test)
+
+
+def test_a_third_worker_takes_its_share_and_nothing_else_moves(mesh):
+    async def test(mesh):
+        old = [mesh.join("w1"), mesh.join("w2")]
+        await mesh.create("orders", 12)
+        await until(lambda: mesh.loads() == [6, 6], "tasks are spread")
+        new = mesh.join("w3")
+        await until(lambda: mesh.loads() == [4, 4, 4], "the share was taken")
+        assert len(new.starts) == 4
+        assert [len(worker.starts) for worker in old] == [6, 6]
+        assert all(worker.kept for worker in old)  # what goes on travels without its plan
+
+    mesh(test)
+
+
+def test_a_task_is_given_on_only_when_its_owner_has_let_go(mesh):
+    async def test(mesh):
+        old = mesh.join("w1")
+        await mesh.create("orders", 2)
+        await until(lambda: len(old.held) == 2, "tasks run")
+        old.stubborn = set(old.held)
+        new = mesh.join("w2")
+        leader = mesh.first.scheduler.leader()
+        await until(lambda: leader.cluster.leaving, "a task was told to leave")
+        for _ in range(5):
+            await leader.settled()
+        assert (len(old.held), len(new.held)) == (2, 0)
+        old.give_in()
+        await until(lambda: len(new.held) == 1, "the task was given on")
+
+    mesh(test)
+
+
+def test_breaking_the_renounce_check_gives_a_task_two_owners(mesh, arm):
+    """The twin: what the test above asserts is not there any more."""
+
+    async def test(mesh):
+        old = mesh.join("w1")
+        await mesh.create("orders", 2)
+        await until(lambda: len(old.held) == 2, "tasks run")
+        old.stubborn = set(old.held)
+        arm("scheduler.renounce_check=break")
+        new = mesh.join("w2")
+        await until(lambda: new.held.keys() & old.held.keys(), "two hold one task")
+
+    mesh(test)
+
+
+def test_tasks_of_a_worker_that_is_gone_move_and_others_do_not(mesh):
+    async def test(mesh):
+        lost, other = mesh.join("w1"), mesh.join("w2")
+        await mesh.create("orders", 4)
+        await until(lambda: mesh.loads() == [2, 2], "tasks are spread")
+        before = list(other.starts)
+        await lost.disconnect()
+        await until(lambda: len(other.held) == 4, "the tasks were taken over")
+        assert other.starts[:2] == before
+        assert len(other.starts) == 4
+
+    mesh(test)
+
+
+def test_another_leader_restarts_nothing(mesh):
+    async def test(mesh):
+        workers = [mesh.join("w1"), mesh.join("w2")]
+        await mesh.create("orders", 6)
+        await until(lambda: mesh.loads() == [3, 3], "tasks are spread")
+        epochs = {id_: s.epoch for w in workers for id_, s in w.held.items()}
+        await mesh.second.lead()
+        for worker in workers:
+            await worker.disconnect()
+            worker._task = None
+            worker.connect(mesh.second.address)
+        leader = mesh.second.scheduler.leader()
+        await until(lambda: len(leader.sessions) == 2, "both are there")
+        await leader.settled()
+        await leader.settled()
+        assert [len(worker.starts) for worker in workers] == [3, 3]
+        assert epochs == {id_: s.epoch for w in workers for id_, s in w.held.items()}
+
+    mesh(test)
+
+
+def test_what_is_held_is_told_with_where_epochs_are(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        stored = await mesh.create("orders", 2)
+        await until(lambda: len(worker.held) == 2, "tasks run")
+        newest = max(status.epoch for status in worker.held.values())
+        held = await mesh.first.client.held(stored.generation)
+        assert set(held.tasks) == set(worker.held)
+        assert held.revision >= newest
+        nothing = await mesh.first.client.held("another")
+        assert nothing.tasks == ()
+        await mesh.create("more", 1)
+        await until(lambda: len(worker.held) == 3, "the third task runs")
+        assert max(status.epoch for status in worker.held.values()) > nothing.revision
+
+    mesh(test)
+
+
+def test_a_leader_that_has_not_read_what_is_stored_does_not_say_that_nothing_is_held(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        stored = await mesh.create("orders", 2)
+        await until(lambda: len(worker.held) == 2, "tasks run")
+        await mesh.second.leadership.take()
+        mesh.second.leading = asyncio.create_task(mesh.second.scheduler.lead())
+        await asyncio.sleep(0)  # it leads, and its first read is under way
+        assert len((await mesh.second.client.held(stored.generation)).tasks) == 2
+
+    mesh(test)
+
+
+def test_the_late_write_of_an_old_leader_is_refused_and_ends_it(mesh, patient):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: len(worker.held) == 1, "the task runs")
+        await mesh.second.lead()
+        await mesh.create("more", 1)  # the old leader would assign it
+        await asyncio.wait_for(mesh.first.leading, 10)
+        await until(lambda: worker.error is not None, "the session ended")
+        assert worker.error.code == "scheduler.not_leader"
+        assert worker.error.diagnostic.suggestion == mesh.second.address
+        page = await mesh.store.range("assignment/")
+        assert len(page.entries) == 1
+
+    mesh(test, patient)
+
+
+def test_breaking_the_leader_check_lets_an_old_leader_write(mesh, arm):
+    """The twin: what the test above asserts is not there any more."""
+
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: len(worker.held) == 1, "the task runs")
+        arm("scheduler.leader_check=break")
+        await mesh.second.leadership.take()
+        await mesh.create("more", 1)
+        await until(lambda: len(worker.held) == 2, "the old leader assigned")
+
+    mesh(test)
+
+
+def test_an_instance_that_does_not_lead_names_the_one_that_does(mesh):
+    async def test(mesh):
+        await mesh.second.leadership.look()
+        for call in (
+            mesh.second.client.cluster(),
+            mesh.second.client.statuses(),
+            mesh.second.client.drain("w1"),
+        ):
+            with pytest.raises(RetriableError, match=r"scheduler\.not_leader") as caught:
+                await call
+            assert caught.value.diagnostic.suggestion == mesh.first.address
+
+    mesh(test)
+
+
+def test_a_drained_worker_is_emptied_until_that_is_undone(mesh):
+    async def test(mesh):
+        worker, other = mesh.join("w1"), mesh.join("w2")
+        await mesh.create("orders", 4)
+        await until(lambda: mesh.loads() == [2, 2], "tasks are spread")
+        assert await mesh.first.client.drain("w1") == 2
+        await until(lambda: not worker.held and len(other.held) == 4, "it is empty")
+        assert await mesh.first.client.drain("w1") == 0
+        found = await mesh.first.client.cluster()
+        assert [(w.id, w.draining, w.tasks) for w in found.workers] == [
+            ("w1", True, 0),
+            ("w2", False, 4),
+        ]
+        assert [e.key for e in (await mesh.store.range("drain/")).entries] == ["drain/w1"]
+        await mesh.first.client.drain("w1", undo=True)
+        await until(lambda: mesh.loads() == [2, 2], "it has tasks again")
+
+    mesh(test)
+
+
+def test_a_worker_that_says_so_is_drained(mesh):
+    async def test(mesh):
+        mesh.join("w1")
+        leaving = mesh.join("w2")
+        await mesh.create("orders", 4)
+        await until(lambda: mesh.loads() == [2, 2], "tasks are spread")
+        leaving.rest["draining"] = True
+        leaving._news.set()
+        await until(lambda: not leaving.held, "it is empty")
+
+    mesh(test)
+
+
+def test_a_transient_failure_is_restarted_in_place_under_a_new_epoch(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        ((id_, status),) = worker.held.items()
+        worker.set(id_, TaskState.FAILED, TRANSIENT)
+        await until(lambda: worker.held[id_].epoch > status.epoch, "it was restarted")
+        task = await until_state(mesh.first.client, "orders", RunState.RUNNING)
+        assert task.restarts == 1
+
+    mesh(test)
+
+
+def test_a_wrong_configuration_waits_for_a_person_or_a_new_revision(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        ((id_, status),) = worker.held.items()
+        worker.set(id_, TaskState.FAILED, WRONG)
+        task = await until_state(mesh.first.client, "orders", RunState.FAILED)
+        assert task.diagnostic.code == "test.wrong"
+        assert task.worker == "w1"
+        await mesh.first.scheduler.leader().settled()
+        assert worker.held[id_].epoch == status.epoch
+        await mesh.config.restart("orders", include_tasks=True, only_failed=True)
+        await until(lambda: worker.held[id_].epoch > status.epoch, "the person was heard")
+        worker.set(id_, TaskState.FAILED, WRONG)
+        await until_state(mesh.first.client, "orders", RunState.FAILED)
+        await mesh.create("orders", 1, topic="other")
+        await until_state(mesh.first.client, "orders", RunState.RUNNING)
+
+    mesh(test)
+
+
+def test_a_fenced_task_is_taken_away_before_it_is_assigned_anew(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        ((id_, status),) = worker.held.items()
+        worker.set(id_, TaskState.STOPPED, FencedError("offset.stale_epoch", "old").diagnostic)
+        await until(lambda: worker.held.get(id_, status).epoch > status.epoch, "assigned anew")
+
+    mesh(test)
+
+
+def test_partitions_that_appear_restart_only_the_task_that_gets_them(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        stored = await mesh.create("orders", 4, **{"tasks.max": "2"})
+        await until(lambda: len(worker.held) == 2, "tasks run")
+        before = {id_: status.epoch for id_, status in worker.held.items()}
+        plan = mesh.plans.plan
+
+        async def grown(address, connector):
+            config = {**connector.config, "partitions": "5"}
+            return await plan(address, type(connector)(connector.name, config))
+
+        mesh.plans.plan = grown
+        mesh.first.scheduler.leader().replan(stored.generation)
+        await until(
+            lambda: {i: s.epoch for i, s in worker.held.items()} not in (before, {}), "planned"
+        )
+        await until(lambda: len(worker.held) == 2, "both run")
+        changed = [id_ for id_ in before if worker.held[id_].epoch != before[id_]]
+        assert len(changed) == 1
+
+    mesh(test)
+
+
+def test_a_connector_is_paused_stopped_resumed_and_deleted(mesh):
+    async def test(mesh):
+        worker, client = mesh.join("w1"), mesh.first.client
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        ((id_, status),) = worker.held.items()
+        await mesh.config.set_target_state("orders", TargetState.PAUSED)
+        await until_state(client, "orders", RunState.PAUSED)
+        assert worker.held[id_].epoch == status.epoch
+        await mesh.config.set_target_state("orders", TargetState.STOPPED)
+        await until(lambda: not worker.held, "the task is released")
+        assert (await client.statuses("orders"))[0].state is RunState.STOPPED
+        await mesh.config.set_target_state("orders", TargetState.RUNNING)
+        await until(lambda: worker.held, "the task runs again")
+        assert worker.held[id_].epoch > status.epoch
+        await mesh.config.delete("orders")
+        await until(lambda: not worker.held, "the task is gone")
+        leader = mesh.first.scheduler.leader()
+        await until(lambda: not leader.cluster.owned, "the records are gone")
+        await leader.settled()
+        keys = [e.key for e in (await mesh.store.range("")).entries]
+        assert sorted(keys) == ["scheduler/leader", "scheduler/round"]
+
+    mesh(test)
+
+
+def test_a_plan_that_fails_is_the_connectors_own_failure(mesh):
+    async def test(mesh):
+        worker, client = mesh.join("w1"), mesh.first.client
+        mesh.plans.error = ConfigError("test.plan", "no such table", fix="Name one.")
+        await mesh.create("orders", 1)
+        leader = mesh.first.scheduler.leader()
+        await until(lambda: mesh.plans.asked, "it was tried")
+        await until(
+            lambda: any(leader.needs.failure(w) for w in leader.cluster.wanted.values()), "failed"
+        )
+        (status,) = await client.statuses("orders")
+        assert (status.state, status.diagnostic.code) == (RunState.FAILED, "test.plan")
+        tries = len(mesh.plans.asked)
+        await leader.settled()
+        assert len(mesh.plans.asked) == tries  # it waits for a person
+        mesh.plans.error = None
+        await mesh.config.restart("orders")
+        await until(lambda: worker.held, "the task runs")
+
+    mesh(test)
+
+
+@pytest.mark.parametrize("point", ["scheduler.storing", "scheduler.stored"])
+def test_a_round_that_fails_is_decided_anew_from_what_is_stored(mesh, arm, point):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        leader = mesh.first.scheduler.leader()
+        await until(lambda: worker.seen, "it has an assignment")
+        arm(f"{point}=raise@1")
+        await mesh.create("orders", 3)
+        await until(lambda: len(worker.held) == 3, "tasks run all the same")
+        assert leader.statistics()["failed"] == 1
+        assert len(worker.starts) == 3
+
+    mesh(test)
+
+
+def test_a_second_session_of_a_worker_ends_its_first(mesh):
+    async def test(mesh):
+        first = mesh.join("w1")
+        await until(lambda: first.seen, "the session is open")
+        second = mesh.join("w1")
+        mesh.workers["first"] = first
+        await until(lambda: first.error is not None, "the first one ended")
+        assert first.error.code == "scheduler.session_replaced"
+        await until(lambda: second.seen, "the second one goes on")
+
+    mesh(test)
+
+
+def test_changes_of_status_are_told(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        told = []
+
+        async def watch():
+            async for status, gone in mesh.first.client.watch():
+                told.append((status.name, gone, tuple(t.state for t in status.tasks)))
+
+        watching = asyncio.create_task(watch())
+        await until(lambda: ("orders", False, (RunState.RUNNING,)) in told, "it runs")
+        worker.set(next(iter(worker.held)), TaskState.FAILED, WRONG)
+        await until(lambda: told[-1] == ("orders", False, (RunState.FAILED,)), "it failed")
+        await mesh.config.delete("orders")
+        await until(lambda: told[-1] == ("orders", True, ()), "it is gone")
+        await mesh.first.resign()
+        with pytest.raises(PenstockError, match=r"scheduler\.not_leader"):
+            await watching
+
+    mesh(test)
+
+
+def test_what_is_not_there_is_not_found(mesh):
+    async def test(mesh):
+        mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: mesh.loads() == [1], "it runs")
+        client = mesh.first.client
+        for call in (
+            client.statuses("order"),
+            client.drain("w2"),
+        ):
+            with pytest.raises(ConfigError, match=r"scheduler\.not_found"):
+                await call
+
+    mesh(test)
+
+
+def gated(monkeypatch, where, name):
+    """Let something wait, each time, until the gate that is returned is open."""
+    gate, real = asyncio.Event(), getattr(where, name)
+
+    async def waiting(*arguments):
+        await gate.wait()
+        return await real(*arguments)
+
+    monkeypatch.setattr(where, name, waiting)
+    return gate
+
+
+async def refusals(*calls):
+    """The codes by which calls were refused; all of them have to be."""
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(one, RetriableError) for one in found), found
+    return {one.code for one in found}
+
+
+def test_a_new_leader_answers_nothing_that_it_does_not_know_yet(mesh, patient, monkeypatch):
+    """An empty list of held tasks would let a person change offsets under a task that runs."""
+
+    async def test(mesh):
+        mesh.join("w1")
+        generation = (await mesh.create("orders", 1)).generation
+        await until(lambda: mesh.loads() == [1], "it runs")
+        loads = gated(monkeypatch, stored, "load")
+        lists = gated(monkeypatch, ConnectorFeed, "_list")
+        await mesh.second.lead()
+        async with SchedulerClient(mesh.second.address, 4.0) as hasty:
+            ask = (hasty.held(generation), hasty.cluster(), hasty.statuses("orders"))
+            assert await refusals(*ask, hasty.drain("w1")) == {"scheduler.starting"}
+            held = asyncio.create_task(mesh.second.client.held(generation))
+            status = asyncio.create_task(mesh.second.client.statuses("orders"))
+            loads.set()
+            assert (await held).tasks == tuple(mesh.workers["w1"].held)
+            ask = (hasty.statuses("orders"), hasty.statuses(), hasty.drain("w1"))
+            assert await refusals(*ask) == {"scheduler.starting"}
+            lists.set()
+            assert [one.name for one in await status] == ["orders"]
+            await mesh.second.client.drain("w1")
+
+    mesh(test, patient)
+
+
+@pytest.mark.parametrize("delayed", [True, False])
+def test_two_living_workers_of_one_name_are_warned_of_once_where_it_matters(
+    mesh, patient, caplog, delayed
+):
+    async def test(mesh):
+        leader = mesh.first.scheduler.leader()
+        for id_ in ("w1", "w2", "w3"):
+            mesh.join(id_, name="alone" if id_ == "w3" else "host")
+        await until(lambda: len(leader.sessions) == 3, "all are there")
+        await leader.settled()
+        await leader.settled()
+        found = [r.getMessage() for r in caplog.records if "instance.name" in r.getMessage()]
+        assert len(found) == int(delayed)
+        assert all("w1 and w2" in text and "w3" not in text for text in found)
+
+    mesh(test, replace(patient, cluster=ClusterSettings(60.0 if delayed else 0.0)))
+
+
+def test_a_task_that_fits_nowhere_says_why(mesh):
+    async def test(mesh):
+        mesh.join("w1", labels={"zone": "a"})
+        await mesh.create("orders", 1, placement="zone=b")
+        async with asyncio.timeout(20):
+            while not (await mesh.first.client.statuses()):
+                await asyncio.sleep(0.01)
+        mesh.join("w2", labels={"zone": "b"})
+        await until_state(mesh.first.client, "orders", RunState.RUNNING)
+        await mesh.workers["w2"].disconnect()
+        async with asyncio.timeout(20):
+            while (await state_of(mesh.first.client, "orders")).diagnostic is None:
+                await asyncio.sleep(0.01)
+        task = await until_state(mesh.first.client, "orders", RunState.UNASSIGNED)
+        assert (task.worker, task.diagnostic.code) == ("", "scheduler.no_worker")
+
+    mesh(test)
+
+
+def test_a_drained_worker_stays_empty_under_another_leader(mesh):
+    async def test(mesh):
+        worker, other = mesh.join("w1"), mesh.join("w2")
+        await mesh.create("orders", 4)
+        await until(lambda: mesh.loads() == [2, 2], "tasks are spread")
+        await mesh.first.client.drain("w1")
+        await until(lambda: len(other.held) == 4, "it is empty")
+        leader = await mesh.second.lead()
+        await leader.settled()  # the drained one owns nothing, and is not there yet
+        for one in (other, worker):
+            await one.disconnect()
+            one.connect(mesh.second.address)
+        await until(lambda: len(leader.sessions) == 2, "both are there")
+        await leader.settled()
+        await leader.settled()
+        assert (len(worker.held), len(other.held)) == (0, 4)
+        assert [e.key for e in (await mesh.store.range("drain/")).entries] == ["drain/w1"]
+
+    mesh(test)

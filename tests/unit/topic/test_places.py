@@ -1,0 +1,87 @@
+"""Where topics are: what a setting names, and what travels to the executors."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.model.errors import ConfigError
+from penstock.telemetry import Secret
+from penstock.topic_files import LocalFolder, S3Settings, folder_at, folder_of
+from penstock.topic_files.s3 import S3Folder
+
+KEYS = S3Settings("http://store:9000", "eu-1", Secret("access-key"), Secret("secret-key"))
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("/data/topics", "/data/topics"),
+        ("relative", str(Path("relative").absolute())),
+        ("file:///data/topics", "/data/topics"),
+        ("s3://bucket", "s3://bucket/"),
+        ("s3://bucket/a/b_c-d.e~f=g/", "s3://bucket/a/b_c-d.e~f=g"),
+    ],
+)
+def test_a_setting_names_a_folder_or_a_prefix_of_a_bucket(text, url):
+    assert folder_of(text).url == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gs://b/x",
+        "file://host/x",
+        "s3://",
+        "s3:///x",
+        "s3://bucket//x",
+        "s3://bucket/../x",
+        "s3://bucket/a b",
+    ],
+)
+def test_what_keeps_no_topics_is_refused_with_what_does(text):
+    with pytest.raises(ConfigError, match="s3://bucket/prefix") as caught:
+        folder_of(text)
+    assert caught.value.code == "topic.bad_place"
+
+
+def test_a_folder_in_a_bucket_has_a_key_in_any_prefix():
+    assert folder_of("s3://bucket").at("t").at("_delta_log").url == "s3://bucket/t/_delta_log"
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        (folder_of("/data").at("t"), LocalFolder),
+        (folder_of("s3://bucket/p", KEYS).at("t"), S3Folder),
+    ],
+)
+def test_an_executor_opens_what_its_ticket_names(folder, kind):
+    opened = folder_at(json.loads(json.dumps(folder.place())))
+    assert isinstance(opened, kind)
+    assert opened.url == folder.url
+    assert opened.delta_options == folder.delta_options
+
+
+def test_a_ticket_says_only_what_was_set(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-machine")
+    assert folder_of("s3://bucket/p").place() == {"root": "s3://bucket/p", "s3": {}}
+
+
+def test_the_standard_variables_name_the_store(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere:1")
+    monkeypatch.setenv("AWS_REGION", "eu-2")
+    assert S3Settings().options == {
+        "aws_endpoint_url": "http://elsewhere:1",
+        "aws_region": "eu-2",
+    }
+    assert S3Settings().plain_http
+    assert KEYS.where == "http://store:9000"
+
+
+def test_a_library_that_is_missing_is_named_with_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "penstock.topic_files.s3", None)
+    with pytest.raises(ConfigError, match=r"pip install 'penstock\[s3\]'") as caught:
+        folder_of("s3://bucket/p")
+    assert caught.value.code == "topic.s3_not_installed"

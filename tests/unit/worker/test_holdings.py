@@ -1,0 +1,278 @@
+"""What a worker holds: made equal to an assignment, and never said to be gone too early."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    Partition,
+    TargetState,
+    TaskPlan,
+    TaskState,
+    TaskStatus,
+)
+from penstock.model.errors import ConfigError
+from penstock.worker import holdings as module
+from penstock.worker.assigned import Assigned, Kept
+from penstock.worker.holdings import Holdings
+from support.waiting import until
+
+
+class Task:
+    """A task that runs until it is told to stop, and ends when it is let."""
+
+    def __init__(self, assigned: Assigned, *, stubborn: bool) -> None:
+        self.task_id, self.epoch = assigned.plan.task_id, assigned.epoch
+        self.paused = assigned.paused
+        self.stopped, self.go, self.cut_off = asyncio.Event(), asyncio.Event(), False
+        if not stubborn:
+            self.go.set()
+
+    async def run(self) -> None:
+        try:
+            await self.stopped.wait()
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cut_off = True
+            raise
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def follow(self, wanted: Assigned) -> None:
+        self.paused = wanted.paused
+
+    def status(self) -> TaskStatus:
+        return TaskStatus(self.task_id, "orders", self.epoch, TaskState.RUNNING)
+
+
+class Made:
+    """The tasks that were made, newest last. `stubborn` ones end only when they are let."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+        self.stubborn = False
+        self.refuse: Exception | None = None
+        self.holdings = Holdings(self)
+
+    def __call__(self, assigned: Assigned) -> Task:
+        if self.refuse is not None:
+            raise self.refuse
+        self.tasks.append(Task(assigned, stubborn=self.stubborn))
+        return self.tasks[-1]
+
+    def running(self) -> dict[str, int]:
+        """The tasks that run, with their epochs."""
+        return {
+            status.task_id: status.epoch
+            for status in self.holdings.statuses()
+            if status.state is TaskState.RUNNING
+        }
+
+
+def assigned(id_: str, epoch: int, state: TargetState = TargetState.RUNNING) -> Assigned:
+    connector = Connector("orders", {}, ConnectorKind.PIPELINE, state, generation="g")
+    return Assigned(connector, TaskPlan(id_, (Partition({"n": id_}),)), epoch)
+
+
+def holding(test: Callable[[Made], Awaitable[None]]) -> None:
+    async def main() -> None:
+        made = Made()
+        async with asyncio.timeout(20):
+            try:
+                await test(made)
+            finally:
+                for task in made.tasks:
+                    task.go.set()
+                await made.holdings.release()
+
+    asyncio.run(main())
+
+
+def test_a_whole_assignment_is_taken_in_and_the_next_one_ends_what_it_does_not_name():
+    async def test(made):
+        made.holdings.take([assigned("a", 1), assigned("b", 2)], {})
+        assert [s.state for s in made.holdings.statuses()] == [TaskState.STARTING] * 2
+        await until(lambda: made.running() == {"a": 1, "b": 2}, "both run")
+        made.holdings.take([assigned("c", 3)], {"b": Kept(2, TargetState.RUNNING)})
+        await until(lambda: made.running() == {"b": 2, "c": 3}, "a is gone, c runs")
+        assert [task.task_id for task in made.tasks] == ["a", "b", "c"]  # b went on
+
+    holding(test)
+
+
+def test_what_stops_is_held_until_it_has_let_go():
+    """Invariant 11: another worker begins with a task as soon as nobody names it."""
+
+    async def test(made):
+        made.stubborn = True
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.running() == {"a": 1}, "it runs")
+        made.holdings.take([], {})
+        await until(made.tasks[0].stopped.is_set, "it was told to stop")
+        assert len(made.holdings) == 1
+        assert [s.task_id for s in made.holdings.statuses()] == ["a"]
+        made.tasks[0].go.set()
+        await until(lambda: not len(made.holdings), "it is let go")
+
+    holding(test)
+
+
+def test_a_newer_epoch_begins_only_when_the_older_one_has_ended():
+    async def test(made):
+        made.stubborn = True
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.running() == {"a": 1}, "it runs")
+        made.holdings.take([assigned("a", 2)], {})
+        await until(made.tasks[0].stopped.is_set, "the older one was told to stop")
+        (status,) = made.holdings.statuses()
+        assert (status.epoch, status.state) == (2, TaskState.STARTING)
+        assert len(made.tasks) == 1
+        made.tasks[0].go.set()
+        await until(lambda: made.running() == {"a": 2}, "the newer one runs")
+
+    holding(test)
+
+
+def test_an_older_epoch_is_ignored_and_the_same_one_changes_nothing():
+    """Invariant 4."""
+
+    async def test(made):
+        made.holdings.take([assigned("a", 5)], {})
+        await until(lambda: made.running() == {"a": 5}, "it runs")
+        made.holdings.take([assigned("a", 4)], {})
+        made.holdings.take([assigned("a", 5)], {})
+        made.holdings.take([assigned("a", 5), assigned("b", 6)], {})
+        await until(lambda: "b" in made.running(), "what came after was taken in")
+        assert made.running() == {"a": 5, "b": 6}
+        assert len(made.tasks) == 2
+        made.holdings.take([], {"a": Kept(4, TargetState.PAUSED), "b": Kept(6, TargetState.PAUSED)})
+        await until(lambda: made.tasks[1].paused, "b is paused")
+        assert not made.tasks[0].paused  # that was said of an epoch that is over
+
+    holding(test)
+
+
+def test_a_task_that_is_kept_follows_its_target_state():
+    async def test(made):
+        made.holdings.take([assigned("a", 1, TargetState.PAUSED)], {})
+        await until(lambda: made.running() == {"a": 1}, "it runs")
+        assert made.tasks[0].paused
+        made.holdings.take([], {"a": Kept(1, TargetState.RUNNING)})
+        await until(lambda: not made.tasks[0].paused, "it moves rows again")
+        assert len(made.tasks) == 1
+
+    holding(test)
+
+
+def test_a_task_that_comes_back_while_it_stops_is_made_anew():
+    async def test(made):
+        made.stubborn = True
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.running() == {"a": 1}, "it runs")
+        made.holdings.take([], {})
+        await until(made.tasks[0].stopped.is_set, "it was told to stop")
+        made.holdings.take([assigned("a", 3)], {})
+        made.tasks[0].go.set()
+        await until(lambda: made.running() == {"a": 3}, "it runs at its new epoch")
+        assert [task.epoch for task in made.tasks] == [1, 3]
+
+    holding(test)
+
+
+def test_a_task_that_cannot_be_made_fails_alone_and_is_still_held():
+    async def test(made):
+        made.refuse = ConfigError("config.key", "no such key")
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.holdings.statuses()[0].state is TaskState.FAILED, "it fails")
+        (status,) = made.holdings.statuses()
+        assert status.diagnostic.code == "config.key"
+        assert (status.connector, status.epoch) == ("orders", 1)
+        made.refuse = None
+        made.holdings.take([assigned("b", 2)], {"a": Kept(1, TargetState.RUNNING)})
+        await until(lambda: made.running() == {"b": 2}, "another task runs")
+        assert len(made.holdings) == 2  # FAILED is held too
+        made.holdings.take([assigned("a", 3)], {"b": Kept(2, TargetState.RUNNING)})
+        await until(lambda: made.running() == {"a": 3, "b": 2}, "a new epoch is tried")
+
+    holding(test)
+
+
+def test_an_unexpected_error_of_a_task_is_its_status_and_touches_no_other():
+    """Invariant 8."""
+
+    async def test(made):
+        made.refuse = RuntimeError("oops")
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.holdings.statuses()[0].state is TaskState.FAILED, "it fails")
+        assert made.holdings.statuses()[0].diagnostic.code == "task.unexpected"
+
+    holding(test)
+
+
+def test_a_task_that_does_not_stop_in_time_is_cut_off(monkeypatch):
+    async def test(made):
+        monkeypatch.setattr(module, "STOP_DEADLINE", 0.05)
+        made.stubborn = True
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.running() == {"a": 1}, "it runs")
+        made.holdings.take([], {})
+        await until(lambda: not len(made.holdings), "it is let go")
+        assert made.tasks[0].cut_off
+
+    holding(test)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_release_returns_when_nothing_is_held(at_once):
+    """At once, because others may begin with them; or after they have stopped by themselves."""
+
+    async def test(made):
+        made.stubborn = at_once
+        made.holdings.take([assigned("a", 1), assigned("b", 1)], {})
+        await until(lambda: len(made.running()) == 2, "they run")
+        await made.holdings.release(at_once=at_once)
+        assert not len(made.holdings)
+        assert [task.cut_off for task in made.tasks] == [at_once] * 2
+
+    holding(test)
+
+
+def test_a_watch_tells_of_changes_and_at_an_interval():
+    async def test(made):
+        async with aclosing(made.holdings.watch(0)) as changes:
+            assert await anext(changes) == []
+            made.holdings.take([assigned("a", 1)], {})
+            assert [s.task_id for s in await anext(changes)] == ["a"]
+        async with aclosing(made.holdings.watch(0.01)) as numbers:
+            for _ in range(3):
+                assert [s.task_id for s in await anext(numbers)] == ["a"]
+
+    holding(test)
+
+
+def test_a_holding_that_lets_go_too_early_is_caught_by_these_tests(monkeypatch):
+    """The twin: a stop that does not wait says that a task is gone while it runs."""
+
+    async def at_once(self, id_, hold):
+        hold.task.stop()
+
+    async def test(made):
+        made.stubborn = True
+        made.holdings.take([assigned("a", 1)], {})
+        await until(lambda: made.running() == {"a": 1}, "it runs")
+        monkeypatch.setattr(Holdings, "_stop", at_once)
+        running = made.holdings._holds["a"].running
+        made.holdings.take([], {})
+        await until(lambda: not len(made.holdings), "it is said to be gone")
+        assert not running.done()
+        made.tasks[0].go.set()
+        await running
+
+    holding(test)

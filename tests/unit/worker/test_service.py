@@ -1,0 +1,170 @@
+"""What a worker answers over gRPC: a check of a connection, live rows, levels of loggers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.api.worker.v1 import worker_service_pb2_grpc as api
+from penstock.client import WorkerClient
+from penstock.model.connector import Connector, ConnectorKind, TaskState, TaskStatus
+from penstock.model.errors import ConfigError, RetriableError
+from penstock.model.looks import LookedRow, LookRules, RowStage
+from penstock.plugin import PluginHost, Registry
+from penstock.rpc import Server
+from penstock.telemetry.levels import LoggerLevel
+from penstock.worker.looking import Looks
+from penstock.worker.planning import Planner
+from penstock.worker.service import WorkerService
+from support.waiting import until
+
+NAME = "penstock.test_worker_service"
+
+
+class Holdings:
+    """Holds one task, at whose rows people may look."""
+
+    def __init__(self) -> None:
+        self.looks = Looks()
+
+    def task(self, id_: str) -> Any:
+        return self if id_ == "g-0" else None
+
+    def statuses(self) -> list[TaskStatus]:
+        return [TaskStatus("g-0", "orders", 1, TaskState.RUNNING)]
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.holdings = Holdings()
+        self.client: WorkerClient
+        self.server: Server
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], None]:
+    """Runs a test against the service, with the connectors that ship."""
+
+    def run(test: Callable[[Bench], Awaitable[None]]) -> None:
+        async def main(runtime: str) -> None:
+            host = PluginHost(Registry.load([]), Path(runtime) / "p")
+            bench = Bench(tmp_path)
+            worker: Any = SimpleNamespace(planner=Planner(host, None), holdings=bench.holdings)
+            bench.server = Server(f"unix:{runtime}/s", grace=5)
+            bench.server.add(api.add_WorkerServiceServicer_to_server, WorkerService(worker))
+            client = WorkerClient(bench.server.address)
+            async with asyncio.timeout(60), bench.server, client as bench.client:
+                await test(bench)
+            await host.close(1.0)
+
+        with tempfile.TemporaryDirectory() as runtime:  # sockets want short paths
+            asyncio.run(main(runtime))
+
+    return run
+
+
+def pipeline(folder: Path, to: str) -> Connector:
+    config = {
+        "source.connector.class": "file-source", "source.file": f"{folder}/in",
+        "sink.connector.class": "file-sink", "sink.file": to,
+    }  # fmt: skip
+    return Connector("orders", config, ConnectorKind.PIPELINE)
+
+
+def test_a_connection_is_checked_step_by_step_source_first(serving):
+    async def test(bench):
+        (bench.folder / "in").write_text("a\n")
+        steps = bench.client.check(pipeline(bench.folder, f"{bench.folder}/out"))
+        found = [(step.end, step.step, step.ok) async for step in steps]
+        assert found == [
+            ("source", "config", True), ("source", "outside", True),
+            ("sink", "config", True), ("sink", "outside", True),
+        ]  # fmt: skip
+        assert [file.name for file in bench.folder.iterdir()] == ["in"]  # it changes nothing
+        (bench.folder / "in").unlink()
+        (bench.folder / "in").mkdir()
+        steps = bench.client.check(pipeline(bench.folder, f"{bench.folder}/out"))
+        failed = [step async for step in steps if not step.ok]
+        assert [(step.end, step.step) for step in failed] == [("source", "outside")]
+        assert str(bench.folder / "in") in failed[0].diagnostics[0].message
+
+    serving(test)
+
+
+def test_a_connector_that_is_not_installed_cannot_be_checked(serving):
+    async def test(bench):
+        connector = Connector("orders", {"connector.class": "fiel-source"})
+        with pytest.raises(ConfigError, match=r"plugin\.not_installed"):
+            await anext(bench.client.check(connector))
+
+    serving(test)
+
+
+def row(offset: str, text: str) -> LookedRow:
+    return LookedRow("orders", '{"p":1}', offset, 7, text)
+
+
+def test_live_rows_are_streamed_until_there_were_enough(serving):
+    async def test(bench):
+        looks = bench.holdings.looks
+        rules = LookRules(RowStage.READ, rows=2, row_bytes=8, seconds=30)
+        looking = bench.client.inspect("g-0", rules)
+        first = asyncio.ensure_future(anext(looking))
+        await until(looks.wanted, "somebody looks")
+        looks.show(RowStage.READ, [row("1", '{"a": 1}')])
+        looks.moved(5, 4)
+        word = await first
+        assert word.rows == (row("1", '{"a": 1}'),)
+        looks.show(RowStage.READ, [row("2", '{"a": 12345}'), row("3", "{}")])
+        (word,) = [one async for one in looking]
+        assert word.rows == (LookedRow("orders", '{"p":1}', "2", 7, '{"a": 12', cut=True),)
+        assert word.missed in {0, 4}  # what passed may have been told with the first
+        await until(lambda: not looks._looks, "nobody looks")
+
+    serving(test)
+
+
+def test_a_look_ends_with_its_reader_and_with_the_worker(serving):
+    async def test(bench):
+        looks = bench.holdings.looks
+        one, other = bench.client.inspect("g-0"), bench.client.inspect("g-0")
+        first, second = asyncio.ensure_future(anext(one)), asyncio.ensure_future(anext(other))
+        await until(lambda: len(looks._looks) == 2, "two look")
+        first.cancel()
+        await until(lambda: len(looks._looks) == 1, "one has gone")
+        began = asyncio.get_running_loop().time()
+        await bench.server.stop()
+        assert asyncio.get_running_loop().time() - began < 4  # it does not wait for the minute
+        with pytest.raises(RetriableError, match=r"rpc\.draining"):
+            await second
+
+    serving(test)
+
+
+def test_a_task_that_is_not_here_is_not_found(serving):
+    async def test(bench):
+        with pytest.raises(ConfigError, match=r"worker\.not_found.*g-0"):
+            await anext(bench.client.inspect("g-1"))
+
+    serving(test)
+
+
+def test_a_level_is_set_in_one_process(serving):
+    async def test(bench):
+        await bench.client.set_log_level(NAME, "warn")
+        assert logging.getLogger(NAME).level == logging.WARNING
+        assert LoggerLevel(NAME, "WARNING", own=True) in await bench.client.log_levels()
+        await bench.client.set_log_level(NAME, "")
+        assert logging.getLogger(NAME).level == logging.NOTSET
+        with pytest.raises(ConfigError, match=r"config\.log_level\]"):
+            await bench.client.set_log_level(NAME, "LOUD")
+
+    serving(test)
