@@ -1,0 +1,164 @@
+"""What connectors need of a kind of database: the port that `mysql`, `postgresql`, `sqlite` fill.
+
+A `Dialect` is a module-like object without state. A `Connection` is one session with the server,
+used by one thread at a time; statements of a connection are in autocommit until `begin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock_databases.names import Naming, TableId
+from penstock_databases.url import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who connects. The password is never shown.
+
+    Attributes:
+        user: Name; empty where the database wants none.
+        password: The password.
+    """
+
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Login({self.user!r}, ***)"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: Its name.
+        native: Its type in the words of the database, lower case: `bigint unsigned`.
+        field: Name, type and meaning of its values in rows (`types.field`).
+        nullable: It can be null.
+        key: Its place in the primary key, from 1; 0 when it is in none.
+        auto: The database numbers it.
+        default: It has a default, or is made from other columns: rows may come without it.
+        generated: It is made from other columns: rows cannot bring it.
+    """
+
+    name: str
+    native: str
+    field: pa.Field
+    nullable: bool = True
+    key: int = 0
+    auto: bool = False
+    default: bool = False
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table and its columns, in their order."""
+
+    table: TableId
+    columns: tuple[Column, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the primary key's columns, in the key's order."""
+        inside = sorted((c for c in self.columns if c.key), key=lambda column: column.key)
+        return tuple(column.name for column in inside)
+
+    def find(self, name: str) -> Column | None:
+        """Return a column; None when there is none."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The time of a row, as statements compare it.
+
+    Attributes:
+        sql: The expression.
+        form: How a time is written as a value: `text` (microseconds), `milli` (text of
+            milliseconds), `ms` or `s` (a number since 1970).
+        instant: It is a point in time; else it shows on some wall.
+    """
+
+    sql: str
+    form: str = "text"
+    instant: bool = False
+
+
+class Connection(Protocol):
+    """One session. Errors leave it as errors for people (`sql.…`), without values of rows.
+
+    Statements are format text, with values or without: `%s` is a value, `%%` a percent sign.
+    """
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement with `%s` places for values; returns its rows, all of them: few."""
+
+    def changed(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement; returns how many rows it changed."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def commit(self) -> None:
+        """Make it durable."""
+
+    def rollback(self) -> None:
+        """Undo it; does nothing when there is none, and when the connection is lost."""
+
+    def close(self) -> None:
+        """End the session. May come at any time, more than once."""
+
+
+class Dialect(Protocol):
+    """A kind of database."""
+
+    name: str
+    naming: Naming
+
+    def connect(self, target: Target, login: Login) -> Connection:
+        """Open a session; raises `sql.unreachable`, `sql.denied`, `sql.no_database`."""
+
+    def tables(
+        self, connection: Connection, kinds: Sequence[str], *, everywhere: bool = False
+    ) -> list[TableId]:
+        """Return the tables of the database, or of all databases that the session can see.
+        `kinds` are those of JDBC: `TABLE`, `VIEW`.
+        """
+
+    def shape(self, connection: Connection, table: TableId) -> Shape | None:
+        """Return a table's columns; None when there is no such table."""
+
+    def read(
+        self, connection: Connection, sql: str, values: Sequence[Any], columns: Sequence[Column]
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream the rows of a query whose columns are these, made by `selected`."""
+
+    def selected(self, column: Column) -> str:
+        """Return how a column is written in a SELECT, so that `read` gets its values exactly."""
+
+    def described(self, connection: Connection, query: str) -> tuple[Column, ...]:
+        """Return the columns of a query that a person wrote; it is no format text."""
+
+    def ordered(self, column: Column) -> str:
+        """Return how a column is written where rows are ordered and compared by it; empty when its
+        values have no order that a session keeps.
+        """
+
+    def stamp(self, connection: Connection, source: str, columns: Sequence[Column]) -> Stamp | None:
+        """Return the time of rows: the first of these columns that is not null. None while there
+        are no rows to tell how it is written. `source` is what stands after FROM.
+        """
+
+    def now(self, connection: Connection) -> datetime:
+        """Return the server's time, in UTC, without a zone."""
+
+    def offset(self, connection: Connection) -> timedelta:
+        """Return what the server's own wall clock shows beyond UTC."""

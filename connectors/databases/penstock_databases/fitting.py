@@ -1,0 +1,172 @@
+"""Which values of rows a column can hold: found before they are sent, row by row. Pure.
+
+A server would refuse a whole statement for one bad value, or bend the value; here the one row is
+named, and its neighbours pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock_databases.casting import cast_rows, plain
+
+Problem = tuple[pa.BooleanArray, str]
+"""Rows that cannot be written, and why; for people: `… {why}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a column can hold.
+
+    Attributes:
+        native: Its type in the words of the database.
+        type: The Arrow type of its values on their way to it.
+        nullable: It can be null, or is filled in when it is.
+        low, high: Limits of numbers, days, or microseconds; None: those of the type.
+        chars: Most characters of a text; 0: no limit.
+        bytes: Most bytes of a text or binary; 0: no limit.
+        nul: Texts may have the character U+0000.
+        specials: Infinities and NaN are possible.
+        pattern: What a text must look like; empty: anything.
+        shape: How a text is made of values that are none: `json`, `array` or `bits`.
+    """
+
+    native: str
+    type: pa.DataType
+    nullable: bool = True
+    low: int | None = None
+    high: int | None = None
+    chars: int = 0
+    bytes: int = 0
+    nul: bool = True
+    specials: bool = True
+    pattern: str = ""
+    shape: str = "json"
+
+
+DAYS: Final = (-719_162, 2_932_896)
+"""From 0001-01-01 to 9999-12-31: the days whose text all databases read alike."""
+
+STAMPS: Final = (DAYS[0] * 86_400_000_000, (DAYS[1] + 1) * 86_400_000_000 - 1)
+"""The same in microseconds."""
+
+UUID: Final = (
+    r"^\{?[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\}?$"
+)
+"""What the databases take as a UUID."""
+
+NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$"
+"""A number of any length."""
+
+
+def fit(values: pa.Array, limit: Limit, zone: str) -> tuple[pa.Array, list[Problem]]:
+    """Return values as the column takes them, and the rows for which there are none.
+
+    Args:
+        values: A column of rows.
+        limit: What the table's column can hold.
+        zone: Where a wall clock stands that shows times without a zone.
+    """
+    problems: list[Problem] = []
+    missing = values.null_count
+    values = plain(values)
+    if values.type != limit.type:
+        values, failed = cast_rows(values, limit.type, limit.shape, zone)
+        if failed is not None:
+            problems.append((failed, f"is no value of the type {limit.native}"))
+    if missing and not limit.nullable:
+        problems.append((pc.is_null(values), "is null, and the column takes none"))
+    problems += _checked(values, limit)
+    return values, problems
+
+
+def _checked(values: pa.Array, limit: Limit) -> Iterator[Problem]:
+    kind = values.type
+    if pa.types.is_string(kind):
+        yield from _checked_text(values, limit)
+    elif pa.types.is_binary(kind):
+        if limit.bytes:
+            yield from _over(pc.binary_length(values), limit.bytes, "bytes", limit)
+    elif pa.types.is_floating(kind):
+        if not limit.specials:
+            bad = pc.invert(pc.is_finite(values))
+            if pc.any(bad).as_py():
+                yield bad, f"is infinite or no number, and {limit.native} has no such values"
+    elif limit.low is not None or limit.high is not None:
+        yield from _out_of_range(values, limit)
+
+
+def _out_of_range(values: pa.Array, limit: Limit) -> Iterator[Problem]:
+    numbers = values
+    if pa.types.is_temporal(values.type):
+        numbers = values.view(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
+    ends = pc.min_max(numbers)
+    why = f"is out of the range of {limit.native}"
+    if limit.low is not None and (low := ends["min"].as_py()) is not None and low < limit.low:
+        yield pc.less(numbers, limit.low), why
+    if limit.high is not None and (high := ends["max"].as_py()) is not None and high > limit.high:
+        yield pc.greater(numbers, limit.high), why
+
+
+def _checked_text(values: pa.Array, limit: Limit) -> Iterator[Problem]:
+    invalid = _invalid(values)
+    if invalid is not None:
+        yield invalid, "is no valid UTF-8"
+        return
+    most = limit.chars or limit.bytes
+    if most:
+        size = pc.binary_length(values)  # a character has at least a byte: mostly this is enough
+        if (pc.max(size).as_py() or 0) > most:
+            if limit.chars:
+                yield from _over(pc.utf8_length(values), limit.chars, "characters", limit)
+            else:
+                yield from _over(size, limit.bytes, "bytes", limit)
+    if not limit.nul and b"\0" in data_of(values):
+        yield pc.match_substring(values, "\0"), f"has the character U+0000, {limit.native} not"
+    if limit.pattern:
+        bad = pc.invert(pc.match_substring_regex(values, limit.pattern))
+        if pc.any(bad).as_py():
+            yield bad, f"is no value of the type {limit.native}"
+
+
+def _over(sizes: pa.Array, most: int, unit: str, limit: Limit) -> Iterator[Problem]:
+    bad = pc.greater(sizes, most)
+    if pc.any(bad).as_py():
+        yield bad, f"has more {unit} than {limit.native} can hold"
+
+
+def _invalid(values: pa.Array) -> pa.BooleanArray | None:
+    """Return the texts that are no UTF-8: a server would refuse them all for one."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = values.cast(pa.binary())
+        return pa.array([_is_broken(one.as_py()) for one in raw])
+    return None
+
+
+def _is_broken(raw: bytes | None) -> bool:
+    try:
+        (raw or b"").decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def data_of(values: pa.Array) -> bytes:
+    """Return the bytes of all the texts of an array, in one piece."""
+    _, offsets, data = values.buffers()
+    if data is None or not len(values):
+        return b""
+    ends = memoryview(offsets).cast("q" if _is_large(values.type) else "i")
+    start, end = ends[values.offset], ends[values.offset + len(values)]
+    return bytes(memoryview(data)[start:end])
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))

@@ -1,0 +1,110 @@
+"""What a batch of inserts, updates, deletes and truncations comes to. Pure, and never row by row.
+
+Within a batch the order of changes is the order of rows. What is left of a batch does not depend on
+an order any more: whether the table is emptied first, the keys to delete, then the rows to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock_connector import Op
+
+_ROW: Final = "row"
+_END: Final = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What is left of a batch, as numbers of its rows. None: all rows.
+
+    Attributes:
+        truncate: The table is emptied first.
+        delete: Rows whose keys are deleted then; each key once.
+        write: Rows that are written last.
+    """
+
+    truncate: bool
+    delete: pa.Array | None
+    write: pa.Array | None
+
+
+_ALL: Final = Effect(truncate=False, delete=None, write=None)
+_NONE: Final = pa.array([], pa.int64())
+
+
+def is_change(ops: pa.Array, *kinds: Op) -> pa.BooleanArray:
+    """Return which rows are changes of some kinds. A row that does not tell is written."""
+    return pc.fill_null(pc.is_in(ops, pa.array([int(kind) for kind in kinds], ops.type)), False)
+
+
+def effect(ops: pa.Array | None, keys: Sequence[pa.Array], *, merge: bool) -> Effect:
+    """Return what rows come to.
+
+    Args:
+        ops: Their `__op`; None: all are written. Only deletes that are wanted are among them.
+        keys: Their keys; none: rows have no key.
+        merge: Of the rows of a key only the last one is written.
+    """
+    count = len(keys[0]) if keys else len(ops) if ops is not None else 0
+    if ops is None or not pc.any(is_change(ops, Op.DELETE, Op.TRUNCATE)).as_py():
+        kept = _last(keys, None) if merge and keys and not unique(keys) else None
+        return Effect(truncate=False, delete=_NONE, write=kept)
+    truncated = pc.indices_nonzero(is_change(ops, Op.TRUNCATE)).to_pylist()
+    start = truncated[-1] + 1 if truncated else 0  # what came before is gone with the table's rows
+    rows = pa.array(range(start, count), pa.int64())
+    deletes = is_change(ops, Op.DELETE).take(rows)
+    gone = rows.filter(deletes)
+    written = rows.filter(pc.invert(deletes))
+    if len(gone):
+        gone = _last(keys, gone)
+        written = _after(keys, written, gone)
+    if merge and keys:
+        written = _last(keys, written)
+    return Effect(bool(truncated), gone, written)
+
+
+def unique(keys: Sequence[pa.Array]) -> bool:
+    """Tell whether no key comes twice."""
+    first = keys[0]
+    count = len(first)
+    if count < 2:
+        return True
+    if len(keys) == 1:
+        ordered = pa.types.is_integer(first.type) and not first.null_count
+        if ordered and pc.all(pc.less(first[:-1], first[1:])).as_py():
+            return True
+        return bool(pc.count_distinct(first).as_py() == count)
+    return bool(_grouped(keys, None).num_rows == count)
+
+
+def _last(keys: Sequence[pa.Array], rows: pa.Array | None) -> pa.Array:
+    """Return the last row of each key, in the order of rows."""
+    ends = _grouped(keys, rows).column(f"{_ROW}_max").combine_chunks()
+    return ends.take(pc.array_sort_indices(ends))
+
+
+def _after(keys: Sequence[pa.Array], rows: pa.Array, ends: pa.Array) -> pa.Array:
+    """Return the rows that come after the row in `ends` that has their key, or have none there."""
+    names = [f"k{number}" for number in range(len(keys))]
+    left = pa.table([*(key.take(rows) for key in keys), rows], [*names, _ROW])
+    right = pa.table([*(key.take(ends) for key in keys), ends], [*names, _END])
+    joined = left.join(right, names, use_threads=False)
+    later = pc.greater(joined[_ROW], pc.fill_null(joined[_END], -1))
+    kept = joined.filter(later)[_ROW].combine_chunks()
+    return kept.take(pc.array_sort_indices(kept))
+
+
+def _grouped(keys: Sequence[pa.Array], rows: pa.Array | None) -> pa.Table:
+    if rows is None:
+        rows = pa.array(range(len(keys[0])), pa.int64())
+    else:
+        keys = [key.take(rows) for key in keys]
+    names = [f"k{number}" for number in range(len(keys))]
+    table = pa.table([*keys, rows], [*names, _ROW])
+    return table.group_by(names, use_threads=False).aggregate([(_ROW, "max")])

@@ -1,0 +1,122 @@
+"""Which tables are read, and what their partitions and datasets are called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+from penstock_connector import ConfigError, Partition
+from penstock_databases.dialect import Connection
+from penstock_databases.jdbc_source.config import JdbcSourceConfig
+from penstock_databases.names import Naming, TableId
+
+_PLAIN = re.compile(r"[^.\"`]+")
+
+
+def planned(config: JdbcSourceConfig, connection: Connection) -> list[Partition]:
+    """Return a partition for each table, or the one of the query."""
+    if config.query:
+        digest = blake2b(config.query.encode(), digest_size=8).hexdigest()
+        return [Partition({"query": digest}, datasets=(config.topic_prefix,))]
+    everywhere = config.catalog_pattern is not None
+    tables = config.dialect.tables(connection, config.table_types, everywhere=everywhere)
+    return [
+        Partition(
+            {"table": text_of(table, config.dialect.naming)},
+            payload=json.dumps([table.catalog, table.schema, table.name]).encode(),
+            datasets=(dataset_of(config, table),),
+        )
+        for table in chosen(config, tables)
+    ]
+
+
+def table_of(partition: Partition, naming: Naming) -> TableId:
+    """Return the table of a partition; one that is named by its key alone, too."""
+    if partition.payload:
+        catalog, schema, name = json.loads(partition.payload)
+        return TableId(name, schema=schema, catalog=catalog)
+    *above, name = naming.parts(str(partition.key["table"]))
+    place = above[-1] if above else ""
+    if naming.quote == '"':
+        return TableId(name, schema=place)
+    return TableId(name, catalog=place)
+
+
+def text_of(table: TableId, naming: Naming) -> str:
+    """Return a table's name as `table.whitelist` takes it: parts with dots or quotes are quoted."""
+    parts = [part for part in (table.catalog, table.schema, table.name) if part]
+    quote = naming.quote
+    return ".".join(
+        part if _PLAIN.fullmatch(part) else quote + part.replace(quote, quote * 2) + quote
+        for part in parts
+    )
+
+
+def dataset_of(config: JdbcSourceConfig, table: TableId | None) -> str:
+    """Return the dataset of a table's rows; without a table, of the query's."""
+    return config.topic_prefix + (table.name if table else "")
+
+
+def chosen(config: JdbcSourceConfig, tables: Sequence[TableId]) -> list[TableId]:
+    """Return the tables that the configuration means."""
+    within = [table for table in tables if _is_within(config, table)]
+    naming = config.dialect.naming
+    if config.table_whitelist:
+        wanted = [naming.parts(text) for text in config.table_whitelist]
+        within = [table for table in within if _is_named(table, wanted, within)]
+    if config.table_blacklist:
+        unwanted = [naming.parts(text) for text in config.table_blacklist]
+        within = [table for table in within if not _is_named(table, unwanted, within)]
+    if config.table_include_list:
+        within = [table for table in within if _fits(table, config.table_include_list)]
+    return [table for table in within if not _fits(table, config.table_exclude_list)]
+
+
+def _is_within(config: JdbcSourceConfig, table: TableId) -> bool:
+    patterns = ((config.catalog_pattern, table.catalog), (config.schema_pattern, table.schema))
+    return all(pattern is None or _like(pattern, place) for pattern, place in patterns)
+
+
+def _like(pattern: str, name: str) -> bool:
+    """Tell whether a pattern of JDBC's metadata means a name: % is anything, _ one character."""
+    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
+    made = "".join({"%": ".*", "_": "."}.get(t, re.escape(t.removeprefix("\\"))) for t in tokens)
+    return re.fullmatch(made, name, re.DOTALL) is not None
+
+
+def _is_named(table: TableId, names: Iterable[tuple[str, ...]], others: Sequence[TableId]) -> bool:
+    """Tell whether a table is named: `table`, `schema.table`, `database.table`. The case of a name
+    counts only when several tables differ in nothing else.
+    """
+    parts = _parts(table)
+    for name in names:
+        if parts[-len(name) :] == name:
+            return True
+        folded = tuple(part.lower() for part in name)
+        exact = any(_parts(other)[-len(name) :] == name for other in others)
+        if not exact and tuple(p.lower() for p in parts)[-len(name) :] == folded:
+            return True
+    return False
+
+
+def _parts(table: TableId) -> tuple[str, ...]:
+    return tuple(part for part in (table.catalog, table.schema, table.name) if part)
+
+
+def _fits(table: TableId, patterns: Iterable[str]) -> bool:
+    """Tell whether a pattern means a table: all of `database.table`, or all of its name."""
+    texts = (str(table), table.name)
+    return any(re.fullmatch(pattern, text) for pattern in patterns for text in texts)
+
+
+def no_tables(config: JdbcSourceConfig) -> ConfigError:
+    """Return the error of a configuration that means no table, now."""
+    return ConfigError(
+        "jdbc.no_tables",
+        f"{config.target} has no table that the configuration means",
+        fix="Correct `table.whitelist`, `table.types`, `schema.pattern` or `catalog.pattern`; the "
+        "user may also lack the right to see them.",
+        config_path="table.whitelist",
+    )

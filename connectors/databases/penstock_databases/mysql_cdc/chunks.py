@@ -1,0 +1,313 @@
+"""Reads one chunk of a table: a range of keys, as it was at one place in the log."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock_connector import ConnectorError, RetriableError
+from penstock_databases.dialect import Column, Shape
+from penstock_databases.mysql.catalog import shape
+from penstock_databases.mysql.connection import MysqlConnection
+from penstock_databases.mysql.dialect import MysqlDialect
+from penstock_databases.mysql.reading import read
+from penstock_databases.mysql_cdc.position import Place
+from penstock_databases.mysql_cdc.progress import Key, KeyValue
+from penstock_databases.mysql_cdc.statements import TableName
+from penstock_databases.names import MYSQL, TableId
+
+_PIECES_MOST: Final = 4
+"""Pieces of a chunk that wait to be given. More take memory; fewer let the reader wait."""
+
+_PATIENCE: Final = 30.0
+"""Seconds in which the server must come to a snapshot that has what its log has. It is a matter of
+milliseconds: between a transaction's way into the log and its end."""
+
+_RANGES: Final = frozenset({
+    "tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "binary", "varbinary",
+    "date", "datetime", "timestamp", "uuid", "year",
+})  # fmt: skip
+"""Types of keys whose order in ORDER BY is that of a comparison with a value of ours."""
+
+_EXACT: Final = frozenset({"InnoDB", "ROCKSDB"})
+"""Engines whose tables are read as they were at one place in the log."""
+
+
+_PIECE: Final = 2 << 20
+"""Bytes of a piece. Smaller ones cost more frames and offsets; larger ones take memory."""
+
+_STALLED: Final = 60.0
+"""Seconds that a chunk is kept open while nobody takes its rows. An open chunk keeps others from
+altering its table, and the server from forgetting old rows; the rest is read anew, later."""
+
+
+class StalledError(RetriableError):
+    """A chunk was given up because nobody took its rows. It says nothing of the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of a chunk.
+
+    Attributes:
+        shape: The table's columns.
+        rows: The rows.
+        after: The key before them; None: the beginning.
+        upto: The key up to which they are all; None: the end of the table.
+        place: Where in the log they are from.
+        exact: Whether that is exact.
+        stamp: When they were read, in microseconds.
+        done: They are the table's last.
+    """
+
+    shape: Shape
+    rows: pa.RecordBatch
+    after: Key | None
+    upto: Key | None
+    place: Place
+    exact: bool
+    stamp: int
+    done: bool
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A chunk that is read in a thread of its own.
+
+    Attributes:
+        table: The table.
+        after: The key after which it begins.
+        size: About how many rows.
+        floor: The place in the log that it must have.
+        exact: Whether the server tells the exact place of a snapshot.
+        wake: Called when there is something new.
+        place: Where in the log it is from; None until known.
+        upto: Where it ends; None: at the table's end, when `bounded` is set.
+        bounded: Whether `upto` is known.
+        cancelled: Nobody wants it any more.
+        gone: There is no such table.
+    """
+
+    table: TableName
+    after: Key | None
+    size: int
+    floor: int
+    exact: bool
+    wake: Callable[[], None]
+    place: Place | None = None
+    upto: Key | None = None
+    bounded: bool = False
+    gone: bool = False
+    error: BaseException | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    pieces: queue.Queue[Piece] = field(default_factory=lambda: queue.Queue(_PIECES_MOST))
+    ended: bool = False
+
+    def run(self, connection: MysqlConnection) -> None:
+        """Read it. Runs in its thread."""
+        try:
+            self._read(connection)
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever takes the pieces
+            self.error = error
+        finally:
+            self.ended = True
+            self.wake()
+
+    def _read(self, connection: MysqlConnection) -> None:
+        place = self._opened(connection)
+        found = self._shape(connection)
+        if found is None:
+            connection.rollback()
+            self.gone = True
+            return
+        keys = chunk_key(found)
+        engine = connection.execute(
+            "SELECT engine FROM information_schema.tables WHERE table_schema = %s "
+            "AND table_name = %s",
+            self.table,
+        )[0][0]
+        exact = self.exact and engine in _EXACT
+        upto = self._end(connection, found, keys)
+        self.upto, self.place, self.bounded = upto, place, True
+        self.wake()
+        if exact:
+            for piece in self._pieces(connection, found, keys, place, exact=True):
+                self._put(piece)
+        else:  # rows are as they are when they are read, so the place is known after them
+            held = list(self._pieces(connection, found, keys, place, exact=False))
+            after = _end_of_log(connection)
+            for piece in held:
+                self._put(_moved(piece, after))
+        connection.commit()
+
+    def _put(self, piece: Piece) -> None:
+        keyless = piece.upto is None and not piece.done
+        end = time.monotonic() + _STALLED
+        while not self.cancelled.is_set() and (keyless or time.monotonic() < end):
+            try:
+                self.pieces.put(piece, timeout=0.2)
+            except queue.Full:
+                continue
+            self.wake()
+            return
+        raise StalledError("cdc.chunk_stalled", "nobody takes the rows of the chunk")
+
+    def _opened(self, connection: MysqlConnection) -> Place:
+        """Begin a snapshot that has all that was read of the log; returns where it is.
+
+        A transaction is sent to replicas a moment before it can be seen by others.
+        """
+        connection.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        end = time.monotonic() + _PATIENCE
+        while True:
+            connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            place = _place(connection) if self.exact else _end_of_log(connection)
+            if place.number >= self.floor or not self.exact:
+                return place
+            connection.rollback()
+            if time.monotonic() > end or self.cancelled.wait(0.002):
+                raise RetriableError(
+                    "cdc.snapshot_behind",
+                    f"the server shows no snapshot that has its log up to {self.floor & 0xFFFFFFFF}"
+                    f"; the newest is of {place}",
+                    fix="Is a transaction stuck in its commit? It is tried again.",
+                )
+
+    def _shape(self, connection: MysqlConnection) -> Shape | None:
+        """Return the table's columns, which stay as they are until the transaction ends."""
+        name = TableId(self.table[1], catalog=self.table[0])
+        try:
+            connection.execute(f"SELECT 1 FROM {name.sql(MYSQL)} LIMIT 0")  # noqa: S608 - quoted names
+        except ConnectorError as error:
+            if error.code == "sql.no_table":
+                return None
+            raise
+        return shape(connection, name)
+
+    def _end(
+        self, connection: MysqlConnection, found: Shape, keys: tuple[Column, ...]
+    ) -> Key | None:
+        """Return the key that the chunk ends with; None when it ends with the table."""
+        if not keys:
+            return None
+        names = [MYSQL.quoted(column.name) for column in keys]
+        where, values = _range(names, self.after, None)
+        sql = (
+            f"SELECT {_selected(keys)} FROM {found.table.sql(MYSQL)}{where} "  # noqa: S608 - quoted
+            f"ORDER BY {', '.join(names)} LIMIT 1 OFFSET {self.size - 1}"
+        )
+        found_rows = [rows for rows in read(connection, sql, values, keys) if rows.num_rows]
+        return key_of(found_rows[0], 0, keys) if found_rows else None
+
+    def _pieces(
+        self, connection: MysqlConnection, found: Shape, keys: tuple[Column, ...], place: Place,
+        *, exact: bool,
+    ) -> Iterator[Piece]:  # fmt: skip
+        names = [MYSQL.quoted(column.name) for column in keys]
+        where, values = _range(names, self.after, self.upto)
+        order = f" ORDER BY {', '.join(names)}" if names else ""
+        columns = _selected(found.columns)
+        sql = f"SELECT {columns} FROM {found.table.sql(MYSQL)}{where}{order}"  # noqa: S608 - quoted names
+        stamp = int(time.time() * 1_000_000)
+        after = self.after
+        held: list[pa.RecordBatch] = []
+        for rows in read(connection, sql, values, found.columns):
+            if sum(one.nbytes for one in held) >= _PIECE:
+                last = key_of(held[-1], -1, keys)
+                joined = pa.concat_batches(held)
+                yield Piece(found, joined, after, last, place, exact, stamp, done=False)
+                after, held = last, []
+            held.append(rows)
+            if self.cancelled.is_set():
+                raise StalledError("cdc.chunk_stalled", "the chunk is not wanted any more")
+        schema = pa.schema([column.field for column in found.columns])
+        joined = pa.concat_batches([*held, pa.RecordBatch.from_pylist([], schema=schema)])
+        done = self.upto is None
+        yield Piece(found, joined, after, self.upto, place, exact, stamp, done=done)
+
+
+def _moved(piece: Piece, place: Place) -> Piece:
+    return Piece(
+        piece.shape, piece.rows, piece.after, piece.upto, place, False, piece.stamp, piece.done
+    )
+
+
+def chunk_key(found: Shape) -> tuple[Column, ...]:
+    """Return the columns by which a table is read in chunks; none: it is read at once."""
+    columns = [column for name in found.key if (column := found.find(name))]
+    if any(column.native.split("(")[0].split()[0] not in _RANGES for column in columns):
+        return ()
+    return tuple(columns)
+
+
+def key_of(rows: pa.RecordBatch, place: int, keys: tuple[Column, ...]) -> Key | None:
+    """Return the key of a row."""
+    if not keys:
+        return None
+    row = place % max(rows.num_rows, 1)
+    return tuple(_value(rows.column(column.name)[row].as_py()) for column in keys)
+
+
+def _value(value: Any) -> KeyValue:
+    match value:
+        case int() | str() | bytes():
+            return value
+        case Decimal():
+            return int(value)
+        case datetime():
+            return value.replace(tzinfo=None).isoformat(" ", "microseconds")
+        case date():
+            return value.isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def _range(names: list[str], after: Key | None, upto: Key | None) -> tuple[str, list[KeyValue]]:
+    """Return the condition that a key is in a range, and its values."""
+    parts, values = [], []
+    for key, sign in ((after, ">"), (upto, "<")):
+        if key is None or not names:
+            continue
+        text, some = _beyond(names, key, sign, sign if sign == ">" else "<=")
+        parts.append(text)
+        values += some
+    return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
+
+
+def _beyond(names: list[str], key: Key, sign: str, last: str) -> tuple[str, list[KeyValue]]:
+    """Return the condition that columns, in their order, are beyond a key."""
+    first, value = names[0], key[0]
+    if len(names) == 1:
+        return f"{first} {last} %s", [value]
+    rest, values = _beyond(names[1:], key[1:], sign, last)
+    text = f"({first} {sign}= %s AND ({first} {sign} %s OR ({rest})))"
+    return text, [value, value, *values]
+
+
+def _place(connection: MysqlConnection) -> Place:
+    """Return the exact place of the snapshot that the session has open (MariaDB)."""
+    rows = connection.execute("SHOW STATUS LIKE 'binlog_snapshot_%%'")
+    told = {str(name).lower(): str(value) for name, value in rows}
+    return Place(told["binlog_snapshot_file"], int(told["binlog_snapshot_position"]))
+
+
+def _end_of_log(connection: MysqlConnection) -> Place:
+    """Return where the log ends now."""
+    try:
+        rows = connection.execute("SHOW MASTER STATUS")
+    except ConnectorError as error:
+        if "1064" not in error.message:
+            raise
+        rows = connection.execute("SHOW BINARY LOG STATUS")
+    return Place(str(rows[0][0]), int(rows[0][1]))
+
+
+def _selected(columns: Iterable[Column]) -> str:
+    return ", ".join(map(MysqlDialect().selected, columns))

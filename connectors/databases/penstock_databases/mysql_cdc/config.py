@@ -1,0 +1,170 @@
+"""The configuration of `mysql-cdc`: Debezium's keys where it has one, the URL's beside them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock_connector import ConfigError, ConnectorError, key
+from penstock_databases.dialect import Login
+from penstock_databases.url import Target, parse_url
+
+_SNAPSHOTS: Final = (
+    "initial", "initial_only", "when_needed", "always", "never", "no_data", "schema_only",
+)  # fmt: skip
+_TLS: Final = {
+    "disabled": "disable", "preferred": "prefer", "required": "require",
+    "verify_ca": "verify-ca", "verify_identity": "verify-full",
+}  # fmt: skip
+_PORT: Final = 3306
+
+
+@dataclass(frozen=True)
+class MysqlCdcConfig:
+    """Which server and tables are read, and how."""
+
+    connection_url: str = key("", doc="jdbc:mariadb://host:port/, instead of database.hostname.")
+    connection_user: str = key("", doc="User; or database.user.")
+    connection_password: str = key("", doc="Its password.", type="password")
+    connection_attempts: int = key(3, doc="Attempts to connect before the host is told.")
+    connection_backoff_ms: float = key(1.0, type="duration", doc="Time between two attempts.")
+    database_hostname: str = key("", doc="The server.")
+    database_port: int = key(_PORT, doc="Its port.")
+    database_user: str = key("", doc="User; needs SELECT, REPLICATION SLAVE, REPLICATION CLIENT.")
+    database_password: str = key("", doc="Its password.", type="password")
+    database_ssl_mode: str = key("preferred", doc="TLS.", choices=tuple(_TLS))
+    database_server_id: int = key(
+        0, doc="Number that no other replica of the server has; 0 draws one of 2^31 and above."
+    )
+    database_include_list: tuple[str, ...] = key((), doc="Regexes of databases; empty: all.")
+    database_exclude_list: tuple[str, ...] = key((), doc="Regexes of databases left out.")
+    table_include_list: tuple[str, ...] = key((), doc="Regexes of database.table; empty: all.")
+    table_exclude_list: tuple[str, ...] = key((), doc="Regexes of database.table left out.")
+    topic_prefix: str = key("", doc="Datasets are prefix.database.table; empty: no prefix.")
+    snapshot_mode: str = key("initial", doc="What is read of the tables.", choices=_SNAPSHOTS)
+    snapshot_fetch_size: int = key(50_000, doc="Rows of a chunk of the snapshot.")
+    snapshot_parallelism: int = key(2, doc="Chunks that are read at once.")
+    heartbeat_interval_ms: float = key(
+        10.0, type="duration", doc="How often the offset moves while no table of ours changes."
+    )
+    include_schema_changes: bool = key(
+        False, doc="Give statements that change tables as rows of a dataset of their own."
+    )
+    include_before: bool = key(True, doc="Give the row before a change in the column __before.")
+    signal_data_collection: str = key(
+        "", doc="database.table whose new rows (id, table_name) name tables to read again."
+    )
+    offset_lost: str = key(
+        "fail",
+        doc="When the log was purged before it was read: fail, or read all tables again.",
+        choices=("fail", "snapshot"),
+    )
+    zero_dates: str = key(
+        "",
+        doc="What dates of zeros become: null, 0001-01-01, or an error; empty: as the URL says.",
+        choices=("", "null", "round", "fail"),
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        if bool(self.connection_url) == bool(self.database_hostname):
+            raise ConfigError(
+                "config.missing",
+                "the server must be named once",
+                fix="Set `database.hostname`, or `connection.url`.",
+                config_path="database.hostname",
+            )
+        for name, value, most in (
+            ("snapshot.fetch.size", self.snapshot_fetch_size, 10_000_000),
+            ("snapshot.parallelism", self.snapshot_parallelism, 64),
+            ("connection.attempts", self.connection_attempts, 10_000),
+            ("database.port", self.database_port, 65_535),
+        ):
+            if not 1 <= value <= most:
+                raise _invalid(name, f"must be between 1 and {most}")
+        if not 0 <= self.database_server_id < 1 << 32:
+            raise _invalid("database.server.id", "must be between 1 and 4294967295")
+        self.chosen  # noqa: B018 - raises for what is no regex
+        self.target  # noqa: B018 - raises for what is no URL
+
+    @property
+    def target(self) -> Target:
+        """Where the server is."""
+        if self.connection_url:
+            target = parse_url(self.connection_url)
+            if target.dialect != "mysql":
+                raise _invalid("connection.url", "is of another kind of database")
+        else:
+            hosts = ((self.database_hostname, self.database_port),)
+            target = Target("mysql", hosts, tls=_TLS[self.database_ssl_mode])
+        return replace(target, zero_dates=self.zero_dates or target.zero_dates)
+
+    @property
+    def login(self) -> Login:
+        """Who connects."""
+        return Login(
+            self.connection_user or self.database_user,
+            self.connection_password or self.database_password,
+        )
+
+    @property
+    def chosen(self) -> Chosen:
+        """The rule that says which tables are meant."""
+        return Chosen(
+            _regex("database.include.list", self.database_include_list),
+            _regex("database.exclude.list", self.database_exclude_list),
+            _regex("table.include.list", self.table_include_list),
+            _regex("table.exclude.list", self.table_exclude_list),
+        )
+
+    def dataset(self, database: str, table: str) -> str:
+        """Return the dataset of a table's rows."""
+        return ".".join(filter(None, (self.topic_prefix, database, table)))
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether the rows that tables have at the start are read."""
+        return self.snapshot_mode not in {"never", "no_data", "schema_only"}
+
+    @property
+    def starts_anew(self) -> bool:
+        """Whether a log that is gone means to read all tables again."""
+        return self.offset_lost == "snapshot" or self.snapshot_mode == "when_needed"
+
+
+_SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which tables are meant. The databases of the system itself never are."""
+
+    databases: re.Pattern[str] | None = None
+    not_databases: re.Pattern[str] | None = None
+    tables: re.Pattern[str] | None = None
+    not_tables: re.Pattern[str] | None = None
+
+    def includes(self, database: str, table: str) -> bool:
+        """Tell whether a table is meant."""
+        name = f"{database}.{table}"
+        return (
+            database.lower() not in _SYSTEM
+            and (self.databases is None or self.databases.fullmatch(database) is not None)
+            and (self.not_databases is None or self.not_databases.fullmatch(database) is None)
+            and (self.tables is None or self.tables.fullmatch(name) is not None)
+            and (self.not_tables is None or self.not_tables.fullmatch(name) is None)
+        )
+
+
+def _regex(name: str, patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    if not patterns:
+        return None
+    try:
+        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
+    except re.error as error:
+        raise _invalid(name, f"is no regex: {error}") from error
+
+
+def _invalid(name: str, what: str) -> ConnectorError:
+    return ConfigError("config.invalid_value", f"{name!r} {what}", config_path=name)

@@ -1,0 +1,231 @@
+"""Rows of the log, gathered by table until they are worth a batch.
+
+Rows of one table keep their order; those of several tables are given table by table, all before
+the next checkpoint.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock_connector import Batch, Op
+from penstock_databases.mysql_cdc.arena import Arena, Ints
+from penstock_databases.mysql_cdc.rows import Layout
+
+OP: Final = pa.field("__op", pa.int8())
+TS_US: Final = pa.field("__ts_us", pa.int64())
+
+Ops = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table whose rows are read from the log, as it was at some time.
+
+    Attributes:
+        database: Its database.
+        name: Its name.
+        dataset: Dataset of its rows.
+        layout: How its rows are read.
+        schema: Schema of batches of it.
+    """
+
+    database: str
+    name: str
+    dataset: str
+    layout: Layout
+    schema: pa.Schema
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the primary key's columns."""
+        return tuple(self.layout.fields[place].name for place in self.layout.key)
+
+
+def batch_schema(fields: tuple[pa.Field, ...], *, before: bool) -> pa.Schema:
+    """Return the schema of batches: the row, and the reserved columns."""
+    reserved = [OP, TS_US]
+    if before:
+        reserved.append(pa.field("__before", pa.struct(list(fields))))
+    return pa.schema([*fields, *reserved])
+
+
+@dataclass(slots=True)
+class Changes:
+    """Changed rows of a table, column by column.
+
+    Attributes:
+        columns: The rows after the changes; of deleted ones, before.
+        before: The rows before, for updates; null elsewhere; None when nobody wants them.
+        ops: What was done.
+        stamps: When, in microseconds.
+        numbers: Where in the log.
+    """
+
+    columns: list[pa.Array]
+    before: pa.Array | None
+    ops: Ops
+    stamps: Ints
+    numbers: Ints
+
+    def kept(self, keep: npt.NDArray[np.bool_]) -> Changes:
+        """Return those that are to be kept."""
+        mask = pa.array(keep)
+        return Changes(
+            [column.filter(mask) for column in self.columns],
+            self.before.filter(mask) if self.before is not None else None,
+            self.ops[keep],
+            self.stamps[keep],
+            self.numbers[keep],
+        )
+
+    def batch(self, table: Table) -> Batch:
+        """Return them as a batch without an offset."""
+        columns = [*self.columns, pa.array(self.ops), pa.array(self.stamps)]
+        if self.before is not None:
+            columns.append(self.before)
+        rows = pa.RecordBatch.from_arrays(columns, schema=table.schema)
+        return Batch(rows, dataset=table.dataset, key_columns=table.key)
+
+
+Settle = Callable[[Table, Changes], Changes]
+"""What the snapshot makes of changes: some are dropped, some become upserts."""
+
+
+@dataclass(slots=True)
+class _Pile:
+    """Row images of a table, and what each event did."""
+
+    table: Table
+    rows: bytearray = field(default_factory=bytearray)
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    events: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+
+    def add(self, op: int, data: Any, stamp: int, number: int, skip: int) -> int:
+        """Add the rows of an event; returns how many there were, with those that are skipped."""
+        at, first = len(self.rows), len(self.starts)
+        self.rows += data
+        self.table.layout.starts(self.rows, at, self.starts)
+        images = 2 if op == Op.UPDATE else 1
+        count = (len(self.starts) - first) // images
+        left = count - min(skip, count)
+        if left < count:
+            del self.starts[first : first + (count - left) * images]
+        if left:
+            self.events.append((op, first, left, stamp, number))
+        else:
+            del self.rows[at:]
+        return count
+
+    def changes(self, *, before: bool) -> Changes:
+        """Return all as columns."""
+        op, first, count, stamp, number = np.array(self.events, np.int64).T
+        ops = np.repeat(op, count).astype(np.int8)
+        updated = ops == Op.UPDATE
+        ends = np.cumsum(count)
+        inside = np.arange(ends[-1]) - np.repeat(ends - count, count)
+        place = np.repeat(first, count) + inside * np.where(updated, 2, 1)
+        starts = np.frombuffer(self.starts, np.int64)
+        arena = Arena(self.rows)
+        columns = self.table.layout.columns(arena, starts[place + updated])
+        old = None
+        if updated.any() and (before or self.table.layout.key):
+            old = self._before(arena, starts[place[updated]], updated)
+        stamps, numbers = np.repeat(stamp, count), np.repeat(number, count)
+        found = Changes(columns, old, ops, stamps, numbers)
+        found = moved(found, self.table.layout.key) if old is not None else found
+        if not before:
+            found.before = None
+        elif found.before is None:
+            found.before = pa.nulls(len(ops), self.table.schema.field("__before").type)
+        return found
+
+    def _before(self, arena: Arena, starts: Ints, updated: npt.NDArray[np.bool_]) -> pa.Array:
+        fields = list(self.table.layout.fields)
+        old = pa.StructArray.from_arrays(self.table.layout.columns(arena, starts), fields=fields)
+        if updated.all():
+            return old
+        where = np.cumsum(updated) - 1
+        return old.take(pa.array(where, mask=~updated))
+
+
+def moved(changes: Changes, key: tuple[int, ...]) -> Changes:
+    """Return changes in which an update of a key is a delete and a create.
+
+    Whoever keeps rows by their key would keep the row under its old key otherwise.
+    """
+    if not key or changes.before is None:
+        return changes
+    differs = np.zeros(len(changes.ops), np.bool_)
+    for place in key:
+        was = changes.before.field(place)
+        unequal = pc.fill_null(pc.not_equal(was, changes.columns[place]), False)
+        differs |= unequal.to_numpy(zero_copy_only=False)
+    differs &= changes.ops == Op.UPDATE
+    if not differs.any():
+        return changes
+    count = len(differs)
+    index = np.repeat(np.arange(count), 1 + differs)
+    second = np.concatenate([[False], index[1:] == index[:-1]])
+    first = differs[index] & ~second
+    ops = changes.ops[index]
+    ops[first], ops[second] = Op.DELETE, Op.CREATE
+    take = pa.array(np.where(first, index + count, index))
+    columns = [
+        pa.concat_arrays([column, changes.before.field(place)]).take(take)
+        for place, column in enumerate(changes.columns)
+    ]
+    before = changes.before.take(pa.array(index, mask=first | second))
+    return Changes(columns, before, ops, changes.stamps[index], changes.numbers[index])
+
+
+class Gathering:
+    """The rows of all tables since the last batches.
+
+    Attributes:
+        bytes: Bytes of row images held.
+        count: Rows held.
+    """
+
+    def __init__(self, *, before: bool) -> None:
+        self.bytes = self.count = 0
+        self._before = before
+        self._piles: dict[tuple[str, str], _Pile] = {}
+
+    def changed(self, table: Table) -> bool:
+        """Tell whether rows of an older form of the table are held: they must be given first."""
+        pile = self._piles.get((table.database, table.name))
+        return pile is not None and pile.table.layout is not table.layout
+
+    def add(self, table: Table, op: int, data: Any, stamp: int, number: int, skip: int = 0) -> int:
+        """Add the rows of an event; returns how many there were, with those that are skipped."""
+        name = table.database, table.name
+        pile = self._piles.get(name)
+        if pile is None:
+            pile = self._piles[name] = _Pile(table)
+        count = pile.add(op, data, stamp, number, skip)
+        if count > skip:
+            self.bytes += len(data)
+            self.count += count - skip
+        return count
+
+    def take(self, settle: Settle) -> list[Batch]:
+        """Return all as batches, none of them with an offset; nothing is held then."""
+        batches = []
+        for pile in self._piles.values():
+            if not pile.events:
+                continue
+            changes = settle(pile.table, pile.changes(before=self._before))
+            if len(changes.ops):
+                batches.append(changes.batch(pile.table))
+        self._piles.clear()
+        self.bytes = self.count = 0
+        return batches

@@ -1,0 +1,169 @@
+"""The offset: where in the log, and how far the snapshot is. Plain values that people can read.
+
+    {"file": "binlog.000004", "pos": 512, "gtid": "0-1-9", "server": "1/…",
+     "rows": 0, "txn": "",                     rows given of the transaction that comes next
+     "snapshot": {"work": [{"table": ["shop", "orders"], "last": ["i:41"], …}],
+                  "windows": [{"table": […], "after": […], "upto": […], "file": …, "pos": …}]}}
+
+`{"file", "pos"}` or `{"gtid"}` alone are valid: the log from there on, without a snapshot. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock_connector import ConfigError
+from penstock_databases.mysql_cdc.position import Place
+from penstock_databases.mysql_cdc.progress import Key, KeyValue, Progress, Window, Work
+from penstock_databases.mysql_cdc.statements import TableName
+
+
+@dataclass(slots=True)
+class Offset:
+    """An offset.
+
+    Attributes:
+        place: Behind the last transaction that was given as a whole.
+        server: Whose places these are.
+        rows: Rows given of the transaction behind the place.
+        txn: The GTID of that transaction, where there is one.
+        progress: The snapshot.
+        prepared: Where transactions begin that were prepared (XA) and not ended, by their names.
+    """
+
+    place: Place
+    server: str = ""
+    rows: int = 0
+    txn: str = ""
+    prepared: Mapping[str, Place] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
+
+
+def to_fields(offset: Offset) -> dict[str, Any]:
+    """Return an offset as the host keeps it."""
+    fields: dict[str, Any] = {
+        "file": offset.place.file,
+        "pos": offset.place.pos,
+        "gtid": offset.place.gtid,
+        "server": offset.server,
+    }
+    if offset.rows:
+        fields |= {"rows": offset.rows, "txn": offset.txn}
+    if offset.prepared:
+        fields["prepared"] = {xid: [at.file, at.pos] for xid, at in offset.prepared.items()}
+    if offset.progress.running:
+        fields["snapshot"] = {
+            "work": [_work(work) for work in offset.progress.work.values()],
+            "windows": [_window(window) for window in offset.progress.windows],
+        }
+    return fields
+
+
+def from_fields(fields: Mapping[str, Any]) -> Offset:
+    """Return the offset that the host kept, or that a person wrote.
+
+    Raises:
+        ConfigError: `cdc.offset_unreadable`.
+    """
+    try:
+        snapshot = fields.get("snapshot") or {}
+        progress = Progress()
+        for one in snapshot.get("work") or []:
+            work = _read_work(one)
+            progress.work[work.table] = work
+        progress.windows = [_read_window(one) for one in snapshot.get("windows") or []]
+        place = Place(
+            str(fields.get("file") or ""),
+            int(fields.get("pos") or 4),
+            str(fields.get("gtid") or ""),
+        )
+        if not place.file and not place.gtid:
+            raise ValueError("neither file nor gtid")
+        return Offset(
+            place,
+            str(fields.get("server") or ""),
+            int(fields.get("rows") or 0),
+            str(fields.get("txn") or ""),
+            {
+                str(xid): Place(str(file), int(pos))
+                for xid, (file, pos) in (fields.get("prepared") or {}).items()
+            },
+            progress,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            "cdc.offset_unreadable",
+            f"the offset cannot be read: {error}",
+            fix='Write {"file": "binlog.000001", "pos": 4} or {"gtid": "0-1-9"}, or reset it.',
+        ) from error
+
+
+def _work(work: Work) -> dict[str, Any]:
+    fields: dict[str, Any] = {"table": list(work.table)}
+    if work.begun:
+        fields |= {"begun": True, "last": _key(work.last)}
+    if work.keep:
+        fields["keep"] = True
+    return fields
+
+
+def _read_work(fields: Mapping[str, Any]) -> Work:
+    return Work(
+        _table(fields["table"]),
+        _read_key(fields.get("last")),
+        bool(fields.get("begun")),
+        bool(fields.get("keep")),
+    )
+
+
+def _window(window: Window) -> dict[str, Any]:
+    return {
+        "table": list(window.table),
+        "after": _key(window.after),
+        "upto": _key(window.upto),
+        "file": window.place.file,
+        "pos": window.place.pos,
+        "exact": window.exact,
+    }
+
+
+def _read_window(fields: Mapping[str, Any]) -> Window:
+    return Window(
+        _table(fields["table"]),
+        _read_key(fields.get("after")),
+        _read_key(fields.get("upto")),
+        Place(str(fields["file"]), int(fields["pos"])),
+        bool(fields.get("exact", True)),
+    )
+
+
+def _table(names: Sequence[Any]) -> TableName:
+    database, table = names
+    return str(database), str(table)
+
+
+def _key(key: Key | None) -> list[str] | None:
+    return None if key is None else [_text(value) for value in key]
+
+
+def _text(value: KeyValue) -> str:
+    """Return a value of a key as text: an offset has no numbers above 63 bits."""
+    match value:
+        case int():
+            return f"i:{value}"
+        case bytes():
+            return f"b:{value.hex()}"
+    return f"s:{value}"
+
+
+def _read_key(texts: Sequence[str] | None) -> Key | None:
+    return None if texts is None else tuple(_value(text) for text in texts)
+
+
+def _value(text: str) -> KeyValue:
+    kind, _, value = text.partition(":")
+    if kind == "i":
+        return int(value)
+    return bytes.fromhex(value) if kind == "b" else value

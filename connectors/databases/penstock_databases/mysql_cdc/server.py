@@ -1,0 +1,215 @@
+"""What is asked of the server beside its log: settings, places, character sets, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock_connector import ConfigError, ConnectorError, RetriableError
+from penstock_databases.dialect import Shape
+from penstock_databases.mysql.catalog import shape
+from penstock_databases.mysql.connection import MysqlConnection
+from penstock_databases.mysql_cdc import texts
+from penstock_databases.mysql_cdc.config import MysqlCdcConfig
+from penstock_databases.mysql_cdc.layouts import no_charset
+from penstock_databases.mysql_cdc.position import Place
+from penstock_databases.names import TableId
+
+_SETTINGS: Final = (
+    "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "gtid_mode",
+    "binlog_row_value_options", "version", "server_id", "server_uuid", "server_uid",
+)  # fmt: skip
+
+_DEMANDS: Final = {
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+}
+
+_SYNTAX: Final = 1064
+
+
+_TABLES: Final = (
+    "SELECT table_schema, table_name FROM information_schema.tables "
+    "WHERE table_type = 'BASE TABLE' ORDER BY 1, 2"
+)
+
+
+class Link:
+    """Sessions with the server of a configuration, and one of them for questions."""
+
+    def __init__(self, config: MysqlCdcConfig) -> None:
+        self._target, self._login = config.target, config.login
+        self._kept: MysqlConnection | None = None
+
+    def open(self) -> MysqlConnection:
+        """Open a session."""
+        return MysqlConnection(self._target, self._login)
+
+    def asked(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Ask a question; over a new session when the old one is lost."""
+        if self._kept is not None:
+            try:
+                return self._kept.execute(sql, values)
+            except RetriableError:
+                self.close()
+        return self.connection().execute(sql, values)
+
+    def connection(self) -> MysqlConnection:
+        """Return the session for questions."""
+        if self._kept is None:
+            self._kept = self.open()
+        return self._kept
+
+    def close(self) -> None:
+        """End the session for questions."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+
+class Server:
+    """A server, and what it said."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._charsets: dict[int, str] = {}
+        self._decoders: dict[str, texts.Decode] = {}
+        self.settings: Mapping[str, str] = {}
+
+    def learn(self) -> None:
+        """Ask for the settings."""
+        rows = self._ask("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (_SETTINGS,))
+        self.settings = {str(name).lower(): str(value) for name, value in rows}
+
+    @property
+    def mariadb(self) -> bool:
+        """Whether it is MariaDB."""
+        return "mariadb" in self.settings.get("version", "").lower()
+
+    @property
+    def identity(self) -> str:
+        """What tells this server from others with the same data."""
+        settings = self.settings
+        return f"{settings.get('server_id')}/{settings.get('server_uuid', '')}" + settings.get(
+            "server_uid", ""
+        )
+
+    @property
+    def has_gtids(self) -> bool:
+        """Whether transactions in its log have GTIDs."""
+        return self.mariadb or self.settings.get("gtid_mode", "").upper() == "ON"
+
+    def demand(self) -> None:
+        """Refuse a server whose log does not tell all.
+
+        Raises:
+            ConfigError: `cdc.binlog_off`, `cdc.binlog_format`, `cdc.binlog_row_image`,
+                `cdc.binlog_row_metadata`, `cdc.binlog_row_value_options`.
+        """
+        if self.settings.get("log_bin", "").upper() not in {"ON", "1"}:
+            raise _demand("off", "the server writes no binary log", "Start it with --log-bin.")
+        for name, wanted in _DEMANDS.items():
+            found = self.settings.get(name, "not there")
+            if found.upper() != wanted:
+                raise _demand(
+                    name.removeprefix("binlog_"),
+                    f"{name} is {found}, and must be {wanted}",
+                    f"SET GLOBAL {name} = '{wanted}'; sessions that are open keep what they had.",
+                )
+        if self.settings.get("binlog_row_value_options"):
+            raise _demand(
+                "row_value_options",
+                "the log has only parts of JSON values",
+                "SET GLOBAL binlog_row_value_options = '';",
+            )
+
+    def place(self) -> Place:
+        """Return where its log ends now."""
+        try:
+            rows = self._ask("SHOW MASTER STATUS")
+        except ConnectorError as error:
+            if str(_SYNTAX) not in error.message:
+                raise
+            rows = self._ask("SHOW BINARY LOG STATUS")  # MySQL 8.4 and above
+        if not rows:
+            raise _demand("off", "the server writes no binary log", "Start it with --log-bin.")
+        file, pos = str(rows[0][0]), int(rows[0][1])
+        if self.mariadb:
+            gtid = self.gtid_at(file, pos)
+        else:
+            gtid = str(rows[0][4]) if self.has_gtids and len(rows[0]) > 4 else ""
+        return Place(file, pos, gtid.replace("\n", ""))
+
+    def gtid_at(self, file: str, pos: int) -> str:
+        """Return MariaDB's GTIDs of all transactions up to a place."""
+        ((gtid,),) = self._ask("SELECT BINLOG_GTID_POS(%s, %s)", (file, pos))
+        return str(gtid or "")
+
+    def first(self) -> Place:
+        """Return where the oldest log that is left begins."""
+        rows = self._ask("SHOW BINARY LOGS")
+        return Place(str(rows[0][0]), 4)
+
+    def has_file(self, file: str) -> bool:
+        """Tell whether a log file is still there."""
+        return any(row[0] == file for row in self._ask("SHOW BINARY LOGS"))
+
+    def charset(self, collation: int) -> str:
+        """Return the character set of a collation."""
+        if not self._charsets:
+            rows = self._ask("SELECT id, character_set_name FROM information_schema.collations")
+            self._charsets = {int(id_): str(name) for id_, name in rows if id_ and name}
+            if self.mariadb:
+                self._charsets |= self._applicable()
+        return self._charsets.get(collation, "utf8mb4")
+
+    def _applicable(self) -> dict[int, str]:
+        """Newer MariaDB has collations that are of several character sets."""
+        try:
+            rows = self._ask(
+                "SELECT id, character_set_name "
+                "FROM information_schema.collation_character_set_applicability"
+            )
+        except ConnectorError:  # before 10.10 the table has no numbers, and there is no need
+            return {}
+        return {int(id_): str(name) for id_, name in rows if id_ and name}
+
+    def decode(self, charset: str) -> texts.Decode:
+        """Return what decodes a character set. Those of one byte are as the server has them."""
+        found = self._decoders.get(charset)
+        if found is None:
+            found = texts.multibyte(charset) or texts.singlebyte(self._table(charset))
+            self._decoders[charset] = found
+        return found
+
+    def _table(self, charset: str) -> str:
+        if not charset.isalnum():
+            raise no_charset(charset)
+        parts = [
+            f"CONVERT(CONVERT(X'{byte:02x}' USING {charset}) USING utf8mb4)" for byte in range(256)
+        ]
+        try:
+            row = self._ask(f"SELECT {', '.join(parts)}")[0]
+        except ConnectorError as error:
+            raise no_charset(charset) from error
+        table = [str(text) if text else "\ufffd" for text in row]
+        if any(len(text) != 1 for text in table):
+            raise no_charset(charset)
+        return "".join(table)
+
+    def shape(self, database: str, table: str) -> Shape | None:
+        """Return the columns that a table has now."""
+        self._ask("SELECT 1")  # a lost session is replaced here
+        return shape(self._link.connection(), TableId(table, catalog=database))
+
+    def tables(self) -> list[tuple[str, str]]:
+        """Return all tables: database and name."""
+        return [(str(database), str(name)) for database, name in self._ask(_TABLES)]
+
+    def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        return self._link.asked(sql, values)
+
+
+def _demand(name: str, what: str, fix: str) -> ConfigError:
+    return ConfigError(f"cdc.binlog_{name}", what, fix=fix)

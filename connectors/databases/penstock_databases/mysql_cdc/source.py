@@ -1,0 +1,353 @@
+"""`mysql-cdc`: the task that gives a server's changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from penstock_connector import (
+    Batch,
+    OffsetLostError,
+    Op,
+    Partition,
+    RetriableError,
+    Source,
+)
+from penstock_databases.mysql_cdc.batches import (
+    schema_change_batch,
+    snapshot_batch,
+    truncate_batch,
+)
+from penstock_databases.mysql_cdc.config import MysqlCdcConfig
+from penstock_databases.mysql_cdc.following import Follower, Halt
+from penstock_databases.mysql_cdc.gathering import Changes, Gathering, Table
+from penstock_databases.mysql_cdc.offsets import Offset, from_fields, to_fields
+from penstock_databases.mysql_cdc.origin import Origin
+from penstock_databases.mysql_cdc.position import Place
+from penstock_databases.mysql_cdc.progress import Window
+from penstock_databases.mysql_cdc.snapshot import Snapshot
+from penstock_databases.mysql_cdc.statements import Means, Statement, TableName
+from penstock_databases.mysql_cdc.stream import Dump
+from penstock_databases.mysql_cdc.waiting import Bell
+
+_LOG = logging.getLogger(__name__)
+
+_LONGEST_WAIT: Final = 5.0
+"""Seconds of one wait at most: a server that fell silent is found by looking."""
+
+_CHUNK_WAIT: Final = 0.2
+"""The same while tables are read: a chunk that failed is begun again by looking."""
+
+
+class MysqlCdc(Source[MysqlCdcConfig]):
+    """Changes of MariaDB's and MySQL's tables.
+
+    Reads the rows that tables have, in chunks and without locks, while it follows the binary log:
+    every insert, update, delete and truncate, in order, exactly once.
+    """
+
+    name = "mysql-cdc"
+    aliases = (
+        "io.debezium.connector.mysql.MySqlConnector",
+        "io.debezium.connector.mariadb.MariaDbConnector",
+    )
+    title = "Changes of MariaDB and MySQL"
+    bounded: ClassVar[bool] = True  # asked for `finished`, which says no but in `initial_only`
+
+    @classmethod
+    def check(cls, config: MysqlCdcConfig) -> None:
+        """Connect, and refuse a server whose log does not tell all."""
+        origin = Origin(config)
+        try:
+            origin.learn()
+            origin.server.place()
+        finally:
+            origin.link.close()
+
+    @classmethod
+    def plan(
+        cls, config: MysqlCdcConfig, max_tasks: int, known: Sequence[Partition]
+    ) -> Sequence[Partition]:
+        """Return one partition: a log has one order."""
+        del max_tasks, known
+        host, port = config.target.hosts[0]
+        return [Partition({"server": config.topic_prefix or f"{host}:{port}"})]
+
+    def init(self, config: MysqlCdcConfig) -> None:
+        """Take the configuration."""
+        super().init(config)
+        self._origin = Origin(config)
+        self._gathering = Gathering(before=config.include_before)
+        self._ready: deque[Batch] = deque()
+        self._bell = Bell()
+        self._awaiting = False
+        self._limited = False
+        self._rows_next = False
+        self._moved_at = time.monotonic()
+        self._told: Place | None = None
+        self._follower: Follower | None = None
+        self._snapshot: Snapshot | None = None
+
+    def connect(self, partitions: Sequence[Partition]) -> None:
+        """Go on where the offset says, or begin."""
+        fields = partitions[0].offset
+        offset = from_fields(fields) if fields else None
+        self._origin.identity = offset.server if offset else ""
+        self._origin.learn()
+        if offset is None:
+            self._resume(self._origin.beginning())
+            self._announce(await_commit=True)
+            return
+        if self.config.snapshot_mode == "always" and not offset.progress.running:
+            offset.progress.add(self._origin.chosen(), keep=True)
+        self._resume(offset)
+
+    def _resume(self, offset: Offset) -> None:
+        origin = self._origin
+        self._tables = origin.tables
+        self._progress = offset.progress
+        self._progress.resumed()
+        self._follower = Follower(
+            offset, self._dial, self._tables, self._gathering, mariadb=origin.server.mariadb
+        )
+        self._snapshot = Snapshot(
+            self.config, self._progress, origin.link.open, self.wake, exact=origin.exact
+        )
+
+    def _dial(self, place: Place, second: bool) -> Dump:
+        return self._origin.dial(place, second, self._elsewhere)
+
+    def _elsewhere(self, now: Place) -> None:
+        """Go on at another server: what was known by places is in doubt up to now."""
+        follower, _ = self._task()
+        self._progress.inexact(now)
+        follower.track.elsewhere()
+        follower.prepared.clear()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def read_batch(self) -> Batch | None:
+        """Return the next rows: of the log, or of a chunk."""
+        if not self._ready and not self._awaiting:
+            try:
+                self._read()
+            except OffsetLostError:
+                if not self.config.starts_anew:
+                    raise
+                self._start_anew()
+        return self._ready.popleft() if self._ready else None
+
+    def _read(self) -> None:
+        follower, snapshot = self._task()
+        if not follower.connected:
+            self._connect(follower)
+        self._limited = False
+        if self._progress.running:
+            self._progress.passed(follower.track.number)
+            if not follower.track.open:  # else where the chunk must be behind is not known
+                snapshot.start(follower.track.floor)
+            if self._rows_next and self._give_piece(snapshot):
+                self._rows_next = False
+                return
+            self._rows_next = True
+        halt = self._follow(follower, snapshot)
+        if not self._ready and self._progress.running and self._give_piece(snapshot):
+            return
+        if not self._ready:
+            self._limited = halt == Halt.LIMIT
+            self._heartbeat(follower)
+
+    def _task(self) -> tuple[Follower, Snapshot]:
+        assert self._follower is not None  # noqa: S101 - connect came before
+        assert self._snapshot is not None  # noqa: S101 - as above
+        return self._follower, self._snapshot
+
+    def _connect(self, follower: Follower) -> None:
+        config = self.config
+        follower.connect(config.connection_attempts, config.connection_backoff_ms, self.stopping)
+
+    def _follow(self, follower: Follower, snapshot: Snapshot) -> Halt | Statement:
+        """Read of the log, and give what is complete."""
+        try:
+            limit = snapshot.limit(follower.track.number)
+            halt = follower.read(limit, to_commit=snapshot.waits)
+        except RetriableError as error:
+            if self.stopping.is_set():
+                raise
+            _LOG.warning("the log broke off and is asked for again: %s", error)
+            follower.close()
+            return Halt.FULL
+        if self._gathering.count and (halt is not Halt.EMPTY or not follower.track.open):
+            self._flush()
+        if isinstance(halt, Statement):
+            self._obey(halt, follower)
+        self._progress.passed(follower.track.number)
+        return halt
+
+    def _flush(self) -> None:
+        """Make batches of what is gathered; the last has the offset (invariant 1)."""
+        for batch in self._gathering.take(self._settle):
+            if not self._is_signal(batch):
+                self._ready.append(batch)
+        self._announce()
+
+    def _settle(self, table: Table, changes: Changes) -> Changes:
+        return self._progress.settle(table, changes)
+
+    def _announce(self, *, await_commit: bool = False) -> None:
+        """Let the offset come with what is ready, or alone."""
+        follower, _ = self._task()
+        rows, txn = follower.track.done
+        self._told = follower.track.place
+        self._moved_at = time.monotonic()
+        offset = Offset(
+            self._told, self._origin.identity, rows, txn, follower.prepared, self._progress
+        )
+        if not self._ready or self._ready[-1].offset is not None:
+            self._ready.append(Batch())
+        self._ready[-1].offset = to_fields(offset)
+        if await_commit:  # the start of the log is durable before a row is read (invariant 3)
+            self._ready[-1].await_commit = self._awaiting = True
+
+    def _heartbeat(self, follower: Follower) -> None:
+        """Move the offset while others' tables change, so that it is not purged."""
+        late = time.monotonic() - self._moved_at >= self.config.heartbeat_interval_ms
+        if late and not follower.track.open and follower.track.place != self._told:
+            self._announce()
+
+    def _start_anew(self) -> None:
+        """Read all tables again: the log that they could follow is gone."""
+        _LOG.warning("the log was purged before it was read: all tables are read again")
+        self._end()
+        self._gathering = Gathering(before=self.config.include_before)
+        self._origin.identity = ""
+        self._origin.learn()
+        self._resume(self._origin.beginning(again=True))
+        self._announce(await_commit=True)
+
+    # ── the snapshot ─────────────────────────────────────────────────────────────────────────────
+
+    def _give_piece(self, snapshot: Snapshot) -> bool:
+        """Give rows of a chunk, when there are any."""
+        found = snapshot.next()
+        if found is None:
+            return False
+        name, piece = found
+        if self._gathering.count:
+            self._flush()
+        if piece is None:
+            self._progress.forget(name)
+            return True
+        table = self._tables.of_shape(piece.shape)
+        window = Window(name, piece.after, piece.upto, piece.place, piece.exact)
+        self._progress.given(window, done=piece.done)
+        if piece.rows.num_rows:
+            self._ready.append(snapshot_batch(table, piece))
+        self._announce()
+        return True
+
+    # ── statements and signals ───────────────────────────────────────────────────────────────────
+
+    def _obey(self, statement: Statement, follower: Follower) -> None:
+        """Do what a statement in the log means for rows."""
+        _, snapshot = self._task()
+        if statement.means == Means.XA_COMMIT and self.config.reads_tables:
+            _LOG.warning("rows were prepared (XA) before the log was read: tables are read again")
+            self._progress.add(
+                [name for name in self._origin.chosen() if name not in self._progress.work],
+                keep=True,
+            )
+        for name in statement.tables:
+            if not self._tables.meant(*name):
+                continue
+            if statement.means == Means.TRUNCATE:
+                self._truncated(name, statement, follower, snapshot)
+            if self.config.include_schema_changes:
+                dataset = self.config.topic_prefix or "schema_changes"
+                self._ready.append(
+                    schema_change_batch(dataset, name, statement.text, statement.stamp)
+                )
+        for old, new in statement.renamed:
+            if self._progress.forget(old) is not None:
+                snapshot.drop(old)
+                if self._tables.meant(*new):
+                    self._progress.add([new], keep=not self._origin.exact)
+        self._announce()
+
+    def _truncated(
+        self, name: TableName, statement: Statement, follower: Follower, snapshot: Snapshot
+    ) -> None:
+        """Give a truncate. What was read after it must be read again."""
+        ahead = any(
+            one.table == name and one.place.number >= follower.track.number
+            for one in self._progress.windows
+        )
+        work = self._progress.forget(name)
+        snapshot.drop(name)
+        if work is not None or ahead:
+            self._progress.add([name], keep=not self._origin.exact)
+        if work is not None and not work.begun:
+            return  # nothing of it was given
+        table = self._tables.latest(*name)
+        if table is not None:
+            self._ready.append(truncate_batch(table, statement.stamp))
+
+    def _is_signal(self, batch: Batch) -> bool:
+        """Obey rows of the table of signals; tells whether they are for nobody else."""
+        signals = self.config.signal_data_collection
+        database, _, name = signals.partition(".")
+        if not signals or batch.dataset != self.config.dataset(database, name):
+            return False
+        assert isinstance(batch.rows, pa.RecordBatch)  # noqa: S101 - we made it
+        wanted = {
+            str(row.get("table_name"))
+            for row in batch.rows.to_pylist()
+            if row["__op"] in {Op.CREATE, Op.UPSERT}
+        }
+        for table in self._origin.chosen():
+            if ".".join(table) in wanted:
+                self._task()[1].drop(table)
+                self._progress.add([table], keep=True)
+        return not self._tables.meant(database, name)
+
+    # ── the task ─────────────────────────────────────────────────────────────────────────────────
+
+    def wait(self, timeout: float) -> None:
+        """Block until the server says something, or a chunk has rows."""
+        if self._snapshot is not None and self._snapshot.active:
+            timeout = min(timeout, _CHUNK_WAIT)
+        reads = self._follower is not None and self._follower.connected and not self._limited
+        if not self.stopping.is_set():
+            others = [self._follower] if reads and self._follower else []
+            self._bell.wait(min(timeout, _LONGEST_WAIT), *others)
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._bell.ring()
+
+    def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go on when the start is durable."""
+        if offsets:
+            self._awaiting = False
+
+    def finished(self) -> bool:
+        """Tell whether only the snapshot was wanted, and it is complete."""
+        only = self.config.snapshot_mode == "initial_only"
+        return only and not (self._progress.running or self._ready or self._awaiting)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._end()
+        self._origin.link.close()
+        self._bell.close()
+
+    def _end(self) -> None:
+        if self._follower is not None:
+            self._follower.close()
+        if self._snapshot is not None:
+            self._snapshot.close()

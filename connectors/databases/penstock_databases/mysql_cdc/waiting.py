@@ -1,0 +1,40 @@
+"""Waits for sockets, and for a word from another thread."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from typing import Protocol
+
+
+class Readable(Protocol):
+    """What has a socket."""
+
+    def fileno(self) -> int:
+        """Return its number."""
+
+
+class Bell:
+    """Ends waits. Any thread may ring; what rang before a wait ends it at once."""
+
+    def __init__(self) -> None:
+        self._heard, self._rung = socket.socketpair()
+        self._heard.setblocking(False)
+        self._rung.setblocking(False)
+
+    def ring(self) -> None:
+        """End the wait that runs, or the next one."""
+        with contextlib.suppress(OSError):  # full of rings, or closed: both end waits
+            self._rung.send(b"!")
+
+    def wait(self, seconds: float, *others: Readable) -> None:
+        """Block until it rings, until there is something to read, or for some time."""
+        select.select([self._heard, *others], [], [], max(seconds, 0))
+        with contextlib.suppress(BlockingIOError):
+            self._heard.recv(4096)
+
+    def close(self) -> None:
+        """Let go of the sockets."""
+        self._heard.close()
+        self._rung.close()

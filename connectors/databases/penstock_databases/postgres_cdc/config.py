@@ -1,0 +1,176 @@
+"""The keys of `postgres-cdc`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from penstock_connector import ConfigError, key
+from penstock_databases.dialect import Login
+from penstock_databases.names import TableId
+from penstock_databases.url import Target, parse_url
+
+_SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
+_TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+
+@dataclass(frozen=True)
+class PostgresCdcConfig:
+    """Where, which tables, and how they are read."""
+
+    connection_url: str = key("", doc="JDBC URL, in place of `database.hostname` and the others.")
+    connection_user: str = key("", doc="The same as `database.user`.")
+    connection_password: str = key("", type="password", doc="The same as `database.password`.")
+    database_hostname: str = key("", doc="Server.")
+    database_port: int = key(5432, doc="Its port.")
+    database_user: str = key("", doc="User; it needs REPLICATION, and SELECT on the tables.")
+    database_password: str = key("", type="password", doc="Its password.")
+    database_dbname: str = key("", doc="Database.")
+    database_sslmode: str = key("prefer", choices=_TLS, doc="TLS with the server.")
+    database_sslrootcert: str = key("", doc="File with the authorities that are trusted.")
+    database_sslcert: str = key("", doc="File with the client's certificate.")
+    database_sslkey: str = key("", doc="File with its key.")
+    plugin_name: Literal["pgoutput"] = key("pgoutput", doc="Only `pgoutput` is there.")
+    slot_name: str = key("penstock", doc="Replication slot; made when missing.")
+    slot_drop_on_stop: bool = key(
+        False, doc="Drop the slot when the task ends: what changes meanwhile is lost."
+    )
+    publication_name: str = key("penstock", doc="Publication; see `publication.autocreate.mode`.")
+    publication_autocreate_mode: Literal["filtered", "all_tables", "disabled"] = key(
+        "filtered",
+        doc="A missing publication: `filtered` makes it for the tables that are wanted, and adds "
+        "those that come later; `all_tables` for all; `disabled` is an error.",
+    )
+    schema_include_list: tuple[str, ...] = key((), doc="Patterns of schemas; none: all.")
+    schema_exclude_list: tuple[str, ...] = key((), doc="Patterns of schemas that are left out.")
+    table_include_list: tuple[str, ...] = key((), doc="Patterns of `schema.table`; none: all.")
+    table_exclude_list: tuple[str, ...] = key(
+        (), doc="Patterns of `schema.table` that are left out."
+    )
+    column_exclude_list: tuple[str, ...] = key(
+        (), doc="Patterns of `schema.table.column` that are left out."
+    )
+    replica_identity_missing: Literal["fail", "warn"] = key(
+        "fail",
+        doc="Tables without primary key that a publication would make refuse updates and deletes.",
+    )
+    snapshot_mode: Literal[
+        "initial", "always", "never", "no_data", "when_needed", "initial_only"
+    ] = key(
+        "initial",
+        doc="When the rows that are there already are read: `initial` once; `always` at every "
+        "start; `never`, `no_data`; `when_needed` also when the slot is lost; `initial_only` "
+        "once, and nothing more.",
+    )
+    snapshot_fetch_size: int = key(20_000, doc="Rows that are read at once.")
+    toast_missing: Literal["fail", "null"] = key(
+        "fail",
+        doc="Large values that an update left as they were, and the log does not have: an error, "
+        "or null and a header `penstock.missing` that names the columns.",
+    )
+    topic_prefix: str = key("", doc="Put before datasets: `prefix.schema.table`.")
+    heartbeat_interval_ms: float = key(
+        10.0,
+        type="duration",
+        doc="How often the offset moves while nothing changes here; 0: never.",
+    )
+    table_poll_interval_ms: float = key(
+        10.0, type="duration", doc="How often new tables are looked for; 0: never."
+    )
+    max_batch_size: int = key(20_000, doc="Changes after which the next commit ends a batch.")
+    max_batch_bytes: int = key(8 << 20, type="size", doc="The same in bytes of the log.")
+    tombstones_on_delete: bool = key(
+        False, doc="Has no effect: a delete is one row. Here for configurations that have it."
+    )
+    connection_attempts: int = key(10, doc="Times that a lost connection is opened again.")
+    connection_backoff_ms: float = key(
+        1.0, type="duration", doc="Time before the second attempt; it doubles, up to 10 s."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        if not _SLOT.fullmatch(self.slot_name):
+            raise _bad("slot.name", "slots are named with a-z, 0-9 and _, at most 63")
+        if self.snapshot_fetch_size < 1 or self.max_batch_size < 1 or self.connection_attempts < 1:
+            raise ConfigError("config.invalid_value", "sizes and attempts are at least 1")
+        target = self.target()
+        if not target.database:
+            raise _bad("database.dbname", "it names no database")
+        for name, patterns in self._patterns().items():
+            _compiled(name, patterns)
+
+    def target(self) -> Target:
+        """Return where the database is."""
+        if self.connection_url:
+            target = parse_url(self.connection_url)
+            if target.dialect != "postgresql":
+                raise _bad("connection.url", "this is no URL of PostgreSQL")
+            return target
+        if not self.database_hostname:
+            raise ConfigError(
+                "config.missing",
+                "there is neither `database.hostname` nor `connection.url`",
+                fix="Set one of them.",
+                config_path="database.hostname",
+            )
+        mode = "prefer" if self.database_sslmode == "allow" else self.database_sslmode
+        return Target(
+            "postgresql",
+            ((self.database_hostname, self.database_port),),
+            self.database_dbname,
+            tls=mode,
+            ca=self.database_sslrootcert,
+            certificate=self.database_sslcert,
+            certificate_key=self.database_sslkey,
+        )
+
+    def login(self) -> Login:
+        """Return who connects."""
+        return Login(
+            self.database_user or self.connection_user,
+            self.database_password or self.connection_password,
+        )
+
+    def wanted(self, table: TableId) -> bool:
+        """Tell whether a table is to be followed."""
+        name, schema = str(table), table.schema
+        patterns = self._patterns()
+        return (
+            _allows(patterns, "schema", schema)
+            and _allows(patterns, "table", name)
+            and schema not in {"pg_catalog", "information_schema", "pg_toast"}
+        )
+
+    def hidden(self) -> tuple[re.Pattern[str], ...]:
+        """Return the patterns of columns that are left out."""
+        return _compiled("column.exclude.list", self.column_exclude_list)
+
+    def _patterns(self) -> dict[str, Sequence[str]]:
+        return {
+            "schema.include.list": self.schema_include_list,
+            "schema.exclude.list": self.schema_exclude_list,
+            "table.include.list": self.table_include_list,
+            "table.exclude.list": self.table_exclude_list,
+            "column.exclude.list": self.column_exclude_list,
+        }
+
+
+def _allows(patterns: dict[str, Sequence[str]], what: str, name: str) -> bool:
+    include = _compiled(f"{what}.include.list", patterns[f"{what}.include.list"])
+    exclude = _compiled(f"{what}.exclude.list", patterns[f"{what}.exclude.list"])
+    if include and not any(pattern.fullmatch(name) for pattern in include):
+        return False
+    return not any(pattern.fullmatch(name) for pattern in exclude)
+
+
+def _compiled(path: str, patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    try:
+        return tuple(re.compile(pattern) for pattern in patterns)  # `re` remembers them
+    except re.error as error:
+        raise _bad(path, f"this is no pattern: {error}") from error
+
+
+def _bad(path: str, why: str) -> ConfigError:
+    return ConfigError("config.invalid_value", f"{path!r}: {why}", config_path=path)

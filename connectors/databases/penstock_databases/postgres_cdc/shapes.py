@@ -1,0 +1,169 @@
+"""What rows of a table look like: from the log's own words, and from the catalog for reading.
+
+Both ways give the same shape for the same table, so that rows that were read and changes have one
+schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from penstock_connector import ConfigError
+from penstock_databases.dialect import Connection
+from penstock_databases.names import POSTGRESQL, TableId
+from penstock_databases.postgres_cdc.pgoutput import Relation, RelationColumn
+from penstock_databases.postgres_cdc.publication import Published
+from penstock_databases.postgres_cdc.rows import RowShape
+from penstock_databases.postgres_cdc.rules import order_of
+from penstock_databases.postgresql import catalog
+from penstock_databases.postgresql.types import row_field
+
+_WELL_KNOWN: Final = {
+    16: "boolean", 17: "bytea", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 26: "oid",
+    114: "json", 142: "xml", 700: "real", 701: "double precision", 1042: "character",
+    1043: "character varying", 1082: "date", 1083: "time without time zone",
+    1114: "timestamp without time zone", 1184: "timestamp with time zone",
+    1186: "interval", 1266: "time with time zone", 2950: "uuid", 3802: "jsonb",
+}  # fmt: skip
+"""Types whose numbers never change: these cost no question."""
+
+_TYPE: Final = (
+    "SELECT pg_catalog.format_type(COALESCE(d.typbasetype, t.oid), "
+    "CASE WHEN d.oid IS NULL THEN %s ELSE d.typtypmod END), COALESCE(e.typtype, b.typtype) = 'e' "
+    "FROM pg_catalog.pg_type t "
+    "LEFT JOIN pg_catalog.pg_type d ON d.oid = t.oid AND d.typtype = 'd' "
+    "JOIN pg_catalog.pg_type b ON b.oid = COALESCE(d.typbasetype, t.oid) "
+    "LEFT JOIN pg_catalog.pg_type e ON e.oid = b.typelem AND b.typcategory = 'A' "
+    "WHERE t.oid = %s"
+)
+_KEY: Final = (
+    "SELECT (SELECT array_agg(a.attname::text ORDER BY k.place) "
+    "FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) "
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
+    "WHERE k.place <= i.indnkeyatts) "
+    "FROM pg_catalog.pg_index i WHERE i.indrelid = %s AND i.indisvalid "
+    "AND (i.indisprimary OR i.indisreplident) ORDER BY i.indisprimary DESC LIMIT 1"
+)
+_IDENTITY: Final = "SELECT relreplident FROM pg_catalog.pg_class WHERE oid = %s"
+_RESERVED: Final = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What tables and columns are called outside.
+
+    Attributes:
+        prefix: Put before datasets, with a dot.
+        hidden: Columns `schema.table.column` that are left out.
+        headers: Rows have headers.
+    """
+
+    prefix: str = ""
+    hidden: tuple[re.Pattern[str], ...] = ()
+    headers: bool = False
+
+    def dataset(self, table: TableId) -> str:
+        """Return the dataset of a table."""
+        return f"{self.prefix}.{table}" if self.prefix else str(table)
+
+    def hides(self, table: TableId, column: str) -> bool:
+        """Tell whether a column is left out."""
+        return any(pattern.fullmatch(f"{table}.{column}") for pattern in self.hidden)
+
+
+class Shapes:
+    """Makes shapes. Knows the types it asked for."""
+
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
+        self._types: dict[tuple[int, int], tuple[str, bool]] = {}
+
+    def of_relation(self, connection: Connection, relation: Relation) -> RowShape:
+        """Return the shape of changes that follow a relation message."""
+        table = TableId(relation.name, schema=relation.schema)
+        picked, fields = [], []
+        for at, column in enumerate(relation.columns):
+            if not self.naming.hides(table, column.name):
+                picked.append(at)
+                fields.append(self._field(connection, column))
+        key = _key(connection, relation.oid)
+        names = {column.name for column in relation.columns}
+        if not key or not names.issuperset(key):
+            in_identity = tuple(c.name for c in relation.columns if c.in_identity)
+            key = in_identity if relation.identity in "di" else ()
+        picks = None if len(picked) == len(relation.columns) else tuple(picked)
+        full = relation.identity == "f"
+        return self._shape(relation.oid, table, fields, picks, key, before=full)
+
+    def of_table(self, connection: Connection, found: Published) -> RowShape | None:
+        """Return the shape of rows that are read; None when the table is gone."""
+        quoted = found.table.sql(POSTGRESQL).replace("%%", "%")
+        known = catalog.shape(connection, found.table, quoted)
+        if known is None:
+            return None
+        fields = [
+            column.field
+            for column in known.columns
+            if not column.generated  # the log does not have them
+            and (found.columns is None or column.name in found.columns)
+            and not self.naming.hides(found.table, column.name)
+        ]
+        key = _key(connection, found.oid)
+        rows = connection.execute(_IDENTITY, (found.oid,))
+        full = bool(rows) and rows[0][0] in {"f", b"f"}
+        return self._shape(found.oid, found.table, fields, None, key, before=full)
+
+    def _shape(
+        self,
+        oid: int,
+        table: TableId,
+        fields: Sequence[pa.Field],
+        picks: tuple[int, ...] | None,
+        key: tuple[str, ...],
+        *,
+        before: bool,
+    ) -> RowShape:
+        names = [field.name for field in fields]
+        dataset = self.naming.dataset(table)
+        for name in names:
+            if name.startswith(_RESERVED):
+                raise ConfigError(
+                    "cdc.reserved_column",
+                    f"{dataset}: column {name!r}: names that begin with two underscores are taken",
+                    fix="Leave it out by `column.exclude.list`.",
+                    config_path="column.exclude.list",
+                )
+        hidden = [name for name in key if name not in names]
+        if hidden:
+            raise ConfigError(
+                "cdc.key_hidden",
+                f"{dataset}: column {hidden[0]!r} is part of the key and cannot be left out",
+                fix="Correct `column.exclude.list`, or the publication's columns.",
+                config_path="column.exclude.list",
+            )
+        at = tuple(names.index(name) for name in key)
+        order = order_of([fields[place] for place in at])
+        return RowShape(
+            oid, dataset, tuple(fields), picks, key, at, order, before, self.naming.headers
+        )
+
+    def _field(self, connection: Connection, column: RelationColumn) -> pa.Field:
+        native = _WELL_KNOWN.get(column.type_oid)
+        if native is not None:
+            return row_field(column.name, native)
+        kind = column.type_oid, column.modifier
+        if kind not in self._types:
+            rows = connection.execute(_TYPE, (column.modifier, column.type_oid))
+            self._types[kind] = (rows[0][0], bool(rows[0][1])) if rows else ("text", False)
+        native, is_enum = self._types[kind]
+        return row_field(column.name, native, is_enum=is_enum)
+
+
+def _key(connection: Connection, oid: int) -> tuple[str, ...]:
+    rows = connection.execute(_KEY, (oid,))
+    return tuple(rows[0][0] or ()) if rows else ()

@@ -1,0 +1,90 @@
+"""How a task begins: the publication and the slot are made, the offset is checked against them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock_connector import OffsetLostError
+from penstock_databases.dialect import Connection
+from penstock_databases.postgres_cdc.config import PostgresCdcConfig
+from penstock_databases.postgres_cdc.offsets import Plan, Position, plan_of, position_of, tables_of
+from penstock_databases.postgres_cdc.slot import (
+    Slot,
+    check_server,
+    check_slot,
+    drop_slot,
+    find_slot,
+    make_slot,
+)
+from penstock_databases.postgres_cdc.tables import Tables
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a task begins.
+
+    Attributes:
+        position: Place in the log.
+        acknowledged: What the server may forget: at least what it did forget already.
+        tables: The tables.
+        version: The server's.
+        is_new: There was no offset: the start has to be durable before the first row (invariant 3).
+    """
+
+    position: Position
+    acknowledged: int
+    tables: Tables
+    version: int
+    is_new: bool
+
+
+def start(
+    connection: Connection, config: PostgresCdcConfig, offset: Mapping[str, Any] | None
+) -> Start:
+    """Return where to begin; raises `cdc.…` when that is not possible."""
+    where = config.target()
+    version = check_server(connection, where)
+    if offset is None:
+        return _anew(connection, config, version, again=False)
+    slot = find_slot(connection, config.slot_name)
+    position = position_of(offset)
+    try:
+        slot = check_slot(slot, config.slot_name, position.lsn)
+    except OffsetLostError:
+        if config.snapshot_mode != "when_needed":
+            raise
+        _log.warning("changes are lost: all tables are read again; deletes meanwhile are not known")
+        if slot is not None and slot.lost:
+            drop_slot(connection, config.slot_name)
+        return _anew(connection, config, version, again=True)
+    known, plan = tables_of(offset), plan_of(offset)
+    tables = Tables(config, known or (), plan)
+    tables.look(connection, version, first=True)
+    if known is None:
+        plan.todo.clear()  # an offset of a person: the log from there on
+    if config.snapshot_mode == "always":
+        tables.read_all(again=True)
+    return Start(position, max(position.lsn, slot.confirmed), tables, version, is_new=False)
+
+
+def _anew(connection: Connection, config: PostgresCdcConfig, version: int, *, again: bool) -> Start:
+    """Begin without an offset. The publication is made first: the log before it knows none."""
+    tables = Tables(config, (), Plan())
+    tables.look(connection, version, first=True, new=True)
+    slot = find_slot(connection, config.slot_name)
+    if slot is not None:
+        check_slot(slot, config.slot_name, slot.confirmed)
+    else:
+        slot = make_slot(connection, config.slot_name, config.target())
+    if again:
+        tables.read_all(again=True)
+    return _begin_at(slot, tables, version)
+
+
+def _begin_at(slot: Slot, tables: Tables, version: int) -> Start:
+    return Start(Position(slot.confirmed), slot.confirmed, tables, version, is_new=True)

@@ -1,0 +1,136 @@
+"""Which tables are followed, and which of them are still to be read.
+
+A table that comes while the task runs was born in the log when the publication has all tables: the
+log then has all of its rows. Any other new one has rows that the log does not have, and is read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+
+from penstock_databases.dialect import Connection
+from penstock_databases.names import TableId
+from penstock_databases.postgres_cdc.config import PostgresCdcConfig
+from penstock_databases.postgres_cdc.offsets import Plan
+from penstock_databases.postgres_cdc.pgoutput import Message, Relation
+from penstock_databases.postgres_cdc.publication import (
+    Membership,
+    Published,
+    ensure_publication,
+    existing,
+    published,
+)
+from penstock_databases.postgres_cdc.rows import RowShape
+from penstock_databases.postgres_cdc.shapes import Naming, Shapes
+
+SIGNAL_PREFIX = "penstock"
+"""Prefix of messages in the log that are for connectors."""
+
+_log = logging.getLogger(__name__)
+
+
+class Tables:
+    """The tables of a task.
+
+    Attributes:
+        followed: Numbers of those that are followed: they were read, or are in the plan.
+        plan: What is still to be read.
+        shapes: What their rows look like.
+    """
+
+    def __init__(self, config: PostgresCdcConfig, followed: Iterable[int], plan: Plan) -> None:
+        self.followed = set(followed)
+        self.plan = plan
+        self.shapes = Shapes(
+            Naming(config.topic_prefix, config.hidden(), config.toast_missing == "null")
+        )
+        self._config = config
+        self._connection: Connection | None = None
+        self._published: dict[int, Published] = {}
+        self._existing: frozenset[int] = frozenset()
+        self._everything = False
+        self._told: set[str] = set()
+        self._reads = config.snapshot_mode not in {"never", "no_data"}
+
+    def look(
+        self, connection: Connection, version: int, *, first: bool = False, new: bool = False
+    ) -> bool:
+        """Look which tables there are; returns whether there are new ones.
+
+        Args:
+            connection: A session, which is also asked later.
+            version: The server's.
+            first: No table was looked for before in this task.
+            new: There was no task before, so somebody is there who can mend the tables.
+        """
+        self._connection = connection
+        keyless = self._config.replica_identity_missing
+        how = Membership(
+            self._config.publication_name,
+            self._config.publication_autocreate_mode,
+            "skip" if keyless == "fail" and not new else keyless,
+            self._told,
+        )
+        self._everything = ensure_publication(connection, how, self._config.wanted, version)
+        name, before = self._config.publication_name, self._existing
+        self._existing = existing(connection)
+        self._published = published(connection, name, self._config.wanted)
+        added = [oid for oid in self._published if oid not in self.followed]
+        born = frozenset() if first else frozenset(added) - before
+        for oid in added:
+            self._follow(oid, born=self._everything and oid in born)
+        return bool(added)
+
+    def find(self, oid: int) -> Published | None:
+        """Return a table by its number."""
+        return self._published.get(oid)
+
+    def read_all(self, *, again: bool) -> None:
+        """Plan to read all tables."""
+        for oid in self._published:
+            self.followed.add(oid)
+            self.plan.todo[oid] = again
+
+    # ── what the log tells ───────────────────────────────────────────────────────────────────────
+
+    def shape_of(self, relation: Relation) -> RowShape | None:
+        """Return the shape of a table's rows; None when it is not followed."""
+        if not self._config.wanted(TableId(relation.name, schema=relation.schema)):
+            return None
+        assert self._connection is not None  # noqa: S101 - `look` comes first
+        if relation.oid not in self.followed:
+            self._follow(relation.oid, born=self._everything and relation.oid not in self._existing)
+        return self.shapes.of_relation(self._connection, relation)
+
+    def signal(self, message: Message) -> None:
+        """Take a message: `{"snapshot": "schema.table"}` reads a table again."""
+        if message.prefix != SIGNAL_PREFIX:
+            return
+        try:
+            order = json.loads(message.content)
+            names = order["snapshot"]
+            slot = order.get("slot", self._config.slot_name)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            _log.warning("a signal in the log cannot be read: it is no JSON with `snapshot`")
+            return
+        if slot != self._config.slot_name:
+            return
+        wanted = {names} if isinstance(names, str) else set(map(str, names))
+        for oid, found in self._published.items():
+            if str(found.table) in wanted:
+                wanted.discard(str(found.table))
+                self._again(oid)
+        if wanted:
+            _log.warning("a signal names tables that are not followed: %s", sorted(wanted)[:10])
+
+    def _again(self, oid: int) -> None:
+        in_work = self.plan.work is not None and self.plan.work.table == oid
+        if oid not in self.plan.todo and not in_work:
+            self.plan.todo[oid] = True
+
+    def _follow(self, oid: int, *, born: bool) -> None:
+        self.followed.add(oid)
+        if self._reads and not born:
+            self.plan.todo[oid] = False

@@ -1,0 +1,240 @@
+"""Changes of a real server arrive: all kinds, in order, with what they changed."""
+
+import pytest
+
+from penstock_connector import Op
+
+NAMES = [
+    "plain", "it's", 'double"quote', "back`tick", "per%cent %s", "semi;--", "select", "dot.dot",
+    "ünïcode", "x" * 64, "a/*b*/",
+]  # fmt: skip
+
+
+def quoted(name):
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def settled(host, db):
+    """Take all that comes before a row that is written now, up to its checkpoint."""
+    db.sql("CREATE TABLE IF NOT EXISTS mark (id INT AUTO_INCREMENT PRIMARY KEY)")
+    db.sql("INSERT INTO mark VALUES ()")
+    (id_,) = db.sql("SELECT MAX(id) FROM mark")[0]
+    marks = f"{host.prefix}{db.name}.mark"
+    host.until(lambda: (id_,) in host.mirror.get(marks, {}))
+    while host.step() != "checkpoint":
+        pass
+
+
+def of(host, dataset):
+    return [row for name, row in host.rows if name == dataset]
+
+
+def test_rows_that_are_there_come_first_then_changes(db, run):
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR(64))")
+    db.sql("INSERT INTO t VALUES (1, 'one'), (2, NULL)")
+    name = f"{db.name}.t"
+    with run(db.config()) as host:
+        host.until(lambda: len(host.rows) == 2)
+        assert host.ops() == ["SNAPSHOT", "SNAPSHOT"]
+        db.sql("INSERT INTO t VALUES (3, 'three')")
+        db.sql("UPDATE t SET name = 'two' WHERE id = 2")
+        db.sql("DELETE FROM t WHERE id = 1")
+        host.until(lambda: len(host.rows) == 5)
+    rows = [row for _, row in host.rows[2:]]
+    assert [row["__op"] for row in rows] == [Op.CREATE, Op.UPDATE, Op.DELETE]
+    assert rows[1]["__before"] == {"id": 2, "name": None}
+    assert rows[2]["name"] == "one"
+    assert host.mirror[name] == {(2,): {"id": 2, "name": "two"}, (3,): {"id": 3, "name": "three"}}
+
+
+def test_an_update_of_a_key_is_a_delete_and_a_create(db, run):
+    db.sql("CREATE TABLE t (a INT, b VARCHAR(9), v INT, PRIMARY KEY (b, a))")
+    with run(db.config(snapshot_mode="no_data")) as host:
+        settled(host, db)
+        db.sql("INSERT INTO t VALUES (1, 'x', 1), (2, 'x', 2), (3, 'x', 3)")
+        db.sql("UPDATE t SET a = 9, v = 7 WHERE a = 2")
+        db.sql("UPDATE t SET v = v + 1")
+        settled(host, db)
+    rows = of(host, f"{db.name}.t")
+    assert [Op(row["__op"]).name for row in rows[3:]] == ["DELETE", "CREATE", *["UPDATE"] * 3]
+    assert [(row["a"], row["v"]) for row in rows[3:5]] == [(2, 2), (9, 7)]
+    assert rows[3]["__before"] is None
+    assert host.mirror[f"{db.name}.t"].keys() == {("x", 1), ("x", 3), ("x", 9)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_table_and_a_column(db, run, name):
+    table, column = quoted(name), quoted(name)
+    db.sql(f"CREATE TABLE {table} ({column} INT PRIMARY KEY, {quoted('v' + name[:60])} TEXT)")
+    db.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    with run(db.config(snapshot_fetch_size=1)) as host:
+        host.until(lambda: len(host.rows) == 2)
+        db.sql(f"UPDATE {table} SET {quoted('v' + name[:60])} = 'c%%'")
+        db.sql(f"TRUNCATE TABLE {table}")
+        settled(host, db)
+    rows = of(host, f"{db.name}.{name}")
+    assert [Op(row["__op"]).name for row in rows][2:] == ["UPDATE", "UPDATE", "TRUNCATE"]
+    assert rows[2][name] == 1
+    assert rows[2]["v" + name[:60]] == "c%"
+
+
+def test_a_table_that_changes_has_new_columns_from_there_on(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))")
+    with run(db.config(snapshot_mode="no_data")) as host:
+        settled(host, db)
+        for statement in (
+            "INSERT INTO t VALUES (1, 1, 'x')",
+            "ALTER TABLE t ADD COLUMN c DECIMAL(5,2) DEFAULT 1.5",
+            "INSERT INTO t VALUES (2, 2, 'y', 2.5)",
+            "ALTER TABLE t RENAME COLUMN a TO `a b`, MODIFY b TEXT",
+            "UPDATE t SET b = 'z' WHERE id = 1",
+            "ALTER TABLE t DROP COLUMN b, MODIFY `a b` BIGINT FIRST",
+            "INSERT INTO t VALUES (8589934592, 3, 0)",
+        ):
+            db.sql(statement)
+        settled(host, db)
+    rows = [
+        {n: v for n, v in row.items() if (not n.startswith("__") and n != "c") or n == "c"}
+        for row in of(host, f"{db.name}.t")
+    ]
+    names = [[n for n in row if not n.startswith("__")] for row in rows]
+    assert names == [["id", "a", "b"], ["id", "a", "b", "c"], ["id", "a b", "b", "c"],
+                     ["a b", "id", "c"]]  # fmt: skip
+    assert rows[3]["a b"] == 8589934592
+
+
+def test_changes_of_schemas_are_rows_when_they_are_wanted(db, run):
+    keys = {"snapshot_mode": "no_data", "include_schema_changes": "true", "topic_prefix": "p"}
+    with run(db.config(**keys)) as host:
+        db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+        host.until(lambda: host.rows)
+    dataset, row = host.rows[0]
+    assert dataset == "p"
+    assert (row["table"], row["ddl"]) == ("t", "CREATE TABLE t (id INT PRIMARY KEY)")
+
+
+def test_tables_that_are_made_later_come_from_their_first_row_on(db, run):
+    with run(db.config(topic_prefix="shop")) as host:
+        host.until(lambda: host.task.offsets)
+        db.sql("CREATE TABLE later (id INT PRIMARY KEY)")
+        db.sql("INSERT INTO later VALUES (1)")
+        db.sql("RENAME TABLE later TO renamed")
+        db.sql("INSERT INTO renamed VALUES (2)")
+        host.until(lambda: len(host.rows) == 2)
+    assert [name for name, _ in host.rows] == [f"shop.{db.name}.later", f"shop.{db.name}.renamed"]
+
+
+def test_only_tables_that_are_meant(db, run):
+    for name in ("orders", "orders_old", "other"):
+        db.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        db.sql(f"INSERT INTO {name} VALUES (1)")
+    keys = {
+        "table_include_list": rf"{db.name}\.orders.*,{db.name}\.mark",
+        "table_exclude_list": r".*_old",
+    }
+    with run(db.config(**keys)) as host:
+        settled(host, db)
+        for name in ("orders", "orders_old", "other"):
+            db.sql(f"INSERT INTO {name} VALUES (2)")
+        settled(host, db)
+    assert {name for name, _ in host.rows} == {f"{db.name}.orders", f"{db.name}.mark"}
+    assert len(of(host, f"{db.name}.orders")) == 2
+
+
+def test_what_is_rolled_back_never_comes(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("CREATE TABLE m (id INT PRIMARY KEY) ENGINE=MyISAM")
+    with run(db.config(snapshot_mode="no_data")) as host:
+        settled(host, db)
+        db.connection.begin()
+        db.sql("INSERT INTO t VALUES (1)")
+        db.sql("SAVEPOINT s")
+        db.sql("INSERT INTO t VALUES (2)")
+        db.sql("ROLLBACK TO s")
+        db.sql("INSERT INTO t VALUES (3)")
+        db.connection.commit()
+        db.connection.begin()
+        db.sql("INSERT INTO t VALUES (4)")
+        db.sql("INSERT INTO m VALUES (5)")  # has no transactions: it stays
+        db.connection.rollback()
+        settled(host, db)
+    assert host.mirror[f"{db.name}.t"].keys() == {(1,), (3,)}
+    assert host.mirror[f"{db.name}.m"].keys() == {(5,)}
+
+
+def test_prepared_transactions_come_when_they_commit_and_only_then(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    other = db.session(db.name)
+    with run(db.config(snapshot_mode="no_data")) as host:
+        settled(host, db)
+        for name, id_ in (("one", 1), ("two", 2)):
+            for statement in (
+                f"XA START '{name}'", f"INSERT INTO t VALUES ({id_}, 0)", f"XA END '{name}'",
+                f"XA PREPARE '{name}'",
+            ):  # fmt: skip
+                other.execute(statement)
+            other.close()
+            other = db.session(db.name)
+        db.sql("INSERT INTO t VALUES (3, 0)")
+        settled(host, db)
+        assert host.mirror[f"{db.name}.t"].keys() == {(3,)}
+        offsets = dict(host.task.offsets)
+    with run(db.config(snapshot_mode="no_data"), offsets=offsets, mirror=host.mirror) as host:
+        other.execute("XA COMMIT 'one'")
+        other.execute("XA ROLLBACK 'two'")
+        settled(host, db)
+        host.until(lambda: host.task.offsets)
+        assert "prepared" not in next(iter(host.task.offsets.values()))
+    other.close()
+    assert host.mirror[f"{db.name}.t"].keys() == {(1,), (3,)}
+
+
+def test_a_table_is_read_again_when_a_signal_asks_for_it(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    db.sql("INSERT INTO t SELECT seq, seq FROM seq_1_to_1000")
+    db.sql("CREATE TABLE penstock_signals (id INT AUTO_INCREMENT PRIMARY KEY, table_name TEXT)")
+    signals = f"{db.name}.penstock_signals"
+    keys = {
+        "signal_data_collection": signals, "snapshot_fetch_size": 100,
+        "table_exclude_list": r".*signals",
+    }  # fmt: skip
+    with run(db.config(**keys)) as host:
+        settled(host, db)
+        host.mirror[f"{db.name}.t"].clear()
+        db.sql(f"INSERT INTO penstock_signals (table_name) VALUES ('{db.name}.t'), ('no.such')")
+        db.sql("UPDATE t SET v = 0 WHERE id = 500")
+        db.sql("DELETE FROM t WHERE id = 501")
+        host.until(lambda: len(host.mirror[f"{db.name}.t"]) >= 999)
+        settled(host, db)
+    assert signals not in host.mirror
+    assert len(host.mirror[f"{db.name}.t"]) == 999
+    assert host.mirror[f"{db.name}.t"][500,]["v"] == 0
+
+
+def test_rows_have_no_before_when_nobody_wants_it(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    db.sql("INSERT INTO t VALUES (1, 1)")
+    with run(db.config(include_before="false")) as host:
+        host.until(lambda: len(host.rows) == 1)
+        db.sql("UPDATE t SET v = 2")
+        db.sql("UPDATE t SET id = 2")
+        settled(host, db)
+    rows = of(host, f"{db.name}.t")
+    assert [Op(row["__op"]).name for row in rows] == ["SNAPSHOT", "UPDATE", "DELETE", "CREATE"]
+    assert not any("__before" in row for row in rows)
+
+
+def test_the_server_saw_no_statement_that_a_name_smuggled_in(db, run):
+    log = db.server.folder / "general.log"
+    db.sql("SET GLOBAL general_log_file = %s", str(log))
+    db.sql("SET GLOBAL general_log = ON")
+    name = "v`); DROP TABLE sentinel; -- x"
+    db.sql(f"CREATE TABLE {quoted(name)} ({quoted(name)} INT PRIMARY KEY)")
+    db.sql(f"INSERT INTO {quoted(name)} VALUES (1), (2), (3)")
+    with run(db.config(snapshot_fetch_size=1)) as host:
+        host.until(lambda: len(host.rows) == 3)
+        settled(host, db)
+    db.sql("SET GLOBAL general_log = OFF")
+    heads = [line.split("\t")[-1].lstrip() for line in log.read_text().splitlines()]
+    assert not [head for head in heads if head.upper().startswith("DROP TABLE")]
+    assert any(head.startswith("SELECT") and "DROP TABLE sentinel" in head for head in heads)
