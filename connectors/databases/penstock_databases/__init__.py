@@ -14,6 +14,7 @@ What they share:
 - `dialect`, `dialects`, `writing`, `writers`   the ports that those rooms fill, and who is whose
 - `url`, `names`, `types`, `failing`   connection URLs; names in SQL; types; errors for people
 - `cells`, `casting`, `fitting`, `encode`   texts ↔ Arrow columns, both ways, exactly
+- `changes`   what inserts, updates and deletes of a transaction come to
 
 `plugin.toml` is the manifest by which a host finds them. The README has every key.
 """

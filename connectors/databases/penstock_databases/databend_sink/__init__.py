@@ -9,7 +9,6 @@
 - `keys`      which fields of a row are its key, and which its columns
 - `evolve`    what has to be made or added to a table
 - `fitting`   which values a column can hold
-- `changes`   what inserts, updates and deletes come to
 - `route`     rows of one schema on their way into one table
 - `staging`   rows of a slot that do not count yet
 - `writing`   the rows of a transaction as files and statements

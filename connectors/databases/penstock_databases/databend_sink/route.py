@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import ConnectorError, DataError, Op, SchemaError
-from penstock_databases.databend_sink.changes import is_change
+from penstock_databases.changes import is_change
 from penstock_databases.databend_sink.fitting import Problem, fit
 from penstock_databases.databend_sink.keys import OP, Place, Places
 from penstock_databases.dialect import Column, Shape

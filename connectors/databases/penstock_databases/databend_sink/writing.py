@@ -20,7 +20,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock_databases.databend_sink.changes import effect
+from penstock_databases.changes import effect
 from penstock_databases.databend_sink.route import Lane, Route
 from penstock_databases.databend_sink.sql import quoted, staged_rows, table_sql
 from penstock_databases.databend_sink.staging import DatabendStaging, disk
@@ -69,7 +69,7 @@ def _table_writes(parts: list[tuple[Route, pa.Table]], *, upsert: bool) -> Itera
     left = effect(ops, keys, merge=upsert)
     if left.truncate:
         yield Write(Verb.TRUNCATE, first, parts[0][1].slice(0, 0))
-    if left.delete is not None and len(left.delete):
+    if len(left.delete):
         names = [f"c{n}" for n in range(len(keys))]
         yield Write(Verb.DELETE, first, pa.table([key.take(left.delete) for key in keys], names))
     ends = [0, *itertools.accumulate(rows.num_rows for _, rows in parts)]

@@ -4,7 +4,6 @@
 - `naming`    which table a dataset is in
 - `keys`      which fields of a row are its key, and which its columns
 - `evolve`    what has to be made or added to a table
-- `changes`   what a batch of inserts, updates and deletes comes to
 - `route`     rows of one schema on their way into one table
 - `staging`   rows of a slot that do not count yet
 - `ledger`    the table `penstock_commits`: how far a task is, and who may write for it

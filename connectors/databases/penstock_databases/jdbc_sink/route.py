@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from penstock_connector import ConnectorError, DataError, Op, SchemaError
 from penstock_databases.casting import cast_rows, plain
+from penstock_databases.changes import effect, is_change
 from penstock_databases.dialect import Shape
 from penstock_databases.fitting import Limit, fit
-from penstock_databases.jdbc_sink.changes import effect, is_change
 from penstock_databases.jdbc_sink.config import JdbcSinkConfig
 from penstock_databases.jdbc_sink.keys import BEFORE, OP, Place, Places
 from penstock_databases.writing import Layout, Text, Verb, Writer
@@ -162,7 +162,7 @@ class Route:
         what = effect(ops, keys if self._found else [], merge=self._verb is not Verb.INSERT)
         if what.truncate:
             yield Piece(Verb.TRUNCATE, self._by_key, b"", 1)
-        if what.delete is not None and len(what.delete):
+        if len(what.delete):
             gone = [key.take(what.delete) for key in keys]
             text = self._writer.encode(self._by_key.columns, gone)
             yield Piece(Verb.DELETE, self._by_key, text, len(what.delete))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock_connector import ConfigError, Op, SchemaError
 from penstock_connector.testing import validate
+from penstock_databases.changes import effect
 from penstock_databases.databend_sink import DatabendSink, DatabendSinkConfig
-from penstock_databases.databend_sink.changes import effect
 from penstock_databases.databend_sink.evolve import change, check
 from penstock_databases.databend_sink.failing import Coded, databend_error
 from penstock_databases.databend_sink.keys import places
@@ -298,7 +298,7 @@ def test_changes_come_to_what_they_come_to_one_by_one(changes, merge):
     key_of = lambda row: (keys[0][row].as_py(), keys[1][row].as_py())  # noqa: E731
     if left.truncate:
         table = []
-    gone = [key_of(row) for row in (left.delete.to_pylist() if left.delete else [])]
+    gone = [key_of(row) for row in left.delete.to_pylist()]
     assert len(gone) == len(set(gone))
     table = [row for row in table if row[0] not in gone]
     written = range(len(changes)) if left.write is None else left.write.to_pylist()

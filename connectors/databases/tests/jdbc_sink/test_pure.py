@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from penstock_connector import Op
 from penstock_connector._config import parse_config
 from penstock_connector.testing import validate
+from penstock_databases.changes import effect, unique
 from penstock_databases.encode import Style, lines
 from penstock_databases.jdbc_sink import JdbcSink, JdbcSinkConfig
-from penstock_databases.jdbc_sink.changes import effect, unique
 from penstock_databases.mysql.loading import _literals, _statements
 
 URL = {"connection.url": "jdbc:sqlite:/tmp/x.db"}
@@ -155,7 +155,7 @@ def test_a_batch_comes_to_what_its_changes_come_to_one_by_one(changes, composite
     what = effect(ops, keys, merge=True)
     if what.truncate:
         table.clear()
-    for row in (what.delete if what.delete is not None else pa.array([])).to_pylist():
+    for row in what.delete.to_pylist():
         table.pop(name[row], None)
     written = list(range(len(changes))) if what.write is None else what.write.to_pylist()
     assert written == sorted(written)

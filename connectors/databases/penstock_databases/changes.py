@@ -1,7 +1,8 @@
-"""What a batch of inserts, updates, deletes and truncations comes to. Pure, and never row by row.
+"""What inserts, updates, deletes and truncations of a table come to. Pure, and never row by row.
 
-Within a batch the order of changes is the order of rows. What is left of a batch does not depend on
-an order any more: whether the table is emptied first, the keys to delete, then the rows to write.
+Within a batch or a transaction the order of changes is the order of rows. What is left does not
+depend on an order any more: whether the table is emptied first, the keys to delete, then the rows
+to write.
 """
 
 from __future__ import annotations
@@ -21,20 +22,19 @@ _END: Final = "end"
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What is left of a batch, as numbers of its rows. None: all rows.
+    """What is left, as numbers of rows, in their order.
 
     Attributes:
         truncate: The table is emptied first.
         delete: Rows whose keys are deleted then; each key once.
-        write: Rows that are written last.
+        write: Rows that are written last; None: all.
     """
 
     truncate: bool
-    delete: pa.Array | None
+    delete: pa.Array
     write: pa.Array | None
 
 
-_ALL: Final = Effect(truncate=False, delete=None, write=None)
 _NONE: Final = pa.array([], pa.int64())
 
 
