@@ -111,6 +111,18 @@ class Host:
             assert time.monotonic() < end, f"never; rows so far: {len(self.rows)}"
             self.step()
 
+    def settled(self, db):
+        """Take all that the log has before a row that is written now, up to its checkpoint: no
+        chunk has a row of a table that came after the snapshot began.
+        """
+        db.sql("CREATE TABLE IF NOT EXISTS mark (id INT AUTO_INCREMENT PRIMARY KEY)")
+        db.sql("INSERT INTO mark VALUES ()")
+        (id_,) = db.sql("SELECT MAX(id) FROM mark")[0]
+        marks = f"{self.prefix}{db.name}.mark"
+        self.until(lambda: (id_,) in self.mirror.get(marks, {}))
+        while self.step() != "checkpoint":
+            pass
+
     def ops(self, dataset=None):
         return [Op(row["__op"]).name for name, row in self.rows if dataset in {None, name}]
 

@@ -14,17 +14,6 @@ def quoted(name):
     return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
 
-def settled(host, db):
-    """Take all that comes before a row that is written now, up to its checkpoint."""
-    db.sql("CREATE TABLE IF NOT EXISTS mark (id INT AUTO_INCREMENT PRIMARY KEY)")
-    db.sql("INSERT INTO mark VALUES ()")
-    (id_,) = db.sql("SELECT MAX(id) FROM mark")[0]
-    marks = f"{host.prefix}{db.name}.mark"
-    host.until(lambda: (id_,) in host.mirror.get(marks, {}))
-    while host.step() != "checkpoint":
-        pass
-
-
 def of(host, dataset):
     return [row for name, row in host.rows if name == dataset]
 
@@ -50,11 +39,11 @@ def test_rows_that_are_there_come_first_then_changes(db, run):
 def test_an_update_of_a_key_is_a_delete_and_a_create(db, run):
     db.sql("CREATE TABLE t (a INT, b VARCHAR(9), v INT, PRIMARY KEY (b, a))")
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         db.sql("INSERT INTO t VALUES (1, 'x', 1), (2, 'x', 2), (3, 'x', 3)")
         db.sql("UPDATE t SET a = 9, v = 7 WHERE a = 2")
         db.sql("UPDATE t SET v = v + 1")
-        settled(host, db)
+        host.settled(db)
     rows = of(host, f"{db.name}.t")
     assert [Op(row["__op"]).name for row in rows[3:]] == ["DELETE", "CREATE", *["UPDATE"] * 3]
     assert [(row["a"], row["v"]) for row in rows[3:5]] == [(2, 2), (9, 7)]
@@ -71,7 +60,7 @@ def test_any_name_of_a_table_and_a_column(db, run, name):
         host.until(lambda: len(host.rows) == 2)
         db.sql(f"UPDATE {table} SET {quoted('v' + name[:60])} = 'c%%'")
         db.sql(f"TRUNCATE TABLE {table}")
-        settled(host, db)
+        host.settled(db)
     rows = of(host, f"{db.name}.{name}")
     assert [Op(row["__op"]).name for row in rows][2:] == ["UPDATE", "UPDATE", "TRUNCATE"]
     assert rows[2][name] == 1
@@ -81,7 +70,7 @@ def test_any_name_of_a_table_and_a_column(db, run, name):
 def test_a_table_that_changes_has_new_columns_from_there_on(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))")
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         for statement in (
             "INSERT INTO t VALUES (1, 1, 'x')",
             "ALTER TABLE t ADD COLUMN c DECIMAL(5,2) DEFAULT 1.5",
@@ -92,7 +81,7 @@ def test_a_table_that_changes_has_new_columns_from_there_on(db, run):
             "INSERT INTO t VALUES (8589934592, 3, 0)",
         ):
             db.sql(statement)
-        settled(host, db)
+        host.settled(db)
     rows = [
         {n: v for n, v in row.items() if (not n.startswith("__") and n != "c") or n == "c"}
         for row in of(host, f"{db.name}.t")
@@ -133,10 +122,10 @@ def test_only_tables_that_are_meant(db, run):
         "table_exclude_list": r".*_old",
     }
     with run(db.config(**keys)) as host:
-        settled(host, db)
+        host.settled(db)
         for name in ("orders", "orders_old", "other"):
             db.sql(f"INSERT INTO {name} VALUES (2)")
-        settled(host, db)
+        host.settled(db)
     assert {name for name, _ in host.rows} == {f"{db.name}.orders", f"{db.name}.mark"}
     assert len(of(host, f"{db.name}.orders")) == 2
 
@@ -145,7 +134,7 @@ def test_what_is_rolled_back_never_comes(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     db.sql("CREATE TABLE m (id INT PRIMARY KEY) ENGINE=MyISAM")
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         db.connection.begin()
         db.sql("INSERT INTO t VALUES (1)")
         db.sql("SAVEPOINT s")
@@ -157,7 +146,7 @@ def test_what_is_rolled_back_never_comes(db, run):
         db.sql("INSERT INTO t VALUES (4)")
         db.sql("INSERT INTO m VALUES (5)")  # has no transactions: it stays
         db.connection.rollback()
-        settled(host, db)
+        host.settled(db)
     assert host.mirror[f"{db.name}.t"].keys() == {(1,), (3,)}
     assert host.mirror[f"{db.name}.m"].keys() == {(5,)}
 
@@ -166,7 +155,7 @@ def test_prepared_transactions_come_when_they_commit_and_only_then(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     other = db.session(db.name)
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         for name, id_ in (("one", 1), ("two", 2)):
             for statement in (
                 f"XA START '{name}'", f"INSERT INTO t VALUES ({id_}, 0)", f"XA END '{name}'",
@@ -176,13 +165,13 @@ def test_prepared_transactions_come_when_they_commit_and_only_then(db, run):
             other.close()
             other = db.session(db.name)
         db.sql("INSERT INTO t VALUES (3, 0)")
-        settled(host, db)
+        host.settled(db)
         assert host.mirror[f"{db.name}.t"].keys() == {(3,)}
         offsets = dict(host.task.offsets)
     with run(db.config(snapshot_mode="no_data"), offsets=offsets, mirror=host.mirror) as host:
         other.execute("XA COMMIT 'one'")
         other.execute("XA ROLLBACK 'two'")
-        settled(host, db)
+        host.settled(db)
         host.until(lambda: host.task.offsets)
         assert "prepared" not in next(iter(host.task.offsets.values()))
     other.close()
@@ -199,13 +188,13 @@ def test_a_table_is_read_again_when_a_signal_asks_for_it(db, run):
         "table_exclude_list": r".*signals",
     }  # fmt: skip
     with run(db.config(**keys)) as host:
-        settled(host, db)
+        host.settled(db)
         host.mirror[f"{db.name}.t"].clear()
         db.sql(f"INSERT INTO penstock_signals (table_name) VALUES ('{db.name}.t'), ('no.such')")
         db.sql("UPDATE t SET v = 0 WHERE id = 500")
         db.sql("DELETE FROM t WHERE id = 501")
         host.until(lambda: len(host.mirror[f"{db.name}.t"]) >= 999)
-        settled(host, db)
+        host.settled(db)
     assert signals not in host.mirror
     assert len(host.mirror[f"{db.name}.t"]) == 999
     assert host.mirror[f"{db.name}.t"][500,]["v"] == 0
@@ -218,7 +207,7 @@ def test_rows_have_no_before_when_nobody_wants_it(db, run):
         host.until(lambda: len(host.rows) == 1)
         db.sql("UPDATE t SET v = 2")
         db.sql("UPDATE t SET id = 2")
-        settled(host, db)
+        host.settled(db)
     rows = of(host, f"{db.name}.t")
     assert [Op(row["__op"]).name for row in rows] == ["SNAPSHOT", "UPDATE", "DELETE", "CREATE"]
     assert not any("__before" in row for row in rows)
@@ -233,7 +222,7 @@ def test_the_server_saw_no_statement_that_a_name_smuggled_in(db, run):
     db.sql(f"INSERT INTO {quoted(name)} VALUES (1), (2), (3)")
     with run(db.config(snapshot_fetch_size=1)) as host:
         host.until(lambda: len(host.rows) == 3)
-        settled(host, db)
+        host.settled(db)
     db.sql("SET GLOBAL general_log = OFF")
     heads = [line.split("\t")[-1].lstrip() for line in log.read_text().splitlines()]
     assert not [head for head in heads if head.upper().startswith("DROP TABLE")]

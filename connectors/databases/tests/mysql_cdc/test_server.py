@@ -11,7 +11,7 @@ from penstock_databases.mysql_cdc import MysqlCdc, MysqlCdcConfig
 from support.mariadb import PASSWORD, USER, MariadbServer
 
 from .conftest import Database
-from .test_changes import of, settled
+from .test_changes import of
 
 
 @pytest.fixture
@@ -34,20 +34,20 @@ def test_a_server_that_is_killed_and_comes_back_is_gone_on_with(own, run):
     db = own()
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     with run(db.config(connection_backoff_ms="300", connection_attempts="100")) as host:
-        settled(host, db)
+        host.settled(db)
         db.sql("INSERT INTO t VALUES (1)")
         db.server.kill()
         db.server.start()
         db.connection = db.session(db.name)
         db.sql("INSERT INTO t VALUES (2)")
-        settled(host, db)
+        host.settled(db)
     assert [row["id"] for row in of(host, f"{db.name}.t")] == [1, 2]
 
 
 def test_a_connection_that_is_killed_loses_and_doubles_nothing(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, filler VARCHAR(200))")
     with run(db.config(connection_backoff_ms="10")) as host:
-        settled(host, db)
+        host.settled(db)
         for turn in range(5):
             db.sql(f"INSERT INTO t SELECT {turn} * 30000 + seq, REPEAT('x', 200) "
                    "FROM seq_1_to_30000")  # fmt: skip
@@ -56,7 +56,7 @@ def test_a_connection_that_is_killed_loses_and_doubles_nothing(db, run):
                 "SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'"
             ):
                 db.sql(f"KILL {id_}")
-        settled(host, db)
+        host.settled(db)
     ids = [row["id"] for row in of(host, f"{db.name}.t")]
     assert ids == list(range(1, 150_001))
 
@@ -79,7 +79,7 @@ def test_a_log_that_was_purged_is_an_error_with_a_policy(own, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     db.sql("INSERT INTO t VALUES (1)")
     with run(db.config()) as host:
-        settled(host, db)
+        host.settled(db)
         host.until(lambda: host.task.offsets)
         offsets = dict(host.task.offsets)
     db.sql("INSERT INTO t VALUES (2)")
@@ -128,15 +128,15 @@ def test_another_server_is_gone_on_with_by_gtid(own, run):
 def test_files_of_the_log_follow_each_other(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     with run(db.config()) as host:
-        settled(host, db)
+        host.settled(db)
         for id_ in range(5):
             db.sql(f"INSERT INTO t VALUES ({id_})")
             db.sql("FLUSH BINARY LOGS")
-        settled(host, db)
+        host.settled(db)
         offsets = dict(host.task.offsets)
         db.sql("FLUSH BINARY LOGS")
     with run(db.config(), offsets=offsets, mirror=host.mirror) as again:
-        settled(again, db)
+        again.settled(db)
     assert [row["id"] for row in of(host, f"{db.name}.t")] == list(range(5))
     assert of(again, f"{db.name}.t") == []
 
@@ -145,12 +145,12 @@ def test_events_that_mariadb_compressed(own, run):
     db = own("--log-bin-compress=ON", "--log-bin-compress-min-len=10")
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         db.sql("INSERT INTO t VALUES (1, REPEAT('x', 3000)), (2, '')")
         db.sql("UPDATE t SET v = REPEAT('y', 3000)")
         db.sql("DELETE FROM t WHERE id = 1")
         db.sql(f"ALTER TABLE t ADD COLUMN {'c' * 60} INT COMMENT '{'x' * 1000}'")
-        settled(host, db)
+        host.settled(db)
     assert host.mirror[f"{db.name}.t"] == {(2,): {"id": 2, "v": "y" * 3000}}
 
 
@@ -158,11 +158,11 @@ def test_a_log_without_checksums(own, run):
     db = own("--binlog-checksum=NONE")
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     with run(db.config()) as host:
-        settled(host, db)
+        host.settled(db)
         db.sql("INSERT INTO t VALUES (1, 1)")
         db.sql("SET GLOBAL binlog_checksum = 'CRC32'")
         db.sql("INSERT INTO t VALUES (2, 2)")
-        settled(host, db)
+        host.settled(db)
     assert len(host.mirror[f"{db.name}.t"]) == 2
 
 
@@ -196,7 +196,7 @@ def test_a_session_that_logs_otherwise_is_an_error_and_no_loss(db, run, setting,
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.sql("INSERT INTO t VALUES (1, 1)")
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         db.sql("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         db.sql(f"SET SESSION {setting}")
         db.sql("UPDATE t SET v = 2 WHERE id = 1")
@@ -208,14 +208,14 @@ def test_a_session_that_logs_otherwise_is_an_error_and_no_loss(db, run, setting,
 def test_a_log_without_names_is_read_with_the_catalog_until_the_table_changes(db, run):
     db.sql("CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, u UUID, e ENUM('it''s', 'b'), b BLOB)")
     with run(db.config(snapshot_mode="no_data")) as host:
-        settled(host, db)
+        host.settled(db)
         offsets = dict(host.task.offsets)
     db.sql("SET GLOBAL binlog_row_metadata = 'NO_LOG'")
     other = db.session(db.name)
     other.execute("INSERT INTO t VALUES (18446744073709551615, UUID(), 'b', X'00FF')")
     db.sql("SET GLOBAL binlog_row_metadata = 'FULL'")
     with run(db.config(snapshot_mode="no_data"), offsets=offsets) as host:
-        settled(host, db)
+        host.settled(db)
         ((key, row),) = host.mirror[f"{db.name}.t"].items()
     assert key == (18446744073709551615,)
     assert (row["e"], row["b"], len(row["u"])) == ("b", b"\0\xff", 36)
@@ -266,12 +266,12 @@ def test_modes_of_the_snapshot(db, run, mode, ids):
         if mode in {"initial", "always"}:
             host.until(lambda: host.rows)
         db.sql("INSERT INTO t VALUES (2)")
-        settled(host, db)
+        host.settled(db)
         host.until(lambda: "snapshot" not in next(iter(host.task.offsets.values())))
         offsets = dict(host.task.offsets)
     assert sorted(row["id"] for row in of(host, f"{db.name}.t")) == ids
     with run(db.config(snapshot_mode=mode), offsets=offsets) as host:
-        settled(host, db)
+        host.settled(db)
         if mode == "always":
             host.until(lambda: len(of(host, f"{db.name}.t")) == 2)
         else:
@@ -283,7 +283,7 @@ def test_never_reads_the_log_from_its_beginning(own, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
     db.sql("INSERT INTO t VALUES (1)")
     with run(db.config(snapshot_mode="never")) as host:
-        settled(host, db)
+        host.settled(db)
     assert [row["__op"] for row in of(host, f"{db.name}.t")] == [Op.CREATE]
 
 
