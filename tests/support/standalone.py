@@ -27,10 +27,21 @@ SOON: float = 120.0
 class Standalone:
     """One start of the command. Leaving the `with` block kills what is left of it."""
 
-    def __init__(self, folder: Path, **connectors: Mapping[str, object]) -> None:
-        """Write the files into `folder`. `connectors`: configurations by name."""
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, object] | None = None,
+        **connectors: Mapping[str, object],
+    ) -> None:
+        """Write the files into `folder`.
+
+        Args:
+            folder: Of this node alone.
+            settings: More settings of the node.
+            **connectors: Configurations by name.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        worker = {"state.dir": f"{folder}/state", "spark.master": "local[2]"}
+        worker = {"state.dir": f"{folder}/state", "spark.master": "local[2]", **(settings or {})}
         configs = {"worker": worker}
         configs |= {name: {"name": name, **config} for name, config in connectors.items()}
         files = [folder / f"{name}.json" for name in configs]

@@ -11,6 +11,7 @@ Connectors:
 What they share:
 
 - `mysql`, `postgresql`, `sqlite`   a room for each: sessions, catalog, types, reading, writing
+- `java`   any other database, through its JDBC driver in a JVM
 - `dialect`, `dialects`, `writing`, `writers`   the ports that those rooms fill, and who is whose
 - `url`, `names`, `types`, `failing`   connection URLs; names in SQL; types; errors for people
 - `cells`, `casting`, `fitting`, `encode`   texts ↔ Arrow columns, both ways, exactly

@@ -83,7 +83,8 @@ class Stamp:
     Attributes:
         sql: The expression.
         form: How a time is written as a value: `text` (microseconds), `milli` (text of
-            milliseconds), `ms` or `s` (a number since 1970).
+            milliseconds), `ms` or `s` (a number since 1970), `wall` or `instant` (a datetime
+            without a zone, with one).
         instant: It is a point in time; else it shows on some wall.
     """
 
@@ -140,6 +141,9 @@ class Dialect(Protocol):
         self, connection: Connection, sql: str, values: Sequence[Any], columns: Sequence[Column]
     ) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a query whose columns are these, made by `selected`."""
+
+    def limited(self, limit: int) -> str:
+        """Return what ends a SELECT of at most so many rows."""
 
     def selected(self, column: Column) -> str:
         """Return how a column is written in a SELECT, so that `read` gets its values exactly."""

@@ -112,6 +112,10 @@ SQLITE: Final = Naming("SQLite", '"')
 """It has no limit that a person would meet."""
 
 
+JAVA: Final = Naming("the database", '"')
+"""The quote of the SQL standard. A limit of names is the driver's to tell."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class TableId:
     """A table.

@@ -25,9 +25,9 @@ class Target:
     """Where a database is and how it is talked to.
 
     Attributes:
-        dialect: `mysql` (MariaDB, too), `postgresql` or `sqlite`.
+        dialect: `mysql` (MariaDB, too), `postgresql`, `sqlite`, or `java` (any with a driver).
         hosts: Servers in the order in which they are tried, with their ports; none for SQLite.
-        database: The database; for SQLite the path of the file.
+        database: The database; for SQLite the path of the file, for a driver the whole URL.
         tls: `disable`, `prefer`, `require`, `verify-ca` or `verify-full`.
         ca, certificate, certificate_key: Files for TLS, or empty.
         connect_timeout, read_timeout: Seconds.
@@ -53,18 +53,22 @@ class Target:
         """Name it for people: no option and no credential."""
         if self.dialect == "sqlite":
             return f"sqlite:{self.database}"
+        if self.dialect == "java":
+            return re.split(r"[;?(]", self.database.removeprefix("jdbc:"), maxsplit=1)[0]
         where = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
         return f"{self.dialect}://{where}/{self.database}"
 
 
 _PORTS: Final = {"mysql": 3306, "postgresql": 5432}
-_DIALECTS: Final = {
+KINDS: Final = {
     "mysql": "mysql",
     "mariadb": "mysql",
     "postgresql": "postgresql",
     "postgres": "postgresql",
     "sqlite": "sqlite",
 }
+"""Kinds of databases that have a room here, by their names in URLs."""
+
 _SHAPE: Final = re.compile(r"jdbc:([A-Za-z0-9+]+):(.*)", re.DOTALL)
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]()]*))(?::([0-9]{1,5}))?")
 
@@ -79,7 +83,7 @@ def parse_url(text: str) -> Target:
     shape = _SHAPE.fullmatch(text.strip())
     if shape is None:
         raise _error("malformed", "this is no JDBC URL", "Write jdbc:mysql://host:3306/database.")
-    dialect = _DIALECTS.get(shape[1].lower())
+    dialect = KINDS.get(shape[1].lower())
     if dialect is None:
         raise _error(
             "dialect",

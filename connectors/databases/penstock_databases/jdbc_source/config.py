@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from penstock_connector import ConfigError, key
 from penstock_databases.dialect import Dialect, Login
 from penstock_databases.dialects import DIALECTS
-from penstock_databases.url import Target, parse_url
+from penstock_databases.java.url import any_url
+from penstock_databases.url import Target
 
 _POLL = 0.05
 """Seconds between two polls of a quiet table. Shorter costs both ends CPU (about 0.2 ms a poll),
@@ -34,7 +35,7 @@ class JdbcSourceConfig:
     """Which database, which rows of it, how often."""
 
     connection_url: str = key(
-        doc="JDBC URL of MySQL, MariaDB, PostgreSQL or SQLite, without credentials.",
+        doc="JDBC URL without credentials: MySQL, MariaDB, PostgreSQL, SQLite, any with a driver.",
         required=True,
         group="Database",
     )
@@ -127,7 +128,7 @@ class JdbcSourceConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
-        target = parse_url(self.connection_url)
+        target = any_url(self.connection_url)
         wanted = _DIALECT_NAMES[self.dialect_name]
         if wanted not in {"", target.dialect}:
             raise _invalid("dialect.name", f"the URL is one of {target.dialect}")
@@ -145,7 +146,7 @@ class JdbcSourceConfig:
     @property
     def target(self) -> Target:
         """Where the database is."""
-        target = parse_url(self.connection_url)
+        target = any_url(self.connection_url)
         odd = self.odd_values or (target.zero_dates if target.dialect == "mysql" else "fail")
         return dataclasses.replace(target, zero_dates=odd)
 

@@ -144,7 +144,7 @@ class IncrementingReader:
         ((first, last),) = connection.execute(sql, where.values)
         if first is None or last - first < 4 * config.batch_max_rows:
             return None
-        return Ahead(config, relation, name, Span(int(first), int(last)))
+        return Ahead(config, relation, column, Span(int(first), int(last)))
 
     def _poll_ahead(self, connection: Connection, column: Column) -> Batch | None:
         """Return the rows of the next range."""

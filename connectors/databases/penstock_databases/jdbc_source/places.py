@@ -43,7 +43,7 @@ def time_text(at: int) -> str:
     return (_EPOCH + at * _MICROSECOND).isoformat(" ", "microseconds")
 
 
-def time_value(at: int, form: str) -> str | int:
+def time_value(at: int, form: str) -> str | int | datetime:
     """Return microseconds since 1970 as statements compare them; see `dialect.Stamp`."""
     match form:
         case "ms":
@@ -52,6 +52,10 @@ def time_value(at: int, form: str) -> str | int:
             return at // 1_000_000
         case "milli":
             return time_text(at)[:-3]
+        case "wall":
+            return _EPOCH + at * _MICROSECOND
+        case "instant":
+            return (_EPOCH + at * _MICROSECOND).replace(tzinfo=UTC)
     return time_text(at)
 
 

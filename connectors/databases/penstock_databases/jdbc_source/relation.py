@@ -62,7 +62,7 @@ class Relation:
     def select(self, tail: str, more: Sequence[str] = (), *, limit: int = 0) -> str:
         """Return a SELECT of all columns, and of more expressions after them."""
         listed = ", ".join([*map(self.dialect.selected, self.columns), *more])
-        own_limit = f" LIMIT {limit}" if limit and not self.limits_itself else ""
+        own_limit = self.dialect.limited(limit) if limit and not self.limits_itself else ""
         return f"SELECT {listed} FROM {self.source}{tail}{own_limit}{self.suffix}"  # noqa: S608 - names are quoted
 
     @property
@@ -113,7 +113,7 @@ def look_up(config: JdbcSourceConfig, connection: Connection, table: TableId | N
     if table is None:
         query = config.query.strip().rstrip(";")
         columns = dialect.described(connection, query)
-        source = "(\n" + query.replace("%", "%%") + "\n) AS q"
+        source = "(\n" + query.replace("%", "%%") + "\n) q"
         return Relation(dialect, source, columns, (), dataset, None, suffix, "the query")
     shape = dialect.shape(connection, table)
     if shape is None:

@@ -53,6 +53,10 @@ class PostgresqlDialect:
         assert isinstance(connection, PostgresqlConnection)  # noqa: S101 - we opened it
         return read(connection, sql, values, columns)
 
+    def limited(self, limit: int) -> str:
+        """Return what ends a SELECT of at most so many rows."""
+        return f" LIMIT {limit}"
+
     def selected(self, column: Column) -> str:
         """Return how a column is written in a SELECT. The text of an array as JSON has no cases of
         its own for quotes; its items stay texts, which are exact.

@@ -50,6 +50,10 @@ class SqliteDialect:
         assert isinstance(connection, SqliteConnection)  # noqa: S101 - we opened it
         return read(connection, sql, values, columns)
 
+    def limited(self, limit: int) -> str:
+        """Return what ends a SELECT of at most so many rows."""
+        return f" LIMIT {limit}"
+
     def selected(self, column: Column) -> str:
         """Return how a column is written in a SELECT."""
         return self.naming.quoted(column.name)

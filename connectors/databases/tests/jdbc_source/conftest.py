@@ -9,8 +9,10 @@ import pytest
 from penstock_connector import Partition
 from penstock_databases.dialect import Login
 from penstock_databases.dialects import DIALECTS
+from penstock_databases.java import drivers
+from penstock_databases.java.url import any_url
 from penstock_databases.jdbc_source import JdbcSource, JdbcSourceConfig
-from penstock_databases.url import parse_url
+from support.derby import derby_jars, make_derby
 from support.mariadb import MariadbServer
 from support.postgresql import PostgresqlServer
 
@@ -23,7 +25,7 @@ class Database:
 
     def __init__(self, url, login):
         self.url = url
-        self.target = parse_url(url)
+        self.target = any_url(url)
         self.login = login
         self.dialect = DIALECTS[self.target.dialect]
         self.session = self.dialect.connect(self.target, login)
@@ -97,6 +99,22 @@ def postgresql(postgresql_server):
 @pytest.fixture
 def sqlite(tmp_path):
     database = Database(f"jdbc:sqlite:{tmp_path / 'a file.db'}", Login())
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="session")
+def derby_drivers(tmp_path_factory):
+    """A folder with a driver, and the JVM of this process with it."""
+    folder = derby_jars(tmp_path_factory.mktemp("drivers"))
+    drivers.look_in([str(folder)])
+    return folder
+
+
+@pytest.fixture
+def java(derby_drivers, tmp_path):
+    url = make_derby(tmp_path / "derby")
+    database = Database(url, Login())
     yield database
     database.close()
 

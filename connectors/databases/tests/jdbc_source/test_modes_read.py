@@ -162,6 +162,29 @@ def test_a_gap_that_fills_late_is_read(server_database, read):
     assert "gaps" not in next(iter(reader.offsets.values()))
 
 
+def test_a_large_first_load_of_rare_and_crowded_numbers_is_bounded(server_database, read):
+    made(server_database)
+    series = {
+        "mysql": "SELECT 1000000000000000 + seq, 'x', '2024-01-01' FROM seq_1_to_5000",
+        "postgresql": "SELECT 1000000000000000 + n, 'x', timestamp '2024-01-01' "
+        "FROM generate_series(1, 5000) n",
+    }
+    ends = (1, 1 << 40, (1 << 63) - 1)
+    for number in ends:
+        server_database.sql("INSERT INTO t VALUES (%s, 'x', '2024-01-01')", number)
+    server_database.sql(f"INSERT INTO t {series[server_database.kind]}")
+    reader = read(
+        server_database.keys(
+            mode="incrementing", incrementing_column_name="id", batch_max_rows=500,
+            read_parallelism=2,
+        )
+    )  # fmt: skip
+    reader.take(5003)
+    assert ids(reader) == sorted([*ends, *range(10**15 + 1, 10**15 + 5001)])
+    assert max(batch.rows.num_rows for batch in reader.batches) <= 500
+    reader.quiet()
+
+
 def test_a_large_first_load_by_several_connections_is_whole_and_in_order(server_database, read):
     made(server_database)
     series = {
