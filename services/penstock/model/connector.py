@@ -42,6 +42,7 @@ class TaskState(IntEnum):
     FAILED = 4
     COMPLETED = 5
     STOPPED = 6
+    PAUSED = 7
 
 
 ENDED = frozenset({TaskState.FAILED, TaskState.COMPLETED, TaskState.STOPPED})

@@ -19,6 +19,9 @@ LOST: Final = RetriableError(
     fix="See the log of the worker.",
 ).diagnostic
 
+_WELL: Final = frozenset({TaskState.RUNNING, TaskState.PAUSED})
+"""States of a task whose ends are open."""
+
 
 class Failures:
     """The failures of all tasks, each with what was decided about it."""
@@ -36,7 +39,7 @@ class Failures:
     ) -> None:
         """Take in what the owner says of a task; a failure of an epoch is judged once."""
         history = self._histories.get(spec.id)
-        if status is not None and status.state is TaskState.RUNNING:
+        if status is not None and status.state in _WELL:
             if owned.record.restarts or history is not None:
                 self._history(spec.id, owned).runs(now, self._policy.quiet)
             return

@@ -20,6 +20,7 @@ from penstock.scheduler.wanted import TaskSpec, Wanted, is_monitor, monitor_id
 
 _STATES: Final = {
     TaskState.RUNNING: RunState.RUNNING,
+    TaskState.PAUSED: RunState.PAUSED,
     TaskState.RESTARTING: RunState.RESTARTING,
     TaskState.FAILED: RunState.FAILED,
     TaskState.COMPLETED: RunState.COMPLETED,
@@ -69,7 +70,7 @@ def task_status(cluster: Cluster, spec: TaskSpec) -> RunStatus:
         diagnostic = history.diagnostic
     return RunStatus(
         spec.id,
-        _task_state(spec, status, history),
+        _task_state(status, history),
         owned.record.worker,
         owned.epoch,
         diagnostic,
@@ -117,14 +118,14 @@ def _connector_state(wanted: Wanted, failure: Diagnostic | None) -> RunState:
     return RunState.PAUSED if target is TargetState.PAUSED else RunState.RUNNING
 
 
-def _task_state(spec: TaskSpec, status: TaskStatus | None, history: History | None) -> RunState:
+def _task_state(status: TaskStatus | None, history: History | None) -> RunState:
     if history is not None and history.fate is not None:
         return RunState.FAILED if history.fate is Fate.WAIT else RunState.RESTARTING
     state = _STATES.get(status.state) if status else None
     if state is None:  # it is being opened
         again = history is not None and history.again
         return RunState.RESTARTING if again else RunState.UNASSIGNED
-    return RunState.PAUSED if spec.paused and state is RunState.RUNNING else state
+    return state
 
 
 def _why_unassigned(cluster: Cluster, spec: TaskSpec) -> Diagnostic | None:

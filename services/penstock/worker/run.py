@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from penstock.model import faults
-from penstock.model.connector import CommitMode, Partition, TaskPlan
+from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
 from penstock.model.errors import ConfigError, error_of
 from penstock.model.identity import parse_canonical, partition_key
 from penstock.model.stream import (
@@ -116,13 +116,13 @@ class TaskRun:
     """
 
     def __init__(
-        self, spec: RunSpec, numbers: Numbers, looks: Looks, on_running: Callable[[], None]
+        self, spec: RunSpec, numbers: Numbers, looks: Looks, on_state: Callable[[TaskState], None]
     ) -> None:
-        """`numbers` and `looks` go on over the runs of a task; `on_running` is called when both
-        ends are open.
+        """`numbers` and `looks` go on over the runs of a task; `on_state` is told when both ends
+        are open, when it rests because it is paused, and when it moves again.
         """
         self._spec, self._looks = spec, looks
-        self._on_running = on_running
+        self._on_state = on_state
         self._numbers = numbers
         self._batcher = Batcher(spec.rules)
         self._pace = Pace(spec.rules.max_rows)
@@ -155,7 +155,7 @@ class TaskRun:
         reader = spec.open_reader(plan)
         try:
             await reader.open()
-            self._on_running()
+            self._on_state(TaskState.RUNNING)
             await self._flow(reader, opened, claim)
         finally:
             await reader.close()
@@ -286,7 +286,7 @@ class TaskRun:
     async def _drive(self, reader: ReadStream, execution: Execution, commits: Commits) -> None:
         while not self._stopped.is_set():
             if self._paused:
-                await self._sleep(None)
+                await self._rest(commits)
                 continue
             due = self._batcher.due_in(time.monotonic())
             if due is None and self._ended:
@@ -296,6 +296,14 @@ class TaskRun:
                 await self._move(self._batcher.take(self._pace.rows), reader, execution, commits)
                 continue
             await self._sleep(due)
+
+    async def _rest(self, commits: Commits) -> None:
+        """Wait until it is not paused any more. It is only when all that was on its way is done."""
+        await commits.settle()
+        self._on_state(TaskState.PAUSED)
+        while self._paused and not self._stopped.is_set():
+            await self._sleep(None)
+        self._on_state(TaskState.RUNNING)
 
     async def _sleep(self, due: float | None) -> None:
         """Wait for an event of the read end, at most `due` seconds."""

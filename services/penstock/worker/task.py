@@ -62,11 +62,18 @@ class Task(Life):
             rows_left=numbers.rows_left,
         )
 
+    def _now(self, state: TaskState) -> None:
+        """Take in that it runs, or rests: the first time, that it is open."""
+        if self._ran_since is None:
+            self._running()
+        else:
+            self._become(state)
+
     async def _live(self) -> TaskState:
         spec = await self._unless_stopped(self._spec())  # which need an engine
         if spec is None:
             return TaskState.STOPPED
-        run = self._run = TaskRun(spec, self._numbers, self.looks, self._running)
+        run = self._run = TaskRun(spec, self._numbers, self.looks, self._now)
         run.pause(paused=self._paused)
         try:
             await run.run()

@@ -18,7 +18,14 @@ from penstock.api.scheduler.v1.scheduler_service_pb2_grpc import (
 from penstock.client import ConfigClient, PlannedConnector, SchedulerClient
 from penstock.config import ConfigService
 from penstock.model import faults
-from penstock.model.connector import Connector, Partition, TaskPlan, TaskState, TaskStatus
+from penstock.model.connector import (
+    Connector,
+    Partition,
+    TargetState,
+    TaskPlan,
+    TaskState,
+    TaskStatus,
+)
 from penstock.model.errors import Diagnostic, PenstockError
 from penstock.rpc import Server
 from penstock.scheduler import (
@@ -70,6 +77,7 @@ class FakeWorker:
         self.held: dict[str, TaskStatus] = {}
         self.bodies: dict[str, str] = {}
         self.kept: set[str] = set()
+        self.paused: set[str] = set()
         self.seen = 0
         self.starts: list[str] = []
         self.error: PenstockError | None = None
@@ -144,6 +152,12 @@ class FakeWorker:
         self.kept = {kept.task_id for frame in frames for kept in frame.kept}
         self.bodies = {
             t.plan.task_id: t.connector.config["partitions"] for f in frames for t in f.tasks
+        }
+        self.paused = {
+            kept.task_id
+            for frame in frames
+            for kept in frame.kept
+            if kept.target_state == TargetState.PAUSED
         }
         wanted |= {kept.task_id: kept.epoch for frame in frames for kept in frame.kept}
         wanted |= {m.task_id: m.epoch for frame in frames for m in frame.monitors}

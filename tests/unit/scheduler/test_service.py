@@ -341,6 +341,9 @@ def test_a_connector_is_paused_stopped_resumed_and_deleted(mesh):
         await until(lambda: worker.held, "the task runs")
         ((id_, status),) = worker.held.items()
         await mesh.config.set_target_state("orders", TargetState.PAUSED)
+        await until(lambda: worker.paused == {id_}, "the worker hears of it")
+        assert (await client.statuses("orders"))[0].tasks[0].state is RunState.RUNNING
+        worker.set(id_, TaskState.PAUSED)  # what was on its way is done
         await until_state(client, "orders", RunState.PAUSED)
         assert worker.held[id_].epoch == status.epoch
         await mesh.config.set_target_state("orders", TargetState.STOPPED)

@@ -23,6 +23,7 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_STATE_FAILED: _ClassVar[TaskState]
     TASK_STATE_COMPLETED: _ClassVar[TaskState]
     TASK_STATE_STOPPED: _ClassVar[TaskState]
+    TASK_STATE_PAUSED: _ClassVar[TaskState]
 
 class RowStage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -36,6 +37,7 @@ TASK_STATE_RESTARTING: TaskState
 TASK_STATE_FAILED: TaskState
 TASK_STATE_COMPLETED: TaskState
 TASK_STATE_STOPPED: TaskState
+TASK_STATE_PAUSED: TaskState
 ROW_STAGE_UNSPECIFIED: RowStage
 ROW_STAGE_READ: RowStage
 ROW_STAGE_TRANSFORMED: RowStage

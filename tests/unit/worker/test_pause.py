@@ -1,0 +1,87 @@
+"""A task is PAUSED when nothing of it moves any more, not when somebody has asked for it."""
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+
+from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
+from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
+from penstock.worker.batching import FlushRules
+from penstock.worker.looking import Looks
+from penstock.worker.run import Claim, Numbers, TaskRun
+
+
+class Ends:
+    """Both ends of a task, and the offset service. Preparing waits for `gate`."""
+
+    confirms = False
+
+    def __init__(self) -> None:
+        self.events: asyncio.Queue[Checkpoint] = asyncio.Queue()
+        self.asked, self.gate = asyncio.Event(), asyncio.Event()
+        self.stored: list[int] = []
+
+    async def claim(self):
+        return Claim(None, recover=False)
+
+    async def get(self, ids):
+        return {}
+
+    async def open(self, *_):
+        return WriteOpened(CommitMode.SINK)
+
+    async def prepare(self, txn_id, slots, token, offsets):
+        self.asked.set()
+        await self.gate.wait()
+        return PreparedTxn(txn_id, 1)
+
+    async def commit(self, *args):
+        if len(args) > 1:
+            self.stored.append(args[2])
+
+    async def committed(self, checkpoint_id):
+        pass
+
+    async def release(self, seq):
+        pass
+
+    async def close(self, *_):
+        pass
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        return await self.events.get()
+
+
+def test_a_task_rests_when_what_was_on_its_way_is_committed():
+    asyncio.run(paused_in_the_middle_of_a_commit())
+
+
+async def paused_in_the_middle_of_a_commit() -> None:
+    ends, states = Ends(), asyncio.Queue()
+    spec = SimpleNamespace(
+        plan=TaskPlan("g-0", (Partition({"p": 1}),)), epoch=1, commit_mode=CommitMode.SINK,
+        rules=FlushRules(0.0), stall=1.0, drift=None, chain=None, engine=None, offsets=ends,
+        writer=ends, open_reader=lambda _: ends,
+    )  # fmt: skip
+    run = TaskRun(spec, Numbers(), Looks(), states.put_nowait)
+    running = asyncio.create_task(run.run())
+    async with asyncio.timeout(20):
+        assert await states.get() is TaskState.RUNNING
+        ends.events.put_nowait(Checkpoint(1, {"p": {"n": 1}}, 0, 0))
+        await ends.asked.wait()
+        run.pause(paused=True)
+        resting = asyncio.create_task(states.get())
+        with suppress(TimeoutError):  # the pump and the drive have all the turns that they want
+            await asyncio.wait_for(asyncio.shield(resting), 0.1)
+        assert not resting.done(), "it rests while a commit is on its way"
+        ends.gate.set()
+        assert await resting is TaskState.PAUSED
+        assert ends.stored == [1]
+        ends.events.put_nowait(Checkpoint(2, {"p": {"n": 2}}, 0, 0))
+        run.pause(paused=False)
+        assert await states.get() is TaskState.RUNNING
+        run.stop()
+        await running
