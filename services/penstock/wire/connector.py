@@ -28,9 +28,9 @@ def plan_from_proto(message: connector_pb.TaskPlan) -> TaskPlan:
 
 
 def target_to_proto(target: Target) -> connector_pb.Target:
-    """Return the message for a configured connector."""
+    """Return the message for a configured connector. Its plugin, when named, was for us."""
     return connector_pb.Target(
-        connector=target.connector,
+        connector=target.connector.rpartition("/")[2],
         instance=target.instance,
         config=target.config,
         secrets=target.secrets,
