@@ -12,7 +12,7 @@ from penstock_databases.dialects import DIALECTS
 from penstock_databases.java import drivers
 from penstock_databases.java.url import any_url
 from penstock_databases.jdbc_source import JdbcSource, JdbcSourceConfig
-from support.derby import derby_jars, make_derby
+from support.derby import close_derby, derby_jars, make_derby
 from support.mariadb import MariadbServer
 from support.postgresql import PostgresqlServer
 
@@ -117,6 +117,7 @@ def java(derby_drivers, tmp_path):
     database = Database(url, Login())
     yield database
     database.close()
+    close_derby(url)  # else it keeps its files open as long as the JVM lives
 
 
 @pytest.fixture(params=["mysql", "postgresql", "sqlite"])
