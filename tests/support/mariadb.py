@@ -58,7 +58,7 @@ class MariadbServer:
         self._run(
             mariadb_program("mariadb-install-db"),
             *(f"--datadir={self._data}", "--user=root", "--auth-root-authentication-method=normal"),
-            *("--skip-test-db", "--no-defaults"),
+            *("--skip-test-db", "--no-defaults", f"--tmpdir={self._temporary}"),
         )
 
     def start(self) -> None:
@@ -67,6 +67,7 @@ class MariadbServer:
             *DIES_WITH_US,
             mariadb_program("mariadbd"),
             *("--no-defaults", "--user=root", f"--datadir={self._data}", f"--port={self.port}"),
+            f"--tmpdir={self._temporary}",
             *("--bind-address=127.0.0.1", f"--socket={self._socket}"),
             *("--server-id=1", "--log-bin=binlog", *_ROWS_OF_LOG, "--gtid-strict-mode=ON"),
             *("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"),
@@ -133,6 +134,12 @@ class MariadbServer:
     @property
     def _data(self) -> str:
         return str(self.folder / "data")
+
+    @property
+    def _temporary(self) -> str:
+        """One of its own: a server that starts deletes the temporary tables of its neighbours."""
+        (self.folder / "t").mkdir(exist_ok=True)
+        return str(self.folder / "t")
 
     @property
     def _socket(self) -> str:
