@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections import defaultdict
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from penstock.model.errors import FencedError, PenstockError
@@ -65,6 +65,23 @@ def step(state: State, what: Any, answer: Any) -> State | None:
     return tuple(sorted((claims | {what.task: what.epoch}).items())), value
 
 
+def alike(calls: Sequence[Call[Any, Any]]) -> list[Call[Any, Any]]:
+    """Give lost commits that no read has seen one number: which of them happened is no question."""
+    seen = {call.answer[0] for call in calls if isinstance(call.what, Read) and call.answer}
+
+    def alike_one(call: Call[Any, Any]) -> Call[Any, Any]:
+        what = call.what
+        if call.ended != LOST or not isinstance(what, Commit):
+            return call
+        return (
+            call
+            if (what.epoch, what.number) in seen
+            else replace(call, what=replace(what, number=0))
+        )
+
+    return [alike_one(call) for call in calls]
+
+
 @dataclass
 class History:
     """The calls of every partition, by one clock."""
@@ -100,7 +117,7 @@ class History:
 
     def unexplained(self) -> dict[str, Sequence[Call[Any, Any]]]:
         """Return the partitions whose history no order explains."""
-        found = {p: unexplained(calls, ((), None), step) for p, calls in self.calls.items()}
+        found = {p: unexplained(alike(calls), ((), None), step) for p, calls in self.calls.items()}
         return {partition: calls for partition, calls in found.items() if calls}
 
     def _add(self, partition: str, began: int, what: Any, answer: Any) -> None:

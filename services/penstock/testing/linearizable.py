@@ -6,7 +6,8 @@ given. A call whose answer was lost (its client or its server was killed) may ha
 time after it began, or never.
 
 The work grows with the calls that run at once, so check each key by itself: a history is
-linearizable if that of every key is.
+linearizable if that of every key is. Lost calls run until the end; two of them that ask for the
+same are one choice, not two, and a place that was reached with more of them left is as good.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 _S = TypeVar("_S", bound=Hashable)
-_C = TypeVar("_C")
+_C = TypeVar("_C", bound=Hashable)
 _A = TypeVar("_A")
 
 LOST: Final = math.inf
@@ -48,16 +49,18 @@ def unexplained(
     calls = sorted(calls, key=lambda call: call.began)
     answered = sum(1 << one for one, call in enumerate(calls) if call.ended != LOST)
     best, everything = answered, (1 << len(calls)) - 1
-    seen: set[tuple[int, _S]] = set()
+    seen: dict[tuple[int, _S], list[int]] = {}
     waiting = [(everything, initial)]
     while waiting:
         left, state = waiting.pop()
         owed = left & answered
         if not owed:
             return ()
-        if (left, state) in seen:
+        lost = left & ~answered
+        reached = seen.setdefault((owed, state), [])
+        if any(others & lost == lost for others in reached):
             continue
-        seen.add((left, state))
+        reached.append(lost)
         best = min(best, owed, key=int.bit_count)
         waiting += _next(calls, left, answered, state, step)
     return [calls[one] for one in _ones(best)]
@@ -67,19 +70,24 @@ def _next(
     calls: Sequence[Call[_C, _A]], left: int, answered: int, state: _S, step: Step[_S, _C, _A]
 ) -> list[tuple[int, _S]]:
     """Return where one call more leads to, of those that began before the first end of all left."""
-    found = []
+    found: list[tuple[int, _S]] = []
+    lost: dict[_C, tuple[int, _S]] = {}
     end = LOST
     for one in _ones(left):
         if calls[one].began > end:
             break  # as all that follow: they are in order of beginning
         end = min(end, calls[one].ended)
-        after = step(state, calls[one].what, calls[one].answer)
-        rest = left & ~(1 << one)
+        what, rest = calls[one].what, left & ~(1 << one)
+        after = step(state, what, calls[one].answer)
         if after == state and answered >> one & 1:
             return [(rest, state)]  # it changes nothing, so no order is better without it here
-        if after is not None and after != state:
+        if after is None or after == state:
+            continue
+        if answered >> one & 1:
             found.append((rest, after))
-    return found
+        else:
+            lost.setdefault(what, (rest, after))
+    return [*lost.values(), *found]  # the last one is tried first: what is known to have happened
 
 
 def _ones(bits: int) -> Iterator[int]:

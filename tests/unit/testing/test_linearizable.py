@@ -47,6 +47,21 @@ def test_what_is_returned_are_the_calls_that_nothing_explains():
     assert found((0, 1, 7, None), (2, 3, None, 7), wrong) == [Call(*wrong)]
 
 
+def lost_writes(rounds, last_read):
+    """A service that is away again and again: its clients ask for the same, and all is lost."""
+    calls, now = [], 0
+    for number in range(1, rounds + 1):
+        calls += [Call(now + n, LOST, (number, n % 3), None) for n in range(30)]
+        calls.append(Call(now + 40, now + 41, (number, 1), None))
+        now += 50
+    return unexplained([*calls, Call(now, now + 1, None, last_read)], 0, register)
+
+
+def test_many_calls_that_were_lost_are_decided():
+    assert lost_writes(40, (7, 2)) == ()
+    assert len(lost_writes(2, (1, 5))) == 1
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_every_history_of_a_real_register_is_taken_and_a_forged_one_is_not(seed):
     rng = random.Random(seed)
