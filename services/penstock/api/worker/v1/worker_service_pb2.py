@@ -29,63 +29,67 @@ from penstock.api.connector.v1 import plugin_service_pb2 as penstock_dot_api_dot
 from penstock.api.error.v1 import diagnostic_pb2 as penstock_dot_api_dot_error_dot_v1_dot_diagnostic__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+penstock/api/worker/v1/worker_service.proto\x12\x16penstock.api.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a+penstock/api/config/v1/config_service.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a.penstock/api/connector/v1/plugin_service.proto\x1a&penstock/api/error/v1/diagnostic.proto\"\xca\x02\n\nTaskStatus\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x11\n\tconnector\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x30\n\x05state\x18\x04 \x01(\x0e\x32!.penstock.api.worker.v1.TaskState\x12\x35\n\ndiagnostic\x18\x05 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x11\n\trows_read\x18\x06 \x01(\x04\x12\x14\n\x0crows_written\x18\x07 \x01(\x04\x12\x12\n\nbytes_read\x18\x08 \x01(\x04\x12\x0f\n\x07\x62\x61tches\x18\t \x01(\x04\x12\x12\n\nbytes_left\x18\n \x01(\x12\x12\x11\n\trows_left\x18\x0b \x01(\x12\x12\x10\n\x08restarts\x18\x0c \x01(\r\x12\x19\n\x11restarts_in_a_row\x18\r \x01(\r\"\x14\n\x12ListPluginsRequest\"O\n\x13ListPluginsResponse\x12\x38\n\x07plugins\x18\x01 \x03(\x0b\x32\'.penstock.api.worker.v1.InstalledPlugin\"n\n\x0fInstalledPlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12<\n\nconnectors\x18\x03 \x03(\x0b\x32(.penstock.api.connector.v1.ConnectorSpec\"P\n\x18ValidateConnectorRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\"\x88\x01\n\x19ValidateConnectorResponse\x12\x36\n\x0b\x64iagnostics\x18\x01 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x33\n\x04kind\x18\x02 \x01(\x0e\x32%.penstock.api.config.v1.ConnectorKind\"L\n\x14PlanConnectorRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\"\x94\x01\n\x15PlanConnectorResponse\x12\x32\n\x05plans\x18\x01 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\x36\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x0f\n\x07monitor\x18\x03 \x01(\x08\"\x8a\x01\n\x10StartTaskRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\x12\x31\n\x04plan\x18\x02 \x01(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\x12\n\x10ListTasksRequest\"F\n\x11ListTasksResponse\x12\x31\n\x05tasks\x18\x01 \x03(\x0b\x32\".penstock.api.worker.v1.TaskStatus\"%\n\x11WatchTasksRequest\x12\x10\n\x08\x65very_ms\x18\x01 \x01(\r\"F\n\x12WatchTasksResponse\x12\x30\n\x04task\x18\x01 \x01(\x0b\x32\".penstock.api.worker.v1.TaskStatus\"N\n\x16\x43heckConnectionRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\"\xa1\x01\n\x17\x43heckConnectionResponse\x12\x0b\n\x03\x65nd\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\t\x12\n\n\x02ok\x18\x03 \x01(\x08\x12\'\n\x04took\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x0b\x64iagnostics\x18\x05 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x8f\x01\n\x12InspectRowsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12/\n\x05stage\x18\x02 \x01(\x0e\x32 .penstock.api.worker.v1.RowStage\x12\x10\n\x08max_rows\x18\x03 \x01(\r\x12\x15\n\rmax_row_bytes\x18\x04 \x01(\r\x12\x0e\n\x06max_ms\x18\x05 \x01(\r\"Y\n\x13InspectRowsResponse\x12\x32\n\x04rows\x18\x01 \x03(\x0b\x32$.penstock.api.worker.v1.InspectedRow\x12\x0e\n\x06missed\x18\x02 \x01(\x04\"\x87\x01\n\x0cInspectedRow\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\t\x12\x19\n\x0ctimestamp_us\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04json\x18\x05 \x01(\t\x12\x0b\n\x03\x63ut\x18\x06 \x01(\x08\x42\x0f\n\r_timestamp_us\"3\n\x12SetLogLevelRequest\x12\x0e\n\x06logger\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\"\x15\n\x13SetLogLevelResponse\"\x16\n\x14ListLogLevelsRequest\"P\n\x15ListLogLevelsResponse\x12\x37\n\x06levels\x18\x01 \x03(\x0b\x32\'.penstock.api.worker.v1.ProcessLogLevel\"=\n\x0fProcessLogLevel\x12\x0e\n\x06logger\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\x12\x0b\n\x03own\x18\x03 \x01(\x08*\xd3\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13TASK_STATE_STARTING\x10\x01\x12\x16\n\x12TASK_STATE_RUNNING\x10\x02\x12\x19\n\x15TASK_STATE_RESTARTING\x10\x03\x12\x15\n\x11TASK_STATE_FAILED\x10\x04\x12\x18\n\x14TASK_STATE_COMPLETED\x10\x05\x12\x16\n\x12TASK_STATE_STOPPED\x10\x06\x12\x15\n\x11TASK_STATE_PAUSED\x10\x07*T\n\x08RowStage\x12\x19\n\x15ROW_STAGE_UNSPECIFIED\x10\x00\x12\x12\n\x0eROW_STAGE_READ\x10\x01\x12\x19\n\x15ROW_STAGE_TRANSFORMED\x10\x02\x32\xde\x07\n\rWorkerService\x12\x66\n\x0bListPlugins\x12*.penstock.api.worker.v1.ListPluginsRequest\x1a+.penstock.api.worker.v1.ListPluginsResponse\x12x\n\x11ValidateConnector\x12\x30.penstock.api.worker.v1.ValidateConnectorRequest\x1a\x31.penstock.api.worker.v1.ValidateConnectorResponse\x12l\n\rPlanConnector\x12,.penstock.api.worker.v1.PlanConnectorRequest\x1a-.penstock.api.worker.v1.PlanConnectorResponse\x12t\n\x0f\x43heckConnection\x12..penstock.api.worker.v1.CheckConnectionRequest\x1a/.penstock.api.worker.v1.CheckConnectionResponse0\x01\x12`\n\tListTasks\x12(.penstock.api.worker.v1.ListTasksRequest\x1a).penstock.api.worker.v1.ListTasksResponse\x12\x65\n\nWatchTasks\x12).penstock.api.worker.v1.WatchTasksRequest\x1a*.penstock.api.worker.v1.WatchTasksResponse0\x01\x12h\n\x0bInspectRows\x12*.penstock.api.worker.v1.InspectRowsRequest\x1a+.penstock.api.worker.v1.InspectRowsResponse0\x01\x12\x66\n\x0bSetLogLevel\x12*.penstock.api.worker.v1.SetLogLevelRequest\x1a+.penstock.api.worker.v1.SetLogLevelResponse\x12l\n\rListLogLevels\x12,.penstock.api.worker.v1.ListLogLevelsRequest\x1a-.penstock.api.worker.v1.ListLogLevelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+penstock/api/worker/v1/worker_service.proto\x12\x16penstock.api.worker.v1\x1a\x1egoogle/protobuf/duration.proto\x1a+penstock/api/config/v1/config_service.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a.penstock/api/connector/v1/plugin_service.proto\x1a&penstock/api/error/v1/diagnostic.proto\"\xca\x02\n\nTaskStatus\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x11\n\tconnector\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x30\n\x05state\x18\x04 \x01(\x0e\x32!.penstock.api.worker.v1.TaskState\x12\x35\n\ndiagnostic\x18\x05 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x11\n\trows_read\x18\x06 \x01(\x04\x12\x14\n\x0crows_written\x18\x07 \x01(\x04\x12\x12\n\nbytes_read\x18\x08 \x01(\x04\x12\x0f\n\x07\x62\x61tches\x18\t \x01(\x04\x12\x12\n\nbytes_left\x18\n \x01(\x12\x12\x11\n\trows_left\x18\x0b \x01(\x12\x12\x10\n\x08restarts\x18\x0c \x01(\r\x12\x19\n\x11restarts_in_a_row\x18\r \x01(\r\"\x14\n\x12ListPluginsRequest\"O\n\x13ListPluginsResponse\x12\x38\n\x07plugins\x18\x01 \x03(\x0b\x32\'.penstock.api.worker.v1.InstalledPlugin\"\x16\n\x14ReloadPluginsRequest\"\x97\x01\n\x15ReloadPluginsResponse\x12\x38\n\x07plugins\x18\x01 \x03(\x0b\x32\'.penstock.api.worker.v1.InstalledPlugin\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x08\x12\x33\n\x08problems\x18\x03 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"n\n\x0fInstalledPlugin\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12<\n\nconnectors\x18\x03 \x03(\x0b\x32(.penstock.api.connector.v1.ConnectorSpec\"P\n\x18ValidateConnectorRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\"\x88\x01\n\x19ValidateConnectorResponse\x12\x36\n\x0b\x64iagnostics\x18\x01 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x33\n\x04kind\x18\x02 \x01(\x0e\x32%.penstock.api.config.v1.ConnectorKind\"L\n\x14PlanConnectorRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\"\x94\x01\n\x15PlanConnectorResponse\x12\x32\n\x05plans\x18\x01 \x03(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\x36\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x0f\n\x07monitor\x18\x03 \x01(\x08\"\x8a\x01\n\x10StartTaskRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\x12\x31\n\x04plan\x18\x02 \x01(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\x12\n\x10ListTasksRequest\"F\n\x11ListTasksResponse\x12\x31\n\x05tasks\x18\x01 \x03(\x0b\x32\".penstock.api.worker.v1.TaskStatus\"%\n\x11WatchTasksRequest\x12\x10\n\x08\x65very_ms\x18\x01 \x01(\r\"F\n\x12WatchTasksResponse\x12\x30\n\x04task\x18\x01 \x01(\x0b\x32\".penstock.api.worker.v1.TaskStatus\"N\n\x16\x43heckConnectionRequest\x12\x34\n\tconnector\x18\x01 \x01(\x0b\x32!.penstock.api.config.v1.Connector\"\xa1\x01\n\x17\x43heckConnectionResponse\x12\x0b\n\x03\x65nd\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\t\x12\n\n\x02ok\x18\x03 \x01(\x08\x12\'\n\x04took\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x36\n\x0b\x64iagnostics\x18\x05 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\x8f\x01\n\x12InspectRowsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12/\n\x05stage\x18\x02 \x01(\x0e\x32 .penstock.api.worker.v1.RowStage\x12\x10\n\x08max_rows\x18\x03 \x01(\r\x12\x15\n\rmax_row_bytes\x18\x04 \x01(\r\x12\x0e\n\x06max_ms\x18\x05 \x01(\r\"Y\n\x13InspectRowsResponse\x12\x32\n\x04rows\x18\x01 \x03(\x0b\x32$.penstock.api.worker.v1.InspectedRow\x12\x0e\n\x06missed\x18\x02 \x01(\x04\"\x87\x01\n\x0cInspectedRow\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\t\x12\x19\n\x0ctimestamp_us\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04json\x18\x05 \x01(\t\x12\x0b\n\x03\x63ut\x18\x06 \x01(\x08\x42\x0f\n\r_timestamp_us\"3\n\x12SetLogLevelRequest\x12\x0e\n\x06logger\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\"\x15\n\x13SetLogLevelResponse\"\x16\n\x14ListLogLevelsRequest\"P\n\x15ListLogLevelsResponse\x12\x37\n\x06levels\x18\x01 \x03(\x0b\x32\'.penstock.api.worker.v1.ProcessLogLevel\"=\n\x0fProcessLogLevel\x12\x0e\n\x06logger\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\x12\x0b\n\x03own\x18\x03 \x01(\x08*\xd3\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13TASK_STATE_STARTING\x10\x01\x12\x16\n\x12TASK_STATE_RUNNING\x10\x02\x12\x19\n\x15TASK_STATE_RESTARTING\x10\x03\x12\x15\n\x11TASK_STATE_FAILED\x10\x04\x12\x18\n\x14TASK_STATE_COMPLETED\x10\x05\x12\x16\n\x12TASK_STATE_STOPPED\x10\x06\x12\x15\n\x11TASK_STATE_PAUSED\x10\x07*T\n\x08RowStage\x12\x19\n\x15ROW_STAGE_UNSPECIFIED\x10\x00\x12\x12\n\x0eROW_STAGE_READ\x10\x01\x12\x19\n\x15ROW_STAGE_TRANSFORMED\x10\x02\x32\xcc\x08\n\rWorkerService\x12\x66\n\x0bListPlugins\x12*.penstock.api.worker.v1.ListPluginsRequest\x1a+.penstock.api.worker.v1.ListPluginsResponse\x12l\n\rReloadPlugins\x12,.penstock.api.worker.v1.ReloadPluginsRequest\x1a-.penstock.api.worker.v1.ReloadPluginsResponse\x12x\n\x11ValidateConnector\x12\x30.penstock.api.worker.v1.ValidateConnectorRequest\x1a\x31.penstock.api.worker.v1.ValidateConnectorResponse\x12l\n\rPlanConnector\x12,.penstock.api.worker.v1.PlanConnectorRequest\x1a-.penstock.api.worker.v1.PlanConnectorResponse\x12t\n\x0f\x43heckConnection\x12..penstock.api.worker.v1.CheckConnectionRequest\x1a/.penstock.api.worker.v1.CheckConnectionResponse0\x01\x12`\n\tListTasks\x12(.penstock.api.worker.v1.ListTasksRequest\x1a).penstock.api.worker.v1.ListTasksResponse\x12\x65\n\nWatchTasks\x12).penstock.api.worker.v1.WatchTasksRequest\x1a*.penstock.api.worker.v1.WatchTasksResponse0\x01\x12h\n\x0bInspectRows\x12*.penstock.api.worker.v1.InspectRowsRequest\x1a+.penstock.api.worker.v1.InspectRowsResponse0\x01\x12\x66\n\x0bSetLogLevel\x12*.penstock.api.worker.v1.SetLogLevelRequest\x1a+.penstock.api.worker.v1.SetLogLevelResponse\x12l\n\rListLogLevels\x12,.penstock.api.worker.v1.ListLogLevelsRequest\x1a-.penstock.api.worker.v1.ListLogLevelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.api.worker.v1.worker_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TASKSTATE']._serialized_start=2494
-  _globals['_TASKSTATE']._serialized_end=2705
-  _globals['_ROWSTAGE']._serialized_start=2707
-  _globals['_ROWSTAGE']._serialized_end=2791
+  _globals['_TASKSTATE']._serialized_start=2672
+  _globals['_TASKSTATE']._serialized_end=2883
+  _globals['_ROWSTAGE']._serialized_start=2885
+  _globals['_ROWSTAGE']._serialized_end=2969
   _globals['_TASKSTATUS']._serialized_start=288
   _globals['_TASKSTATUS']._serialized_end=618
   _globals['_LISTPLUGINSREQUEST']._serialized_start=620
   _globals['_LISTPLUGINSREQUEST']._serialized_end=640
   _globals['_LISTPLUGINSRESPONSE']._serialized_start=642
   _globals['_LISTPLUGINSRESPONSE']._serialized_end=721
-  _globals['_INSTALLEDPLUGIN']._serialized_start=723
-  _globals['_INSTALLEDPLUGIN']._serialized_end=833
-  _globals['_VALIDATECONNECTORREQUEST']._serialized_start=835
-  _globals['_VALIDATECONNECTORREQUEST']._serialized_end=915
-  _globals['_VALIDATECONNECTORRESPONSE']._serialized_start=918
-  _globals['_VALIDATECONNECTORRESPONSE']._serialized_end=1054
-  _globals['_PLANCONNECTORREQUEST']._serialized_start=1056
-  _globals['_PLANCONNECTORREQUEST']._serialized_end=1132
-  _globals['_PLANCONNECTORRESPONSE']._serialized_start=1135
-  _globals['_PLANCONNECTORRESPONSE']._serialized_end=1283
-  _globals['_STARTTASKREQUEST']._serialized_start=1286
-  _globals['_STARTTASKREQUEST']._serialized_end=1424
-  _globals['_LISTTASKSREQUEST']._serialized_start=1426
-  _globals['_LISTTASKSREQUEST']._serialized_end=1444
-  _globals['_LISTTASKSRESPONSE']._serialized_start=1446
-  _globals['_LISTTASKSRESPONSE']._serialized_end=1516
-  _globals['_WATCHTASKSREQUEST']._serialized_start=1518
-  _globals['_WATCHTASKSREQUEST']._serialized_end=1555
-  _globals['_WATCHTASKSRESPONSE']._serialized_start=1557
-  _globals['_WATCHTASKSRESPONSE']._serialized_end=1627
-  _globals['_CHECKCONNECTIONREQUEST']._serialized_start=1629
-  _globals['_CHECKCONNECTIONREQUEST']._serialized_end=1707
-  _globals['_CHECKCONNECTIONRESPONSE']._serialized_start=1710
-  _globals['_CHECKCONNECTIONRESPONSE']._serialized_end=1871
-  _globals['_INSPECTROWSREQUEST']._serialized_start=1874
-  _globals['_INSPECTROWSREQUEST']._serialized_end=2017
-  _globals['_INSPECTROWSRESPONSE']._serialized_start=2019
-  _globals['_INSPECTROWSRESPONSE']._serialized_end=2108
-  _globals['_INSPECTEDROW']._serialized_start=2111
-  _globals['_INSPECTEDROW']._serialized_end=2246
-  _globals['_SETLOGLEVELREQUEST']._serialized_start=2248
-  _globals['_SETLOGLEVELREQUEST']._serialized_end=2299
-  _globals['_SETLOGLEVELRESPONSE']._serialized_start=2301
-  _globals['_SETLOGLEVELRESPONSE']._serialized_end=2322
-  _globals['_LISTLOGLEVELSREQUEST']._serialized_start=2324
-  _globals['_LISTLOGLEVELSREQUEST']._serialized_end=2346
-  _globals['_LISTLOGLEVELSRESPONSE']._serialized_start=2348
-  _globals['_LISTLOGLEVELSRESPONSE']._serialized_end=2428
-  _globals['_PROCESSLOGLEVEL']._serialized_start=2430
-  _globals['_PROCESSLOGLEVEL']._serialized_end=2491
-  _globals['_WORKERSERVICE']._serialized_start=2794
-  _globals['_WORKERSERVICE']._serialized_end=3784
+  _globals['_RELOADPLUGINSREQUEST']._serialized_start=723
+  _globals['_RELOADPLUGINSREQUEST']._serialized_end=745
+  _globals['_RELOADPLUGINSRESPONSE']._serialized_start=748
+  _globals['_RELOADPLUGINSRESPONSE']._serialized_end=899
+  _globals['_INSTALLEDPLUGIN']._serialized_start=901
+  _globals['_INSTALLEDPLUGIN']._serialized_end=1011
+  _globals['_VALIDATECONNECTORREQUEST']._serialized_start=1013
+  _globals['_VALIDATECONNECTORREQUEST']._serialized_end=1093
+  _globals['_VALIDATECONNECTORRESPONSE']._serialized_start=1096
+  _globals['_VALIDATECONNECTORRESPONSE']._serialized_end=1232
+  _globals['_PLANCONNECTORREQUEST']._serialized_start=1234
+  _globals['_PLANCONNECTORREQUEST']._serialized_end=1310
+  _globals['_PLANCONNECTORRESPONSE']._serialized_start=1313
+  _globals['_PLANCONNECTORRESPONSE']._serialized_end=1461
+  _globals['_STARTTASKREQUEST']._serialized_start=1464
+  _globals['_STARTTASKREQUEST']._serialized_end=1602
+  _globals['_LISTTASKSREQUEST']._serialized_start=1604
+  _globals['_LISTTASKSREQUEST']._serialized_end=1622
+  _globals['_LISTTASKSRESPONSE']._serialized_start=1624
+  _globals['_LISTTASKSRESPONSE']._serialized_end=1694
+  _globals['_WATCHTASKSREQUEST']._serialized_start=1696
+  _globals['_WATCHTASKSREQUEST']._serialized_end=1733
+  _globals['_WATCHTASKSRESPONSE']._serialized_start=1735
+  _globals['_WATCHTASKSRESPONSE']._serialized_end=1805
+  _globals['_CHECKCONNECTIONREQUEST']._serialized_start=1807
+  _globals['_CHECKCONNECTIONREQUEST']._serialized_end=1885
+  _globals['_CHECKCONNECTIONRESPONSE']._serialized_start=1888
+  _globals['_CHECKCONNECTIONRESPONSE']._serialized_end=2049
+  _globals['_INSPECTROWSREQUEST']._serialized_start=2052
+  _globals['_INSPECTROWSREQUEST']._serialized_end=2195
+  _globals['_INSPECTROWSRESPONSE']._serialized_start=2197
+  _globals['_INSPECTROWSRESPONSE']._serialized_end=2286
+  _globals['_INSPECTEDROW']._serialized_start=2289
+  _globals['_INSPECTEDROW']._serialized_end=2424
+  _globals['_SETLOGLEVELREQUEST']._serialized_start=2426
+  _globals['_SETLOGLEVELREQUEST']._serialized_end=2477
+  _globals['_SETLOGLEVELRESPONSE']._serialized_start=2479
+  _globals['_SETLOGLEVELRESPONSE']._serialized_end=2500
+  _globals['_LISTLOGLEVELSREQUEST']._serialized_start=2502
+  _globals['_LISTLOGLEVELSREQUEST']._serialized_end=2524
+  _globals['_LISTLOGLEVELSRESPONSE']._serialized_start=2526
+  _globals['_LISTLOGLEVELSRESPONSE']._serialized_end=2606
+  _globals['_PROCESSLOGLEVEL']._serialized_start=2608
+  _globals['_PROCESSLOGLEVEL']._serialized_end=2669
+  _globals['_WORKERSERVICE']._serialized_start=2972
+  _globals['_WORKERSERVICE']._serialized_end=4072
 # @@protoc_insertion_point(module_scope)

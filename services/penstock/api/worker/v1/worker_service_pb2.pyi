@@ -82,6 +82,20 @@ class ListPluginsResponse(_message.Message):
     plugins: _containers.RepeatedCompositeFieldContainer[InstalledPlugin]
     def __init__(self, plugins: _Optional[_Iterable[_Union[InstalledPlugin, _Mapping]]] = ...) -> None: ...
 
+class ReloadPluginsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReloadPluginsResponse(_message.Message):
+    __slots__ = ("plugins", "changed", "problems")
+    PLUGINS_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    plugins: _containers.RepeatedCompositeFieldContainer[InstalledPlugin]
+    changed: bool
+    problems: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
+    def __init__(self, plugins: _Optional[_Iterable[_Union[InstalledPlugin, _Mapping]]] = ..., changed: bool = ..., problems: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+
 class InstalledPlugin(_message.Message):
     __slots__ = ("name", "version", "connectors")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -41,6 +41,11 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListPluginsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListPluginsResponse.FromString,
                 _registered_method=True)
+        self.ReloadPlugins = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/ReloadPlugins',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReloadPluginsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReloadPluginsResponse.FromString,
+                _registered_method=True)
         self.ValidateConnector = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/ValidateConnector',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ValidateConnectorRequest.SerializeToString,
@@ -90,6 +95,14 @@ class WorkerServiceServicer(object):
 
     def ListPlugins(self, request, context):
         """ListPlugins tells what is installed here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReloadPlugins(self, request, context):
+        """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
+        that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,6 +177,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListPluginsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListPluginsResponse.SerializeToString,
             ),
+            'ReloadPlugins': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReloadPlugins,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReloadPluginsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReloadPluginsResponse.SerializeToString,
+            ),
             'ValidateConnector': grpc.unary_unary_rpc_method_handler(
                     servicer.ValidateConnector,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ValidateConnectorRequest.FromString,
@@ -234,6 +252,33 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/ListPlugins',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListPluginsRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListPluginsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReloadPlugins(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/ReloadPlugins',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReloadPluginsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReloadPluginsResponse.FromString,
             options,
             channel_credentials,
             insecure,

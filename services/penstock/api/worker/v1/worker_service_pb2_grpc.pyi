@@ -37,6 +37,10 @@ class WorkerServiceStub:
     def __new__(cls, channel: _aio.Channel) -> WorkerServiceAsyncStub: ...
     ListPlugins: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListPluginsRequest, _worker_service_pb2.ListPluginsResponse]
     """ListPlugins tells what is installed here."""
+    ReloadPlugins: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ReloadPluginsRequest, _worker_service_pb2.ReloadPluginsResponse]
+    """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
+    that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+    """
     ValidateConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ValidateConnectorRequest, _worker_service_pb2.ValidateConnectorResponse]
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
     PlanConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]
@@ -71,6 +75,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListPlugins: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListPluginsRequest, _worker_service_pb2.ListPluginsResponse]  # type: ignore[assignment]
     """ListPlugins tells what is installed here."""
+    ReloadPlugins: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ReloadPluginsRequest, _worker_service_pb2.ReloadPluginsResponse]  # type: ignore[assignment]
+    """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
+    that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+    """
     ValidateConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ValidateConnectorRequest, _worker_service_pb2.ValidateConnectorResponse]  # type: ignore[assignment]
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
     PlanConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]  # type: ignore[assignment]
@@ -108,6 +116,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.ListPluginsResponse, _abc.Awaitable[_worker_service_pb2.ListPluginsResponse]]:
         """ListPlugins tells what is installed here."""
+
+    @_abc_1.abstractmethod
+    def ReloadPlugins(
+        self,
+        request: _worker_service_pb2.ReloadPluginsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.ReloadPluginsResponse, _abc.Awaitable[_worker_service_pb2.ReloadPluginsResponse]]:
+        """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
+        that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+        """
 
     @_abc_1.abstractmethod
     def ValidateConnector(
