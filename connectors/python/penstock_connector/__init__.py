@@ -6,6 +6,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `Source`, `Batch`, `Partition`: reading; `Monitor`: partitions that appear while it runs
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`: rows that can never be written
+- `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `ConnectorError` and its subclasses: what users can meet
 - `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
 """
@@ -26,6 +27,7 @@ from penstock_connector._monitor import Monitor
 from penstock_connector._serve import serve
 from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
 from penstock_connector._source import Batch, Source
+from penstock_connector._transform import Converter, Transform, Transformed
 from penstock_connector._values import (
     CommitMode,
     Op,
@@ -42,6 +44,7 @@ __all__ = [
     "ConfigError",
     "Connector",
     "ConnectorError",
+    "Converter",
     "DataError",
     "FencedError",
     "Monitor",
@@ -57,6 +60,8 @@ __all__ = [
     "Source",
     "Staging",
     "TransactionalSink",
+    "Transform",
+    "Transformed",
     "canonical_json",
     "key",
     "partition_id",

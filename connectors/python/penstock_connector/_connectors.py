@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
@@ -14,7 +14,16 @@ from penstock_connector._connector import Connector
 from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix
 from penstock_connector._sink import Sink, TransactionalSink
 from penstock_connector._source import Source
+from penstock_connector._transform import Converter, Transform
 from penstock_connector._values import CommitMode
+
+_KINDS: Final[tuple[tuple[type[Connector[Any]], pb.Kind], ...]] = (
+    (Source, pb.KIND_SOURCE),
+    (Sink, pb.KIND_SINK),
+    (TransactionalSink, pb.KIND_SINK),
+    (Transform, pb.KIND_TRANSFORM),
+    (Converter, pb.KIND_CONVERTER),
+)
 
 K = TypeVar("K", bound=Connector[Any])
 
@@ -70,12 +79,18 @@ def modes_of(kind: type[Connector[Any]]) -> tuple[CommitMode, ...]:
     return ()
 
 
+def kind_of(kind: type[Connector[Any]]) -> pb.Kind:
+    """Return what a class is."""
+    found = (number for base, number in _KINDS if issubclass(kind, base))
+    return next(found, pb.KIND_UNSPECIFIED)
+
+
 def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
     """Return the description of a connector."""
     title, _, description = inspect.cleandoc(kind.__doc__ or kind.name).partition("\n")
     spec = pb.ConnectorSpec(
         name=kind.name,
-        kind=pb.KIND_SOURCE if issubclass(kind, Source) else pb.KIND_SINK,
+        kind=kind_of(kind),
         title=kind.title or title.strip(),
         description=description.strip(),
         config_keys=[k.to_proto(i) for i, k in enumerate(keys_of(kind.config_type).values())],
@@ -84,7 +99,7 @@ def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
     )
     if issubclass(kind, Source):
         spec.source.CopyFrom(_source_capabilities(kind))
-    else:
+    elif spec.kind == pb.KIND_SINK:
         modes = [int(mode) for mode in modes_of(kind)]
         spec.sink.CopyFrom(pb.SinkCapabilities(commit_modes=modes, pipelined=True))  # type: ignore[arg-type] # enums share numbers
     return spec

@@ -72,6 +72,7 @@ class Pump:
         self._last_seq = 0
         self._progress_at = 0.0
         self._awaited = 0
+        self._unconfirmed = False
 
     # ── loop ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,11 +109,9 @@ class Pump:
         """
         with self._changed:
             self._checkpoints.commit(checkpoint_id)
-            confirm = 0 < self._awaited <= checkpoint_id
+            self._unconfirmed = 0 < self._awaited <= checkpoint_id
             self._changed.notify_all()
         self._source.wake()
-        if confirm:
-            self._outbox.put(pb.ReadResponse(progress=self.report()))
 
     def report(self) -> types_pb.Progress:
         """Return the newest progress, with what is known to be committed (*loop*)."""
@@ -241,12 +240,13 @@ class Pump:
         """Wait, delivering acks. False when a drain or a stop came first."""
         while True:
             self._deliver_acks()
+            self._confirm()
             with self._changed:
                 if self._stopped or self._draining is not None:
                     return False
                 if ready():
                     return True
-                if not self._checkpoints.has_acks:
+                if not self._checkpoints.has_acks and not self._unconfirmed:
                     self._changed.wait()
 
     def _emit(self, batch: Batch) -> None:
@@ -308,6 +308,13 @@ class Pump:
         if offsets:
             self._call("ack", lambda: self._source.ack(offsets))
         return True
+
+    def _confirm(self) -> None:
+        """Say that the source knows what it waited for. By this thread, so never after Drained."""
+        with self._changed:
+            unconfirmed, self._unconfirmed = self._unconfirmed, False
+        if unconfirmed:
+            self._outbox.put(pb.ReadResponse(progress=self.report()))
 
     def _tell_progress(self, phase: str, *, now: bool = False) -> None:
         at = time.monotonic()

@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock_connector._connector import Connector
+from penstock_connector._connectors import kind_of
 from penstock_connector._errors import ConnectorError
 from penstock_connector._handshake import COOKIE, Launch, launch_from
+from penstock_connector._listen import Listen, add_options, listen_of
 from penstock_connector._logs import log_to_stderr
 from penstock_connector._server import PluginServer
-from penstock_connector._source import Source
 
 _GRACE: Final = 10.0
 """Seconds that tasks get to end when the host is gone. Longer keeps an orphan alive; shorter cuts a
@@ -36,7 +38,8 @@ def serve(*connectors: type[Connector[Any]], name: str = "", version: str = "0.0
     """Serve connectors until the host ends: the `main()` of a plugin.
 
     A host starts the process and finds it by its handshake. By hand, `--listen HOST:PORT` serves
-    without a host and without a credential, for grpcurl and debuggers.
+    without a host and without a credential, for grpcurl, debuggers and hosts elsewhere; they are
+    told by `--tls-certificate`, `--tls-key` and `--tls-client-ca`.
 
     Args:
         *connectors: The classes to serve.
@@ -45,7 +48,7 @@ def serve(*connectors: type[Connector[Any]], name: str = "", version: str = "0.0
     """
     name = name or _main_name()
     try:
-        listen = _arguments(name).listen
+        listen = _arguments(name)
         launch = None if listen else launch_from(os.environ)
         if not listen and launch is None:
             sys.exit(_how_to_run(name, connectors))
@@ -59,10 +62,10 @@ def serve(*connectors: type[Connector[Any]], name: str = "", version: str = "0.0
     ender.start()
 
 
-def _arguments(name: str) -> argparse.Namespace:
+def _arguments(name: str) -> Listen | None:
     parser = argparse.ArgumentParser(prog=name, description="A Penstock plugin.")
-    parser.add_argument("--listen", metavar="HOST:PORT", help="serve here, without a host")
-    return parser.parse_args()
+    add_options(parser)
+    return listen_of(parser.parse_args())
 
 
 def _main_name() -> str:
@@ -74,7 +77,8 @@ def _main_name() -> str:
 
 
 def _how_to_run(name: str, connectors: Sequence[type[Connector[Any]]]) -> str:
-    kinds = [f"{c.name} ({'source' if issubclass(c, Source) else 'sink'})" for c in connectors]
+    words = {c: pb.Kind.Name(kind_of(c)).removeprefix("KIND_").lower() for c in connectors}
+    kinds = [f"{c.name} ({word})" for c, word in words.items()]
     command = " ".join(sys.orig_argv)
     return (
         f"{name} is a Penstock plugin with {', '.join(kinds) or 'no connectors'}.\n"
@@ -89,12 +93,13 @@ async def _run(
     name: str,
     version: str,
     launch: Launch | None,
-    listen: str | None,
+    listen: Listen | None,
 ) -> None:
     server = PluginServer(
         connectors, name=name, version=version, credential=launch.credential if launch else None
     )
-    port = await server.start(f"unix:{launch.socket}" if launch else str(listen))
+    address = listen.address if listen else f"unix:{launch.socket if launch else ''}"
+    port = await server.start(address, listen.credentials() if listen else None)
     # What is loaded by now stays for the life of the process: the collector need not look at it.
     gc.collect()
     gc.freeze()
@@ -103,7 +108,7 @@ async def _run(
         _end_with_host(server)
         launch.announce()
     else:
-        print(f"{name} listens on {str(listen).rpartition(':')[0]}:{port}", flush=True)
+        print(f"{name} listens on {address.rpartition(':')[0]}:{port}", flush=True)
     await server.ending.wait()
     await server.drain(_GRACE)
     await server.stop()

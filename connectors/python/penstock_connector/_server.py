@@ -13,11 +13,12 @@ from grpc_reflection.v1alpha import reflection
 
 from penstock.api.connector.v1 import connector_service_pb2_grpc as connector_grpc
 from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
-from penstock_connector import _reading, _writing
+from penstock_connector import _changing, _reading, _writing
 from penstock_connector._calls import CredentialCheck
 from penstock_connector._connector import Connector
 from penstock_connector._connectors import Connectors
 from penstock_connector._control import ConnectorService, PluginService
+from penstock_connector._errors import ConfigError
 from penstock_connector._frames import MESSAGE_MOST
 
 _SERVICES: Final = (
@@ -25,6 +26,8 @@ _SERVICES: Final = (
     "penstock.api.connector.v1.ConnectorService",
     _reading.SERVICE,
     _writing.SERVICE,
+    _changing.TRANSFORM,
+    _changing.CONVERTER,
 )
 
 _OPTIONS: Final = (
@@ -56,6 +59,7 @@ class PluginServer:
         self.ending = asyncio.Event()
         self._reading = _reading.Reading(connectors)
         self._writing = _writing.Writing(connectors)
+        self._changing = _changing.Changing(connectors)
         checks = () if credential is None else (CredentialCheck(credential),)
         self._server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
         self._health = health.aio.HealthServicer()
@@ -64,15 +68,31 @@ class PluginServer:
         control = ConnectorService(connectors)
         self._monitoring = control.monitoring
         connector_grpc.add_ConnectorServiceServicer_to_server(control, self._server)
-        self._server.add_generic_rpc_handlers((self._reading.handler(), self._writing.handler()))
+        self._server.add_generic_rpc_handlers(
+            (self._reading.handler(), self._writing.handler(), *self._changing.handlers())
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (*_SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
 
-    async def start(self, address: str) -> int:
-        """Listen on `unix:/path` or `host:port`; return the port."""
-        port = self._server.add_insecure_port(address)
+    async def start(self, address: str, tls: grpc.ServerCredentials | None = None) -> int:
+        """Listen on `unix:/path` or `host:port`; return the port.
+
+        Raises:
+            ConfigError: `plugin.cannot_listen`.
+        """
+        try:
+            if tls is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, tls)
+        except RuntimeError as error:
+            raise ConfigError(
+                "plugin.cannot_listen",
+                f"cannot listen on {address}: {error}",
+                fix="Choose an address of this machine and a port that is free.",
+            ) from None
         await self._server.start()
         for service in ("", "plugin", *_SERVICES):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
@@ -82,7 +102,9 @@ class PluginServer:
         """Take no new work, end all tasks within the grace."""
         await self._health.enter_graceful_shutdown()
         self._monitoring.stop()
-        await asyncio.gather(self._reading.drain(grace), self._writing.drain(grace))
+        await asyncio.gather(
+            self._reading.drain(grace), self._writing.drain(grace), self._changing.drain()
+        )
 
     async def stop(self) -> None:
         """Close the server; calls that still run are cut."""

@@ -9,6 +9,9 @@
     with sink_task(JsonLines, {"path": path}) as task:
         task.write([{"id": 1}], dataset="orders")
 
+    with transform_task(Mask, {"fields": "pin"}) as task:
+        rows = task.apply([{"pin": 1}]).rows
+
 Everything has a deadline: a connector that hangs fails its test.
 """
 
@@ -37,6 +40,12 @@ from penstock_connector._sink import AnySink
 from penstock_connector._source import Rows, Source
 from penstock_connector._testbed import DEADLINE, Call, RemoteError, Testbed
 from penstock_connector._testmonitor import MonitorTask, source_monitor
+from penstock_connector._testtransform import (
+    ConverterTask,
+    TransformTask,
+    converter_task,
+    transform_task,
+)
 from penstock_connector._values import (
     CommitMode,
     Partition,
@@ -50,15 +59,19 @@ from penstock_connector._values import (
 
 __all__ = [
     "Call",
+    "ConverterTask",
     "MonitorTask",
     "RemoteError",
     "SinkTask",
     "SourceTask",
     "Testbed",
+    "TransformTask",
+    "converter_task",
     "plan",
     "sink_task",
     "source_monitor",
     "source_task",
+    "transform_task",
     "validate",
 ]
 

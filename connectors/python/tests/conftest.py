@@ -31,6 +31,11 @@ def jsonl():
     return _example("jsonl").JsonLinesSink
 
 
+@pytest.fixture(scope="session")
+def mask():
+    return _example("mask").Mask
+
+
 @pytest.fixture
 def launch(tmp_path):
     """Start a plugin as a host does; give the process and its first line of stdout."""

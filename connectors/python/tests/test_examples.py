@@ -36,6 +36,20 @@ def test_the_readme_shows_the_examples_as_they_are(name):
     assert f"```python\n{code}```" in (ROOT / "README.md").read_text()
 
 
+def test_the_readme_of_transforms_shows_its_example_as_it_is():
+    code = (ROOT / "examples" / "mask.py").read_text()
+    assert f"```python\n{code}```" in (ROOT / "examples" / "README.md").read_text()
+
+
+def test_the_test_of_a_transform_in_its_readme_runs(mask):
+    readme = (ROOT / "examples" / "README.md").read_text()
+    code = readme.split("<!-- tested -->\n```python\n")[1].split("```")[0]
+    scope = {"Mask": mask}
+    lines = [line for line in code.splitlines() if not line.startswith("from my_plugin")]
+    exec("\n".join(lines), scope)
+    scope["test_a_column_is_hidden"]()
+
+
 def test_the_test_in_the_readme_runs(counter, jsonl, tmp_path):
     readme = (ROOT / "README.md").read_text()
     code = readme.split("<!-- tested -->\n```python\n")[1].split("```")[0]

@@ -14,6 +14,7 @@ from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock_connector import ConnectorError, Source
 from penstock_connector._connectors import Connectors
+from support.certificates import Authority
 
 DEADLINE = 20
 NONCE = (("penstock-credential", "a-nonce"),)
@@ -116,6 +117,51 @@ def test_listen_serves_without_a_host_and_without_a_credential(launch):
     assert _describe(line.rpartition(" ")[2], ()).name == "counter"
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE) == 0
+
+
+def test_listen_serves_over_tls_to_those_with_a_certificate(launch, tmp_path):
+    authority = Authority(tmp_path / "tls")
+    certificate, key = authority.sign("plugin")
+    options = ("--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", authority.ca)
+    listening = ("--listen", "127.0.0.1:0", *map(str, options))
+    _, line = launch(EXAMPLE, *listening, PENSTOCK_PLUGIN_MAGIC_COOKIE=None)
+    address = line.rpartition(" ")[2]
+    ours = [file.read_bytes() for file in reversed(authority.sign("worker"))]
+    name = [("grpc.ssl_target_name_override", "plugin")]
+    root = authority.ca.read_bytes()
+    with grpc.secure_channel(address, grpc.ssl_channel_credentials(root, *ours), name) as channel:
+        stub = PluginServiceStub(channel)
+        assert stub.Describe(pb.DescribeRequest(), timeout=DEADLINE).name == "counter"
+    nobody = grpc.ssl_channel_credentials(root)
+    with grpc.secure_channel(address, nobody, name) as channel, pytest.raises(grpc.RpcError):
+        PluginServiceStub(channel).Describe(pb.DescribeRequest(), timeout=DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--tls-key", "k"), "plugin.tls_options"),
+        (("--tls-client-ca", "c"), "plugin.tls_options"),
+        (("--tls-key", "/no/k", "--tls-certificate", "/no/c"), "plugin.tls_file"),
+    ],
+)
+def test_tls_that_cannot_be_served_is_told(launch, options, code):
+    listening = ("--listen", "127.0.0.1:0", *options)
+    process, _ = launch(EXAMPLE, *listening, first_line=False, PENSTOCK_PLUGIN_MAGIC_COOKIE=None)
+    _, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 1
+    assert code in errors
+
+
+def test_a_port_that_is_taken_is_told(launch):
+    _, line = launch(EXAMPLE, "--listen", "127.0.0.1:0", PENSTOCK_PLUGIN_MAGIC_COOKIE=None)
+    address = line.rpartition(" ")[2]
+    process, _ = launch(
+        EXAMPLE, "--listen", address, first_line=False, PENSTOCK_PLUGIN_MAGIC_COOKIE=None
+    )
+    _, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 1
+    assert "plugin.cannot_listen" in errors
 
 
 def test_a_connector_that_hangs_does_not_keep_the_process(launch, tmp_path):

@@ -102,6 +102,16 @@ def test_a_checkpoint_without_rows_is_kept_and_may_await_its_commit():
         assert checkpoint.offsets[ONE].fields["start"].string_value == "0/1"
 
 
+def test_a_commit_that_was_awaited_and_comes_after_the_end_is_not_confirmed_any_more():
+    kind = script(Batch(offset={"start": "0/1"}, await_commit=True))
+    with source_task(kind, {}) as task:
+        task.until("checkpoint")
+        task.drain()
+        task.commit()
+        assert task.call.receive() is None
+        assert kind.made[0].acks == [{ONE: {"start": "0/1"}}]
+
+
 def test_credit_is_never_overdrawn_by_more_than_one_batch():
     kind = script(*(batch(n, 1000) for n in range(50)))
     credit, held = 20_000, {}
