@@ -36,6 +36,13 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
     parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
     parser.add_argument("--fresh", action="store_true", help="forget where the last run stopped")
+    parser.add_argument(
+        "--plugins",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder of a plugin, or of several; may be given again",
+    )
     parser.add_argument("--no-progress", action="store_true", help="draw no progress bar")
     parser.add_argument("--report", type=Path, help="write the summary as JSON to this file")
     parser.set_defaults(verb=run)
@@ -48,10 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
     connector = read_pipeline(arguments.pipeline)
-    state = arguments.state or _state_of(arguments.pipeline)
+    state = arguments.state or state_of(arguments.pipeline, "run")
     if arguments.fresh and not earlier.resumed:
         shutil.rmtree(state, ignore_errors=True)
-    settings, _ = node_settings({"state.dir": str(state)})
+    plugins = ",".join(str(folder.absolute()) for folder in arguments.plugins)
+    settings, _ = node_settings({"state.dir": str(state), "plugin.path": plugins})
     before = Totals(**earlier.carried["totals"]) if earlier.resumed else Totals()
     tasks: dict[str, TaskStatus] = {}
     try:
@@ -147,7 +155,7 @@ def _summary(
     return 0
 
 
-def _state_of(pipeline: Path) -> Path:
-    """Return the state folder of a pipeline file: a namesake in another folder has its own."""
+def state_of(pipeline: Path, verb: str) -> Path:
+    """Return a verb's state folder of a pipeline file: a namesake elsewhere has its own."""
     digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
-    return default_state_dir() / "run" / f"{pipeline.stem}-{digest}"
+    return default_state_dir() / verb / f"{pipeline.stem}-{digest}"

@@ -28,6 +28,8 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "scheduler": ("service", f"{_SERVICE}who runs which task; one of several leads"),
     "worker": ("service", f"{_SERVICE}runs tasks: plugins, Spark, topics"),
     "plugins": ("plugins", "list the installed connectors"),
+    "plugin": ("plugin", "for authors of plugins: make one, run it, seal it"),
+    "dev": ("dev", "run a pipeline, anew whenever the files of a plugin change"),
 }
 """The file of each verb, and what it is for."""
 

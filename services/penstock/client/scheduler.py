@@ -54,6 +54,7 @@ class SchedulerClient(Caller):
             *,
             timeout: float,  # noqa: ASYNC109 - gRPC's
         ) -> list[pb.ListStatusResponse]:
+            """Take the whole stream."""
             return [answer async for answer in self._stub.ListStatus(request, timeout=timeout)]
 
         # all or nothing, so it is repeated like any call, and follows the leader

@@ -47,6 +47,15 @@ class PlannedConnector:
     monitor: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ReloadedPlugins:
+    """What is installed now, whether that is news, and what is left out."""
+
+    plugins: tuple[InstalledPlugin, ...]
+    changed: bool
+    problems: tuple[Diagnostic, ...] = ()
+
+
 class WorkerClient(Caller):
     """A worker. Every method may raise PenstockError."""
 
@@ -60,6 +69,16 @@ class WorkerClient(Caller):
         request = pb.ListPluginsRequest()
         answer = await self._call("worker.list_plugins", self._stub.ListPlugins, request)
         return [plugin_from_proto(plugin) for plugin in answer.plugins]
+
+    async def reload_plugins(self) -> ReloadedPlugins:
+        """Let it look again at what is installed there."""
+        request = pb.ReloadPluginsRequest()
+        answer = await self._call("worker.reload_plugins", self._stub.ReloadPlugins, request)
+        return ReloadedPlugins(
+            tuple(plugin_from_proto(plugin) for plugin in answer.plugins),
+            answer.changed,
+            tuple(error.from_proto(problem) for problem in answer.problems),
+        )
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Check a configuration against its plugins."""

@@ -2,16 +2,22 @@
 
 From the outside in:
 
-- `registry`, `manifest`: what is installed; a class name leads to a command and nothing else does
-- `host`: `PluginHost`, one process per plugin and connector, shared, restarted with back-off
-- `process`, `control`: a running process and what it can be asked
+- `registry`, `manifest`, `installed`: what is installed; a class name leads to a command and
+  nothing else does. `versions`: which of several; `seal`: whether its files are what they were;
+  `fingerprint`: whether they changed
+- `host`: `PluginHost`, one process per version of a plugin and connector, shared, restarted with
+  back-off
+- `starting`: from a manifest to a plugin that serves; `process`, `control`: one that does, and what
+  it can be asked; `remote`: one that runs elsewhere
 - `reading`, `writing`: the two ends of a task, as the worker's ports want them; `monitoring`: what
   a connector finds while it runs
 - `read_rules`, `write_rules`, `schemas`, `events`: what a plugin may send, as pure rules
 - `stream`, `link`, `failures`, `deadlines`, `heartbeat`, `limits`: a call that has an end with one
   reason
-- `launch`, `guard`, `handshake`: a process with a clean environment, and no orphan
+- `launch`, `guard`, `handshake`, `running`, `memory`: a process with a clean environment, bounded
+  memory, and no orphan
 - `logs`, `lines`, `escape`, `redact`: what a plugin prints, made harmless
+- `serving`: a plugin at an address, for its author
 
 A plugin may hang, crash, lie and flood; nothing here believes it, and every wait has a deadline.
 """
@@ -33,12 +39,15 @@ from penstock.plugin.describe import (
     SourceAbilities,
 )
 from penstock.plugin.host import PluginHost
+from penstock.plugin.installed import PluginPath
 from penstock.plugin.limits import StreamLimits
 from penstock.plugin.manifest import ConnectorEntry, Kind, Manifest
 from penstock.plugin.monitoring import PluginMonitor
-from penstock.plugin.process import PluginProcess, start_process
+from penstock.plugin.process import PluginProcess
 from penstock.plugin.reading import PluginReadStream
 from penstock.plugin.registry import Registry
+from penstock.plugin.serving import Serving
+from penstock.plugin.starting import Ground, start_plugin
 from penstock.plugin.writing import PluginWriteStream
 
 __all__ = [
@@ -50,19 +59,22 @@ __all__ = [
     "ConnectorEntry",
     "ConnectorSpec",
     "Deadlines",
+    "Ground",
     "Kind",
     "Manifest",
     "Planned",
     "PluginDescription",
     "PluginHost",
     "PluginMonitor",
+    "PluginPath",
     "PluginProcess",
     "PluginReadStream",
     "PluginWriteStream",
     "Registry",
+    "Serving",
     "SinkAbilities",
     "SourceAbilities",
     "StreamLimits",
     "Validation",
-    "start_process",
+    "start_plugin",
 ]

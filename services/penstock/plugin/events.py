@@ -98,6 +98,7 @@ class Reader:
     def _progress(self, message: types_pb2.Progress) -> Progress | None:
         if self.rules.drained:
             return None  # a heartbeat that was under way
+        self.rules.confirm(message.committed_checkpoint_id)
         return Progress(
             bytes_left=max(-1, message.lag_bytes),
             rows_left=max(-1, message.lag_records),

@@ -20,7 +20,7 @@ from penstock.model.errors import (
     error_of,
 )
 from penstock.plugin.escape import printable
-from penstock.rpc.status import cut_off
+from penstock.rpc.status import cut_off, too_large
 from penstock.wire import error as error_wire
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
@@ -79,6 +79,8 @@ def from_status(
         return deadline(stage, seconds)
     if cut_off(code, error.details()):
         code = grpc.StatusCode.UNAVAILABLE
+    if too_large(code, error.details()):
+        return violation("message_too_large", f"stage {stage}: {error.details()}")
     kind, name, fix = _BY_STATUS.get(code, (InternalError, "plugin.failed", ""))
     text = printable(redact(str(error.details() or "")), _MOST_MESSAGE)
     return kind(name, f"stage {stage}: {code.name}: {text}", fix=fix)

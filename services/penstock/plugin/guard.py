@@ -9,7 +9,8 @@ Run as a script in isolated mode, with the standard library alone:
    survives the exec, needs no help from the plugin, and works when the host dies by SIGKILL.
 2. A watcher is left behind, outside the plugin's process group. It waits (no CPU) for the end of
    this process, then kills what the plugin started: a wrapper script's child does not stay either.
-3. This process becomes the plugin.
+3. The kernel is told to take this process before its host when the machine is out of memory.
+4. This process becomes the plugin.
 
 Doing this after the exec and not in a `preexec_fn` keeps the host free to use threads.
 """
@@ -25,6 +26,9 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 _EX_HOST_GONE = 75
+_OOM_SCORE = 500
+"""Half of the machine's memory: as if it had that much more."""
+_MOST_OOM_SCORE = 1000
 _EX_NO_COMMAND = 127
 
 
@@ -35,11 +39,21 @@ def main(argv: list[str]) -> int:
     if os.getppid() != host:  # it died before the kernel knew
         return _EX_HOST_GONE
     _leave_watcher(os.getpid())
+    _be_first_to_go()
     try:
         os.execv(command[0], command)  # noqa: S606 - the command comes from an installed manifest
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
     return _EX_NO_COMMAND
+
+
+def _be_first_to_go() -> None:
+    """A host that the kernel ends takes all its tasks along; a plugin takes its own."""
+    path = "/proc/self/oom_score_adj"
+    with contextlib.suppress(OSError, ValueError), open(path, "r+", encoding="ascii") as file:  # noqa: PTH123 - isolated mode: no more imports than needed
+        score = min(int(file.read()) + _OOM_SCORE, _MOST_OOM_SCORE)
+        file.seek(0)
+        file.write(str(score))
 
 
 def _leave_watcher(leader: int) -> None:

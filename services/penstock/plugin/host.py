@@ -8,21 +8,28 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from penstock.model.errors import PenstockError, RetriableError
+from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.plugin.backoff import Backoff
 from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.launch import how_it_ended, sweep
+from penstock.plugin.installed import PluginPath, tell_changes, tell_problems
+from penstock.plugin.launch import sweep
 from penstock.plugin.manifest import ConnectorEntry, Manifest
-from penstock.plugin.process import PluginProcess, start_process
+from penstock.plugin.process import PluginProcess
 from penstock.plugin.registry import Registry
+from penstock.plugin.starting import Ground, start_plugin
 
 IDLE: Final = 30.0
 """Seconds that a process nobody uses is kept: a task that starts again, or only now because Spark
 took its time, finds it warm."""
 
 RETIRE_GRACE: Final = 5.0
+
+_MAY_BE_NEW: Final = frozenset({"plugin.not_installed", "plugin.no_such_version"})
+
+_Key: TypeAlias = tuple[str, str, str, str]
+"""Plugin, connector, version, fingerprint: what is replaced gets a process of its own."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,28 +43,40 @@ class _Seat:
     starting: asyncio.Task[PluginProcess] | None = None
     starts: int = 0
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has it."""
+        return self.process is None and self.starting is None
+
 
 class PluginHost:
-    """Starts, shares and ends plugin processes. One per worker; close it before its loop ends."""
+    """Starts, shares and ends plugin processes. One per worker; close it before its loop ends.
+
+    What is installed may change: who asks for a plugin gets what is installed then, and whoever has
+    a process keeps it.
+    """
 
     def __init__(
         self,
-        registry: Registry,
+        installed: Registry | PluginPath,
         runtime_dir: Path,
         *,
         deadlines: Deadlines | None = None,
         telemetry: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         idle: float = IDLE,
+        memory_max: int = 0,
     ) -> None:
-        self.registry = registry
-        self._runtime_dir = runtime_dir
-        self._deadlines = deadlines or Deadlines()
-        self._telemetry = telemetry
+        """`memory_max`: bytes that a plugin's processes may keep in memory; 0: any."""
+        self._path = installed if isinstance(installed, PluginPath) else None
+        self.registry = installed.load() if isinstance(installed, PluginPath) else installed
+        tell_problems(self.registry)
+        self._ground = Ground(runtime_dir, deadlines or Deadlines(), telemetry, memory_max)
         self._clock = clock
         self._idle = idle
-        self._seats: dict[tuple[str, str], _Seat] = {}
+        self._seats: dict[_Key, _Seat] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
         self._swept = False
         self._closed = False
 
@@ -65,7 +84,33 @@ class PluginHost:
         """Return what is installed."""
         return self.registry.manifests
 
-    async def acquire(self, connector_class: str) -> PluginProcess:
+    def reload(self) -> bool:
+        """Look again at what is installed; tell whether it changed. Reads some files."""
+        return self._path is not None and self._install(self._path.load())
+
+    async def refresh(self) -> bool:
+        """Do the same beside what else the loop does."""
+        return self._path is not None and self._install(await asyncio.to_thread(self._path.load))
+
+    def reload_every(self, seconds: float) -> None:
+        """Look again at an interval, from now on; 0: only when it is asked for."""
+        if seconds and self._path and self._looking is None:
+            self._looking = asyncio.create_task(self._look(seconds))
+
+    def find(self, connector_class: str, version: str = "") -> tuple[Manifest, ConnectorEntry]:
+        """Return what serves a class of connectors, also when it was installed just now.
+
+        Raises:
+            ConfigError: `plugin.not_installed` and the others of `Registry.find`.
+        """
+        try:
+            return self.registry.find(connector_class, version)
+        except ConfigError as error:
+            if error.code not in _MAY_BE_NEW or not self.reload():
+                raise
+        return self.registry.find(connector_class, version)
+
+    async def acquire(self, connector_class: str, version: str = "") -> PluginProcess:
         """Return the process that serves a class of connectors; start it when there is none.
 
         All callers share one start. After a crash the start waits for its back-off first.
@@ -75,9 +120,9 @@ class PluginHost:
         """
         if self._closed:
             raise _closed()
-        manifest, entry = self.registry.find(connector_class)
-        seat = self._seats.setdefault((manifest.name, entry.name), _Seat())
-        if seat.process and seat.process.alive:
+        manifest, entry = self.find(connector_class, version)
+        seat = self._seats.setdefault(_key(manifest, entry), _Seat())
+        if seat.process and await seat.process.answers() and seat.process:
             seat.process.link.idleness.touch()
             return seat.process
         if seat.starting is None:
@@ -95,6 +140,9 @@ class PluginHost:
     async def close(self, grace: float = 5.0) -> None:
         """End all processes. Idempotent; nothing is left when it returns."""
         self._closed = True
+        if self._looking:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         starting = [seat.starting for seat in self._seats.values() if seat.starting]
         for task in starting:
             task.cancel()
@@ -103,28 +151,47 @@ class PluginHost:
         await asyncio.gather(*(process.stop(grace) for process in running), *self._ending)
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """Return starts and failures in a row by `plugin/connector`."""
-        return {
-            "/".join(key): {"starts": seat.starts, "failures": seat.backoff.failures}
-            for key, seat in self._seats.items()
+        """Return starts and failures in a row by `plugin/connector`, of all versions together."""
+        found: dict[str, dict[str, int]] = {}
+        for (plugin, connector, *_), seat in self._seats.items():
+            numbers = found.setdefault(f"{plugin}/{connector}", {"starts": 0, "failures": 0})
+            numbers["starts"] += seat.starts
+            numbers["failures"] += seat.backoff.failures
+        return found
+
+    async def _look(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.refresh()
+            except OSError as error:  # it may be there again next time
+                _log.warning("the plugin path cannot be read: %s", error)
+
+    def _install(self, registry: Registry) -> bool:
+        before, self.registry = self.registry, registry
+        keys = {
+            _key(manifest, entry)
+            for manifest in registry.manifests
+            for entry in manifest.connectors
         }
+        for key in [k for k, seat in self._seats.items() if k not in keys and seat.is_free]:
+            del self._seats[key]
+        return tell_changes(before, registry)
 
     async def _start(self, seat: _Seat, manifest: Manifest, entry: ConnectorEntry) -> PluginProcess:
         if not self._swept:
             self._swept = True
-            sweep(self._runtime_dir)
+            sweep(self._ground.runtime_dir)
         await asyncio.sleep(seat.backoff.delay(self._clock()))
         started = self._clock()
         seat.starts += 1
         try:
-            process = await start_process(
-                manifest, entry, self._runtime_dir, self._deadlines, self._telemetry
-            )
+            process = await start_plugin(manifest, entry, self._ground)
         except PenstockError:
             seat.backoff.ended(started=started, now=self._clock())
             raise
         seat.process = process
-        process.exited.add_done_callback(lambda end: self._ended(seat, process, started, end))
+        process.exited.add_done_callback(lambda _: self._ended(seat, process, started))
         process.link.idleness.tell(self._idle, lambda: self._retire(seat, process))
         return process
 
@@ -136,16 +203,13 @@ class PluginHost:
         seat.process = None
         self._end(process, RETIRE_GRACE)
 
-    def _ended(
-        self, seat: _Seat, process: PluginProcess, started: float, end: asyncio.Future[int]
-    ) -> None:
+    def _ended(self, seat: _Seat, process: PluginProcess, started: float) -> None:
         if self._closed or seat.process is not process:
             return
         seat.backoff.ended(started=started, now=self._clock())
         _log.warning(
-            "plugin %s %s; it may be started again in %.1f s",
-            process.who,
-            how_it_ended(end.result()),
+            "%s; it may be started again in %.1f s",
+            process.link.death(),
             seat.backoff.delay(self._clock()),
         )
         seat.process = None
@@ -155,6 +219,10 @@ class PluginHost:
         ending = asyncio.create_task(process.stop(grace))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
+
+
+def _key(manifest: Manifest, entry: ConnectorEntry) -> _Key:
+    return (manifest.name, entry.name, manifest.version, manifest.fingerprint)
 
 
 def _closed() -> PenstockError:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.plugin import guard
+from penstock.plugin import guard, seal
 from penstock.plugin.handshake import PROTOCOL_VERSION
 from penstock.plugin.manifest import SEARCH_PATH, Manifest
 
@@ -76,6 +76,8 @@ def prepare(
         "LANG": "C.UTF-8",
         **{k: v for k, v in (telemetry or {}).items() if k.startswith("OTEL_")},
     }
+    if seal.is_sealed(manifest.folder):  # a swapped cache would be run instead of what is sealed
+        environment["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
     return Launch(argv, environment, folder, credential)
 
 

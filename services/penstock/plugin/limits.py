@@ -11,8 +11,11 @@ from google.protobuf.duration_pb2 import Duration
 from penstock.api.connector.v1 import types_pb2
 from penstock.api.record.v1 import record_pb2
 
-ENCODINGS: Final = (record_pb2.ENCODING_ARROW_IPC,)
-"""What the executors read and write, best first."""
+READ_ENCODINGS: Final = (record_pb2.ENCODING_ARROW_IPC, record_pb2.ENCODING_JSON_LINES)
+"""What the executors read, best first."""
+
+WRITE_ENCODINGS: Final = (record_pb2.ENCODING_ARROW_IPC,)
+"""What the executors write."""
 
 GRPC_DEFAULT_BYTES: Final = 4 << 20
 """Largest message that a gRPC server takes unless it was told otherwise."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.model.errors import PenstockError
 from penstock.plugin import failures
 from penstock.plugin.idleness import Idleness
-from penstock.plugin.launch import CREDENTIAL_KEY, Child, how_it_ended
-from penstock.plugin.logs import PluginLog
+from penstock.plugin.launch import CREDENTIAL_KEY
+from penstock.plugin.life import Life
 from penstock.plugin.redact import Redactor
 from penstock.rpc.status import cut_off
+from penstock.rpc.tls import ClientTls
 
 _R = TypeVar("_R")
+
+SERVING: Final = "SERVING"
+_HEALTH_SERVICE: Final = "plugin"
 
 _MOST_CONTROL_BYTES: Final = 64 << 20
 """Largest message on a control stream: a row that could not be read comes with its bytes, and a
@@ -34,28 +40,40 @@ class Link:
         who: str,
         address: str,
         credential: str,
-        child: Child,
-        log: PluginLog,
+        life: Life,
         redact: Redactor,
+        tls: ClientTls | None = None,
     ) -> None:
         self.who = who
         self.address = address
         self.credential = credential
-        self.metadata = ((CREDENTIAL_KEY, credential),)
+        self.tls = tls
+        self.metadata = ((CREDENTIAL_KEY, credential),) if credential else ()
         self.redact = redact
         self.idleness = Idleness()
-        self.exited = child.exited
-        self._child = child
-        self._log = log
-        self.channel = grpc.aio.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_receive_message_length", _MOST_CONTROL_BYTES),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.use_local_subchannel_pool", 1),
-                ("grpc.enable_http_proxy", 0),
-            ],
-        )
+        self.life = life
+        self.channel = _channel(address, tls)
+
+    @property
+    def exited(self) -> asyncio.Future[int]:
+        """The end of the process."""
+        return self.life.exited
+
+    async def health(self, seconds: float, *, wait: bool = True) -> str:
+        """Return the status that its health service tells, `wait` for one that listens soon.
+
+        Raises:
+            PenstockError: it does not answer.
+        """
+        stub: Any = health_pb2_grpc.HealthStub(self.channel)  # its stubs name no methods
+        request = health_pb2.HealthCheckRequest(service=_HEALTH_SERVICE)
+        try:
+            answer = await stub.Check(
+                request, timeout=seconds, wait_for_ready=wait, metadata=self.metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            raise failures.from_status(error, "plugin.health", seconds, self.redact) from None
+        return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
     async def call(
         self, stage: str, seconds: float, method: Callable[..., Awaitable[_R]], request: Any
@@ -81,16 +99,26 @@ class Link:
         """Return the error for a status; a process that ended meanwhile is the reason."""
         lost = cut_off(error.code(), error.details())
         if lost or error.code() is grpc.StatusCode.UNAVAILABLE:
-            await self._child.ended(_DEATH_NOTICE)
+            await self.life.ended(_DEATH_NOTICE)
         return self.death() or failures.from_status(error, stage, seconds, self.redact)
 
     def death(self) -> PenstockError | None:
         """Return the error for a process that ended, None while it lives."""
-        if not self.exited.done():
-            return None
-        return failures.crashed(self.who, how_it_ended(self.exited.result()), self._log.tail)
+        return self.life.death()
 
     async def close(self, grace: float = 0.5) -> None:
         """End all calls; those that have their end in hand may still read it."""
         self.idleness.close()
         await self.channel.close(grace)
+
+
+def _channel(address: str, tls: ClientTls | None) -> grpc.aio.Channel:
+    options: list[tuple[str, int | str]] = [
+        ("grpc.max_receive_message_length", _MOST_CONTROL_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_http_proxy", 0),
+    ]
+    if tls is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, tls.credentials(), options=[*options, *tls.options()])

@@ -11,7 +11,8 @@
     title = "Lines of files"
 
 In `command`, `{python}` is the host's interpreter and `{folder}` the folder of the manifest.
-Nothing else decides what is run: a configuration only ever names a connector (threat X14).
+Nothing else decides what is run: a configuration only ever names a connector (threat X14). A plugin
+that runs elsewhere has an `address` instead (`remote`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.model.errors import ConfigError, nearest
+from penstock.plugin.remote import Remote, TlsFiles, parse_address
 
 FILE_NAME: Final = "plugin.toml"
 SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """Where a command without a slash is looked for, and the PATH that plugins get."""
 
-_KEYS: Final = frozenset({"name", "version", "command", "connector"})
+_KEYS: Final = frozenset({"name", "version", "command", "address", "tls", "connector"})
+_TLS_KEYS: Final = frozenset({"ca", "certificate", "key", "server_name"})
 _CONNECTOR_KEYS: Final = frozenset({"name", "kind", "aliases", "title"})
 _MOST_BYTES: Final = 1 << 20
 
@@ -62,13 +65,16 @@ class ConnectorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An installed plugin."""
+    """An installed plugin: a command that starts it, or where it runs."""
 
     name: str
     version: str
     command: tuple[str, ...]
     folder: Path
     connectors: tuple[ConnectorEntry, ...]
+    remote: Remote | None = None
+    fingerprint: str = ""
+    """Changes with the files of the plugin: a process of other files is another one."""
 
     def argv(self) -> tuple[str, ...]:
         """Return the command with an absolute program and its placeholders filled in.
@@ -106,12 +112,14 @@ def parse_manifest(text: str, folder: Path) -> Manifest:
     entries = table.get("connector")
     if not isinstance(entries, list) or not entries:
         raise _bad(folder, "connector", "names no [[connector]]")
+    remote = _remote(table, folder)
     return Manifest(
         name=_text(table, "name", folder),
         version=_text(table, "version", folder),
-        command=_texts(table, "command", folder, least=1),
+        command=() if remote else _texts(table, "command", folder, least=1),
         folder=folder,
         connectors=tuple(_entry(entry, folder) for entry in entries),
+        remote=remote,
     )
 
 
@@ -144,6 +152,32 @@ def _entry(table: Any, folder: Path) -> ConnectorEntry:
         aliases=_texts(table, "aliases", folder),
         title=table.get("title", ""),
     )
+
+
+def _remote(table: Mapping[str, Any], folder: Path) -> Remote | None:
+    tls = table.get("tls", {})
+    if "address" not in table:
+        if tls:
+            raise _bad(folder, "tls", "is for a plugin with an `address`")
+        return None
+    if "command" in table:
+        raise _bad(folder, "address", "and `command`: one says where it runs, the other starts it")
+    try:
+        address, secure = parse_address(_text(table, "address", folder))
+    except ValueError as error:
+        raise _bad(folder, "address", str(error)) from None
+    if not isinstance(tls, dict):
+        raise _bad(folder, "tls", "is not a table")
+    _known_keys(tls, _TLS_KEYS, folder, "tls.")
+    if not secure:
+        if tls:
+            raise _bad(folder, "tls", "is for an address that begins with grpcs://")
+        return Remote(address)
+    if ("certificate" in tls) is not ("key" in tls):
+        raise _bad(folder, "tls", "needs `certificate` and `key` together")
+    name = _text(tls, "server_name", folder) if "server_name" in tls else ""
+    files = {key: folder / _text(tls, key, folder) for key in tls if key != "server_name"}
+    return Remote(address, TlsFiles(**files, server_name=name))
 
 
 def _known_keys(table: Mapping[str, Any], known: frozenset[str], folder: Path, prefix: str) -> None:

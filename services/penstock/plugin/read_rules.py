@@ -15,6 +15,8 @@ from penstock.plugin.failures import violation
 MOST_BATCHES: Final = 65_536
 """Batches that may be ready and not released; what the host keeps of each is about 100 bytes."""
 MOST_SCHEMAS: Final = 100_000
+MOST_ROWS: Final = 1 << 20
+"""Rows of a batch, as the executors take them (`spark/ends/declared.py`)."""
 _MOST_ID_CHARACTERS: Final = 64 * 1024
 
 
@@ -35,6 +37,8 @@ class ReadRules:
         self._last_seq = 0
         self._released = 0
         self._rows = 0  # since the last checkpoint
+        self._told = 0
+        self._confirmed = 0
 
     @property
     def held(self) -> int:
@@ -60,6 +64,11 @@ class ReadRules:
         if ready.schema_id not in self.schemas:
             raise violation(
                 "unknown_schema", f"batch {ready.seq} has schema {ready.schema_id}, not sent before"
+            )
+        if ready.rows > MOST_ROWS:
+            raise violation(
+                "too_many_rows",
+                f"batch {ready.seq} has {ready.rows} rows, {MOST_ROWS} are allowed",
             )
         check_partition(ready.partition_id)
         # One batch may overdraw, so that a row larger than the credit cannot block; none may after.
@@ -125,6 +134,24 @@ class ReadRules:
     def other(self, what: str) -> None:
         """Take a frame that changes nothing here."""
         self._not_drained(what)
+
+    def tell(self, checkpoint_id: int) -> None:
+        """Note that the source is about to be told of commits up to a checkpoint."""
+        self._told = checkpoint_id
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """Take what the source says it was told; 0 says nothing."""
+        if checkpoint_id > self._told:
+            raise violation(
+                "confirmed_unknown",
+                f"the source confirms checkpoint {checkpoint_id}; it was told {self._told}",
+            )
+        if 0 < checkpoint_id < self._confirmed:
+            raise violation(
+                "confirmed_back",
+                f"the source confirms checkpoint {checkpoint_id} after {self._confirmed}",
+            )
+        self._confirmed = max(self._confirmed, checkpoint_id)
 
     def release(self, seq: int) -> bool:
         """Let go of all batches up to one; tell whether there were any."""

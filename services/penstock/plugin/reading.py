@@ -3,9 +3,11 @@
 Rows never pass here. An executor fetches them with the dict that `ticket` makes:
 
     kind        "plugin"
-    address     gRPC address of the process, `unix:/…`
+    address     gRPC address of the process, `unix:/…` or `host:port`
     credential  value of the metadata key `penstock-credential`
+    tls         PEM texts, only for a plugin that is reached over TLS
     task_id, epoch, schema_id
+    encoding    that of the rows, as agreed on
     seqs        the batches to fetch, in this order
     schema      base64 of the Arrow IPC schema message that all of them have
 """
@@ -27,7 +29,7 @@ from penstock.model.stream import BadRow, Drained, ReadEvent
 from penstock.plugin import failures
 from penstock.plugin.events import Reader
 from penstock.plugin.heartbeat import missed, silence
-from penstock.plugin.limits import ENCODINGS, StreamLimits, duration
+from penstock.plugin.limits import READ_ENCODINGS, StreamLimits, duration
 from penstock.plugin.process import PluginProcess
 from penstock.plugin.read_rules import MOST_BATCHES, ReadRules
 from penstock.plugin.stream import ControlStream
@@ -73,6 +75,7 @@ class PluginReadStream:
         self._pump: asyncio.Task[None] | None = None
         self._schema_texts: dict[int, str] = {}
         self._committed = 0
+        self._encoding: int = READ_ENCODINGS[0]
         self.needs_commit = False
         """Whether the source wants to be told of commits; set by `open`."""
         self.confirms = False
@@ -111,11 +114,11 @@ class PluginReadStream:
             )
         return {
             "kind": "plugin",
-            "address": self._process.address,
-            "credential": self._process.credential,
+            **self._process.dial,
             "task_id": self._plan.task_id,
             "epoch": self._epoch,
             "schema_id": schema_id,
+            "encoding": self._encoding,
             "seqs": list(seqs),
             "schema": self._schema_text(schema_id),
         }
@@ -132,6 +135,7 @@ class PluginReadStream:
                 f"checkpoint {checkpoint_id} cannot follow {self._committed} of "
                 f"{self._rules.last_checkpoint}",
             )
+        self._rules.tell(checkpoint_id)
         frame = pb.ReadRequest(committed=pb.ReadCommitted(checkpoint_id=checkpoint_id))
         await self._send(frame, "plugin.read.committed")
         self._committed = checkpoint_id
@@ -185,7 +189,7 @@ class PluginReadStream:
                 target=connector_wire.target_to_proto(self._target),
                 task=connector_wire.plan_to_proto(self._plan),
                 epoch=self._epoch,
-                encodings=ENCODINGS,
+                encodings=READ_ENCODINGS,
                 limits=self._limits.to_proto(),
                 credit=types_pb2.Credit(bytes=self._credit_bytes, batches=MOST_BATCHES),
             )
@@ -199,8 +203,9 @@ class PluginReadStream:
         if frame is None or frame.WhichOneof("kind") != "opened":
             raise failures.violation("not_opened", "the first frame of Read was not ReadOpened")
         opened = frame.opened
-        if opened.encoding not in ENCODINGS:
+        if opened.encoding not in READ_ENCODINGS:
             raise failures.violation("encoding", f"encoding {opened.encoding} was not offered")
+        self._encoding = opened.encoding
         self._silence = silence(opened.heartbeat_every)
         self.needs_commit = opened.needs_commit
         self.confirms = opened.confirms_commits

@@ -10,7 +10,7 @@ from penstock.model.errors import ConfigError, FencedError
 from penstock.model.stream import PreparedTxn, WriteOpened
 from penstock.plugin.describe import commit_mode
 from penstock.plugin.failures import violation
-from penstock.plugin.limits import ENCODINGS
+from penstock.plugin.limits import WRITE_ENCODINGS
 from penstock.wire import connector as connector_wire
 
 MOST_STATE_BYTES: Final = 64 * 1024
@@ -43,7 +43,7 @@ def opened(message: pb.WriteOpened, asked: CommitMode, epoch: int) -> WriteOpene
             suggestion=mode.name.lower(),
             fix="Ask for a weaker commit mode, or choose a sink or a setting of it that has more.",
         )
-    if message.encoding not in ENCODINGS:
+    if message.encoding not in WRITE_ENCODINGS:
         raise violation("encoding", f"encoding {message.encoding} was not offered")
     committed = None
     if message.HasField("committed"):

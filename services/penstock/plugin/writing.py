@@ -3,8 +3,9 @@
 Rows never pass here. An executor puts them with the dict that `ticket` makes:
 
     kind               "plugin"
-    address            gRPC address of the process, `unix:/…`
+    address            gRPC address of the process, `unix:/…` or `host:port`
     credential         value of the metadata key `penstock-credential`
+    tls                PEM texts, only for a plugin that is reached over TLS
     task_id, epoch, txn_id, schema_id
     max_message_bytes  largest PutRequest that the plugin takes
 
@@ -35,7 +36,7 @@ from penstock.model.stream import (
 )
 from penstock.plugin import failures, schemas, write_rules
 from penstock.plugin.escape import printable
-from penstock.plugin.limits import ENCODINGS, GRPC_DEFAULT_BYTES, StreamLimits, duration
+from penstock.plugin.limits import GRPC_DEFAULT_BYTES, WRITE_ENCODINGS, StreamLimits, duration
 from penstock.plugin.process import PluginProcess
 from penstock.plugin.stream import ControlStream
 from penstock.wire import connector as connector_wire
@@ -141,8 +142,7 @@ class PluginWriteStream:
         """Say what an executor needs to put rows into a slot of a transaction."""
         return {
             "kind": "plugin",
-            "address": self._process.address,
-            "credential": self._process.credential,
+            **self._process.dial,
             "task_id": self._plan.task_id,
             "epoch": self._epoch,
             "txn_id": txn_id,
@@ -220,7 +220,7 @@ class PluginWriteStream:
                 task=connector_wire.plan_to_proto(self._plan),
                 epoch=self._epoch,
                 commit_mode=int(commit_mode),  # type: ignore[arg-type] # enums share numbers
-                encodings=ENCODINGS,
+                encodings=WRITE_ENCODINGS,
                 limits=self._limits.to_proto(),
                 last_prepared=last,
                 recover=recover,

@@ -120,6 +120,13 @@ def cut_off(code: grpc.StatusCode | None, details: str | None) -> bool:
     return code is grpc.StatusCode.INTERNAL and details == "Internal error from Core"
 
 
+def too_large(code: grpc.StatusCode | None, details: str | None) -> bool:
+    """Tell the status of a message beyond our limit, also of one that was compressed: gRPC stops to
+    decompress there. The same message would come again.
+    """
+    return code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in (details or "")
+
+
 def raise_from(error: grpc.RpcError, where: str = "") -> NoReturn:
     """Raise the error that a failed call stands for."""
     raise error_from(error, where) from error

@@ -46,6 +46,11 @@ class Worker(api.WorkerServiceServicer):
     async def ListPlugins(self, request, context):
         return pb.ListPluginsResponse(plugins=[plugin_to_proto(PLUGIN)])
 
+    async def ReloadPlugins(self, request, context):
+        return pb.ReloadPluginsResponse(
+            plugins=[plugin_to_proto(PLUGIN)], changed=True, problems=[error.to_proto(FINDING)]
+        )
+
     async def ValidateConnector(self, request, context):
         found = [error.to_proto(FINDING)]
         kind = ConnectorKind.SOURCE
@@ -79,6 +84,9 @@ def test_every_answer_is_a_value_of_the_model(tmp_path):
     async def main():
         async with working(tmp_path) as client:
             assert await client.list_plugins() == [PLUGIN]
+            reloaded = await client.reload_plugins()
+            assert (reloaded.plugins, reloaded.changed) == ((PLUGIN,), True)
+            assert reloaded.problems == (FINDING,)
             validated = await client.validate(ORDERS)
             assert validated.diagnostics == (FINDING,)
             assert validated.kind is ConnectorKind.SOURCE

@@ -24,11 +24,12 @@ from penstock.model.identity import partition_id
 from penstock.plugin import (
     ConnectorEntry,
     Deadlines,
+    Ground,
     Kind,
     Manifest,
     PluginProcess,
     Registry,
-    start_process,
+    start_plugin,
 )
 
 T = TypeVar("T")
@@ -73,12 +74,22 @@ class Kit:
         return Registry([self.scripted(*modes)])
 
     async def start(
-        self, *modes: str, connector: str = "source", deadlines: Deadlines = QUICK
+        self,
+        *modes: str,
+        connector: str = "source",
+        deadlines: Deadlines = QUICK,
+        memory_max: int = 0,
     ) -> PluginProcess:
         """Start the scripted plugin."""
         manifest = self.scripted(*modes)
         entry = next(e for e in manifest.connectors if e.name == connector)
-        return await start_process(manifest, entry, self.runtime_dir, deadlines)
+        ground = Ground(self.runtime_dir, deadlines, memory_max=memory_max)
+        return await start_plugin(manifest, entry, ground)
+
+    async def start_of(self, manifest: Manifest) -> PluginProcess:
+        """Start a plugin of another manifest."""
+        ground = Ground(self.runtime_dir, self.deadlines)
+        return await start_plugin(manifest, manifest.connectors[0], ground)
 
     @asynccontextmanager
     async def running(self, *modes: str, **more: Any) -> AsyncIterator[PluginProcess]:

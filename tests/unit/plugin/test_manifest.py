@@ -141,7 +141,8 @@ def test_the_shipped_plugin_is_found_without_being_imported(tmp_path, monkeypatc
 
 
 def test_no_shipped_plugin_is_no_error(tmp_path, monkeypatch):
-    archive, shipped = tmp_path / "a.zip", ("penstock_builtin", "penstock_databases")
+    shipped = ("penstock_builtin", "penstock_databases", "penstock_net")
+    archive = tmp_path / "a.zip"
     with zipfile.ZipFile(archive, "w") as opened:
         for package in shipped:
             opened.writestr(f"{package}/__init__.py", "")

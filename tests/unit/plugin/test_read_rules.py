@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError
 from penstock.model.stream import BatchReady, Checkpoint, StreamSchema
-from penstock.plugin.read_rules import MOST_BATCHES, ReadRules, check_partition
+from penstock.plugin.read_rules import MOST_BATCHES, MOST_ROWS, ReadRules, check_partition
 
 ID = '{"file":"a"}'
 
@@ -190,3 +190,26 @@ def test_a_task_that_finds_others_may_name_any():
 @pytest.mark.parametrize("id_", ["{}", ID, '{"a":{"$bytes":"AAE="},"b":[1,null,"é"]}'])
 def test_a_canonical_id_passes(id_):
     check_partition(id_)
+
+
+def test_a_batch_of_too_many_rows_is_seen():
+    it = rules()
+    it.batch(ready(1, rows=MOST_ROWS))
+    broken("too_many_rows", it.batch, ready(2, rows=MOST_ROWS + 1))
+
+
+def test_a_source_confirms_only_what_it_was_told():
+    it = rules()
+    it.confirm(0)  # it says nothing yet
+    it.tell(3)
+    it.confirm(3)
+    it.confirm(0)
+    broken("confirmed_unknown", it.confirm, 4)
+
+
+def test_what_a_source_confirms_never_goes_back():
+    it = rules()
+    it.tell(3)
+    it.confirm(2)
+    it.confirm(2)
+    broken("confirmed_back", it.confirm, 1)

@@ -153,6 +153,11 @@ def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):
         (lambda k: [k.checkpoint(1, 0, 0, abort=True)], "feature_not_agreed"),
         (lambda k: [pb.ReadResponse(config_update={"config": {"a": "b"}})], "feature_not_agreed"),
         (lambda k: [k.schema_frame(), k.ready(1), k.drained(0)], "rows_left"),
+        (lambda k: [k.schema_frame(), k.ready(1, rows=(1 << 20) + 1)], "too_many_rows"),
+        (
+            lambda k: [pb.ReadResponse(progress={"committed_checkpoint_id": 1})],
+            "confirmed_unknown",
+        ),
         (lambda k: [pb.ReadResponse(partition_done={"partition_id": "x"})], "partition_id"),
     ],
 )
@@ -273,6 +278,7 @@ def test_a_ticket_has_all_that_an_executor_needs(reading, kit):
         "task_id": "g-0",
         "epoch": 5,
         "schema_id": 1,
+        "encoding": 1,
         "seqs": [2, 1],
     }
 
@@ -297,7 +303,13 @@ def test_a_stopped_process_is_noticed_by_its_heartbeat(reading, kit):
 
 
 @pytest.mark.parametrize(
-    ("order", "how"), [({"crash": 9}, "exited with status 9"), ({"signal": 9}, "signal SIGKILL")]
+    ("order", "how"),
+    [
+        ({"crash": 9}, "exited with status 9"),
+        ({"crash": 0}, "exited with status 0"),
+        ({"signal": 9}, "signal SIGKILL"),
+        ({"signal": 11}, "signal SIGSEGV"),
+    ],
 )
 def test_a_crash_ends_the_stream_after_the_frames_that_were_sent(reading, kit, order, how):
     async def body(stream):
@@ -320,14 +332,14 @@ def test_an_end_of_the_process_that_leaves_the_socket_open_ends_the_stream(readi
     async def scenario():
         async with kit.running() as process:
             ended = asyncio.get_running_loop().create_future()
-            process.link.exited = ended
+            process._running.exited = ended
             stream = reading.stream(process, [kit.opened(), {"hang": 1}])
             await stream.open()
             ended.set_result(-9)
             with pytest.raises(PenstockError, match="signal SIGKILL") as caught:
                 await everything(stream)
             await stream.close()
-            process.link.exited = process._running.child.exited
+            process._running.exited = process._running.child.exited
             return caught.value.code
 
     assert run(scenario()) == "plugin.crashed"

@@ -47,6 +47,7 @@ def forever() -> None:
         signal.pause()
 
 
+EATEN: list[bytes] = []
 LINES = {
     "wrong_core": f"2|1|unix|{SOCKET}|grpc|",
     "wrong_protocol": f"1|7|unix|{SOCKET}|grpc|",
@@ -58,6 +59,17 @@ LINES = {
     "bad_line": "1|1|unix",
     "no_server": LINE,
 }
+
+
+def eat(mebibytes: int) -> None:
+    """Have so much memory, really: every page is written."""
+    EATEN.append(b"x" * (mebibytes << 20))
+
+
+def feed_a_child(mebibytes: int) -> None:
+    """Have a child that has so much."""
+    code = f"import signal; x = b'x' * ({mebibytes} << 20); signal.pause()"
+    subprocess.Popen([sys.executable, "-c", code])
 
 
 def before_serving() -> None:
@@ -133,10 +145,14 @@ class Plugin(plugin_grpc.PluginServiceServicer):
 class Connector(connector_grpc.ConnectorServiceServicer):
     async def ValidateConfig(self, request, context):
         config = request.target.config
+        if "eat" in config:
+            eat(int(config["eat"]))
         if "hang" in config:
             await asyncio.Event().wait()
         if "crash" in config:
             os._exit(7)
+        if "feed a child" in config:
+            feed_a_child(int(config["feed a child"]))
         if "refuse" in config:
             secret = request.target.secrets["password"]
             await refuse(context, "mine.bad", f"\x1b[31m{secret} is wrong\nreally")
@@ -222,6 +238,10 @@ async def send_signal(_, number, __) -> None:
     os.kill(os.getpid(), number)
 
 
+async def eat_more(_, mebibytes, __) -> None:
+    eat(mebibytes)
+
+
 async def hang(*_) -> None:
     await asyncio.Event().wait()
 
@@ -243,6 +263,7 @@ ORDERS = {
     "take": take,
     "crash": crash,
     "signal": send_signal,
+    "eat": eat_more,
     "hang": hang,
     "refuse": refuse_with,
     "shout": shout,
@@ -379,5 +400,7 @@ def watch_stdin(loop) -> None:
     loop.call_soon_threadsafe(ENDING.set)
 
 
+if "eats_at_start" in MODES:
+    eat(256)
 before_serving()
 asyncio.run(main())

@@ -1,0 +1,151 @@
+"""`penstock dev PIPELINE`: a pipeline that runs anew whenever its file or a plugin's files change.
+
+The services and Spark stay warm, so a change is a second away from its rows. Offsets stay too: the
+connector goes on where it was; `--fresh` forgets them at the start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from penstock.cli.errors import print_diagnostic, print_error
+from penstock.cli.process import Earlier, JvmLostError, hosted
+from penstock.cli.run import state_of
+from penstock.model.connector import Connector, TaskStatus
+from penstock.model.errors import Diagnostic, PenstockError
+from penstock.plugin.fingerprint import fingerprint
+from penstock.plugin.registry import plugin_folders
+from penstock.standalone.node import Node
+from penstock.standalone.pipeline import read_pipeline
+from penstock.standalone.reconcile import run_only, validate
+from penstock.standalone.settings import node_settings
+
+LOOK_EVERY: Final = 0.3
+"""Seconds between looks at the files. Less costs CPU, more is felt after each save."""
+
+
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
+    parser.add_argument(
+        "--plugin",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder with plugin.toml, or with such folders; default: that of the pipeline",
+    )
+    parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
+    parser.add_argument("--fresh", action="store_true", help="forget where the last run stopped")
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the verb, until it is interrupted."""
+    return hosted(lambda earlier: _run(arguments, earlier), ended=0)
+
+
+async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
+    folders = [folder.resolve() for folder in arguments.plugin or [arguments.pipeline.parent]]
+    state: Path = arguments.state or state_of(arguments.pipeline, "dev")
+    if arguments.fresh and not earlier.resumed:
+        shutil.rmtree(state, ignore_errors=True)
+    paths = ",".join(map(str, folders))
+    settings, _ = node_settings(
+        {"state.dir": str(state), "plugin.path": paths, "plugin.reload": "0"}
+    )
+    async with Node(settings) as node:
+        await run_only(node, [])
+        lost = asyncio.create_task(node.lost())
+        telling = asyncio.create_task(_Telling().follow(node))
+        changing = asyncio.create_task(_Changes(node, arguments.pipeline, folders).follow())
+        try:
+            watched = {lost, telling, changing}
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            for ended in (changing, telling, lost):
+                if ended.done():
+                    ended.result()
+        finally:
+            for one in (changing, telling, lost):
+                one.cancel()
+            await asyncio.gather(changing, telling, lost, return_exceptions=True)
+    raise JvmLostError
+
+
+@dataclass(slots=True)
+class _Changes:
+    """Lets the node run what the files say, each time they say something else."""
+
+    node: Node
+    pipeline: Path
+    folders: list[Path]
+    _stored: Connector | None = None
+
+    async def follow(self) -> None:
+        before: tuple[str, ...] = ()
+        while True:
+            now = await asyncio.to_thread(self._marks)
+            if now == before:
+                await asyncio.sleep(LOOK_EVERY)
+                continue
+            if before:
+                say("changed: running it anew")
+            before = now
+            try:
+                await self._apply()
+            except PenstockError as error:
+                print_error(error)
+                say("waiting for a change")
+
+    def _marks(self) -> tuple[str, ...]:
+        stat = self.pipeline.stat() if self.pipeline.exists() else None
+        file = f"{stat.st_mtime_ns} {stat.st_size}" if stat else ""
+        return (file, *(mark for folder in self.folders for mark in _marks_of(folder)))
+
+    async def _apply(self) -> None:
+        await self.node.worker.reload_plugins()
+        connector = read_pipeline(self.pipeline)
+        checked, findings = await validate(self.node, connector)
+        for finding in findings:
+            print_diagnostic(finding)
+        if self._stored == checked:
+            await self.node.config.restart(checked.name, include_tasks=True)
+        else:
+            await self.node.config.put(checked)
+        self._stored = checked
+
+
+def _marks_of(folder: Path) -> list[str]:
+    return [f"{plugin}: {fingerprint(plugin)}" for plugin in plugin_folders(folder)]
+
+
+@dataclass(slots=True)
+class _Telling:
+    """Says how many rows were written, and what goes wrong, once each."""
+
+    _written: dict[str, int] = field(default_factory=dict)
+    _said: dict[str, Diagnostic | None] = field(default_factory=dict)
+
+    async def follow(self, node: Node) -> None:
+        async for task in node.worker.watch_tasks(every=0.5):
+            self._tell(task)
+
+    def _tell(self, task: TaskStatus) -> None:
+        if self._said.get(task.task_id) != task.diagnostic:
+            self._said[task.task_id] = task.diagnostic
+            if task.diagnostic is not None:
+                print_diagnostic(task.diagnostic)
+        before = self._written.get(task.task_id, 0)
+        self._written[task.task_id] = task.rows_written
+        if task.rows_written > before:
+            say(f"{task.rows_written:,} rows written")
+
+
+def say(text: str) -> None:
+    """Tell a person what happens, on standard error."""
+    print(text, file=sys.stderr, flush=True)
