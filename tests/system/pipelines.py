@@ -64,9 +64,9 @@ class Pipeline:
         with self.command(*options, **env) as process:
             yield process
 
-    def kill_at(self, faults: str, deadline: float = 90) -> None:
+    def kill_at(self, faults: str, *options: str | Path, deadline: float = 90) -> None:
         """Run with armed faults, one of which kills the process; check that it did."""
-        with self.command(PENSTOCK_FAULTS=faults) as process:
+        with self.command(*options, PENSTOCK_FAULTS=faults) as process:
             code = process.wait(deadline)
             assert code == -signal.SIGKILL, (
                 f"{faults} did not kill: ended with {code}\n{process.output}"

@@ -5,6 +5,9 @@ is the row.
 `__before` struct, the row before an update · `__headers` map<string, binary> · `__offset` binary,
 the source's offset ·
 `__raw_key`, `__raw_value` binary, bytes that a converter is to decode.
+
+`__partition` int32 is there inside of a chain only, with `__offset` int64: where a row stands in
+the topic that it is read from. They are given where the chain asks for them, and end with it.
 """
 
 from __future__ import annotations
@@ -21,7 +24,11 @@ OFFSET: Final = "__offset"
 RAW_KEY: Final = "__raw_key"
 RAW_VALUE: Final = "__raw_value"
 
-RESERVED: Final = frozenset({OP, TS_US, KEY, BEFORE, HEADERS, OFFSET, RAW_KEY, RAW_VALUE})
+PARTITION: Final = "__partition"
+
+RESERVED: Final = frozenset(
+    {OP, TS_US, KEY, BEFORE, HEADERS, OFFSET, RAW_KEY, RAW_VALUE, PARTITION}
+)
 
 
 class Op(IntEnum):

@@ -181,12 +181,15 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A configured plugin connector. `secrets` are resolved values: never logged, never stored."""
+    """A configured plugin connector. `secrets` are resolved values: never logged, never stored.
+    `version` says which versions of the plugin are allowed; empty for any.
+    """
 
     connector: str
     instance: str
     config: Mapping[str, str]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,18 @@ to read a value, and the only metadata of a field that is carried from end to en
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
 
 KEY: Final = b"penstock.type"
+
+
+def meaning(field: pa.Field) -> str:
+    """Return what a field tells of its values; empty when its type says all."""
+    text: bytes = (field.metadata or {}).get(KEY, b"")
+    return text.decode("utf-8", "replace")
 
 
 def with_meaning(field: pa.Field, of: pa.Field) -> pa.Field:
@@ -29,4 +36,17 @@ def with_meanings(schema: pa.Schema, of: pa.Schema) -> pa.Schema:
         other = known.get(field.name)
         same = other is not None and other.type == field.type
         fields.append(with_meaning(field, other) if same else field)
+    return pa.schema(fields)
+
+
+def meaning_that(schema: pa.Schema, meanings: Mapping[str, str]) -> pa.Schema:
+    """Return a schema whose fields of these names mean this, and the others nothing more than
+    their type says.
+    """
+    fields = [
+        field.with_metadata({KEY: meanings[field.name].encode()})
+        if field.name in meanings
+        else field.remove_metadata()
+        for field in schema
+    ]
     return pa.schema(fields)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.model.errors import Diagnostic
+from penstock.model.step import SetApart
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class SlotReport:
     `seconds` is the time from the first fetch to the last answer.
     `rejected` are rows that the sink refused (row number in the slot's output, why); they are not
     in `rows_out`.
+    `set_apart` are rows that the chain could not change (row number in the slot's input, why); they
+    are not in `rows_out` either, and the first of many.
     `detail` is the write end's own: what its driver's side needs to prepare (for instance files and
     sizes).
     """
@@ -87,3 +90,4 @@ class SlotReport:
     detail: Mapping[str, Any] = field(default_factory=dict)
     error: Diagnostic | None = None
     seconds: float = 0.0
+    set_apart: tuple[SetApart, ...] = ()

@@ -20,7 +20,8 @@ from pyspark import TaskContext
 
 from penstock.model.errors import DataError, InternalError, PenstockError
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark import ends, report
+from penstock.spark import apart, ends, report
+from penstock.spark.apart import Apart
 from penstock.spark.schema import normal_batch
 
 PROPERTY: Final = "penstock.ticket"
@@ -29,46 +30,77 @@ PROPERTY: Final = "penstock.ticket"
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
-def read_lane(slot_ids: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of this slot to the JVM."""
+def read_lane(
+    slot_ids: Iterable[pa.RecordBatch], kernels: Sequence[Kernel], schema: pa.Schema, tracked: bool
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of this slot to the JVM, changed by the kernels that come before it."""
     for _ in slot_ids:
         ticket, slot, _attempt = _assigned()
         try:
-            yield from ends.read(ticket, slot)
+            batches = ends.read(ticket, slot)
+            if not tracked:
+                yield from (_applied(kernels, batch, Apart()) for batch in batches)
+                continue
+            for batch in apart.numbered(batches):
+                failed = Apart()
+                yield apart.joined(_applied(kernels, batch, failed), failed.rows, schema)
         except PenstockError as error:
             raise report.marked(error) from None
 
 
-def write_lane(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def kernel_lane(
+    batches: Iterable[pa.RecordBatch],
+    kernels: Sequence[Kernel],
+    before: pa.Schema,
+    after: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Change rows between two stays in the JVM. `before` and `after` have their tracks."""
+    try:
+        for batch in batches:
+            failed = Apart()
+            good = apart.split(normal_batch(batch, before), failed)
+            yield apart.joined(_applied(kernels, good, failed), failed.rows, after)
+    except PenstockError as error:
+        raise report.marked(error) from None
+
+
+def write_lane(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, kernels: Sequence[Kernel]
+) -> Iterator[pa.RecordBatch]:
     """Take this slot's rows from the JVM to the write end, and report."""
-    # the write end was told a schema; Spark gives numbered columns, of large strings if so set up
-    rows = (normal_batch(batch, schema) for batch in batches)
-    yield _written(*_assigned(), rows)
+    failed = Apart()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            # the write end was told a schema; Spark gives numbered columns, of large strings if so
+            # set up
+            good = apart.split(normal_batch(batch, schema), failed)
+            yield apart.unnumbered(_applied(kernels, good, failed))
+
+    yield _written(*_assigned(), rows(), failed)
 
 
 def fused_lane(
-    slot_ids: Iterable[pa.RecordBatch], kernels: Sequence[Kernel]
+    slot_ids: Iterable[pa.RecordBatch], kernels: Sequence[Kernel], tracked: bool
 ) -> Iterator[pa.RecordBatch]:
     """Take this slot's rows from end to end without the JVM, and report."""
     for _ in slot_ids:
         ticket, slot, attempt = _assigned()
-        with closing(_through(kernels, ends.read(ticket, slot))) as rows:
-            yield _written(ticket, slot, attempt, rows)
+        failed = Apart()
+        with closing(_through(kernels, ends.read(ticket, slot), tracked, failed)) as rows:
+            yield _written(ticket, slot, attempt, rows, failed)
 
 
 def _through(
-    kernels: Sequence[Kernel], batches: Iterator[pa.RecordBatch]
+    kernels: Sequence[Kernel], batches: Iterator[pa.RecordBatch], tracked: bool, failed: Apart
 ) -> Generator[pa.RecordBatch]:
-    for batch in batches:
-        out = batch
-        for kernel in kernels:
-            out = _applied(kernel, out)
-        yield out
+    for batch in apart.numbered(batches) if tracked else batches:
+        yield apart.unnumbered(_applied(kernels, batch, failed))
 
 
-def _applied(kernel: Kernel, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _applied(kernels: Sequence[Kernel], batch: pa.RecordBatch, failed: Apart) -> pa.RecordBatch:
     try:
-        return kernel(batch)
+        return apart.changed(batch, kernels, failed)
     except pa.ArrowException as error:
         raise DataError(
             "transform.bad_row",
@@ -92,7 +124,11 @@ def _context() -> Any:
 
 
 def _written(
-    ticket: Ticket, slot: SlotTicket, attempt: int, rows: Iterable[pa.RecordBatch]
+    ticket: Ticket,
+    slot: SlotTicket,
+    attempt: int,
+    rows: Iterable[pa.RecordBatch],
+    failed: Apart,
 ) -> pa.RecordBatch:
     began = time.monotonic()
     try:
@@ -108,5 +144,6 @@ def _written(
             rejected=tuple(written.rejected),
             detail=written.detail,
             seconds=time.monotonic() - began,
+            set_apart=tuple(sorted(failed.rows, key=lambda row: row[0])),
         )
     )

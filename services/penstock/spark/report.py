@@ -10,11 +10,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.model.errors import Diagnostic, ErrorClass, PenstockError, Severity
+from penstock.model.step import SetApart
 from penstock.model.ticket import SlotReport
 
 DDL: Final = (
     "slot int, attempt bigint, rows_in bigint, rows_out bigint, rejected string, detail string, "
-    "error string, seconds double"
+    "error string, seconds double, set_apart string"
 )
 
 MARK: Final = "penstock-diagnostic:"
@@ -31,22 +32,23 @@ _SCHEMA: Final = pa.schema(
         ("detail", pa.string()),
         ("error", pa.string()),
         ("seconds", pa.float64()),
+        ("set_apart", pa.string()),
     ]
 )
 
 
 def encode(report: SlotReport) -> pa.RecordBatch:
     """Return a report as the one row of a batch."""
-    rejected = [[row, asdict(reason)] for row, reason in report.rejected]
     row = {
         "slot": report.slot,
         "attempt": report.attempt,
         "rows_in": report.rows_in,
         "rows_out": report.rows_out,
-        "rejected": json.dumps(rejected),
+        "rejected": _listed(report.rejected),
         "detail": json.dumps(dict(report.detail)),
         "error": json.dumps(asdict(report.error)) if report.error else None,
         "seconds": report.seconds,
+        "set_apart": _listed(report.set_apart),
     }
     return pa.RecordBatch.from_pylist([row], schema=_SCHEMA)
 
@@ -59,10 +61,11 @@ def decode(rows: Iterable[Any]) -> list[SlotReport]:
             attempt=row.attempt,
             rows_in=row.rows_in,
             rows_out=row.rows_out,
-            rejected=tuple((at, _diagnostic(reason)) for at, reason in json.loads(row.rejected)),
+            rejected=_unlisted(row.rejected),
             detail=json.loads(row.detail),
             error=_diagnostic(json.loads(row.error)) if row.error else None,
             seconds=row.seconds,
+            set_apart=_unlisted(row.set_apart),
         )
         for row in rows
     ]
@@ -86,6 +89,24 @@ def find_marked(text: str) -> Diagnostic | None:
         return _diagnostic(raw)
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def _listed(rows: Iterable[SetApart]) -> str:
+    return json.dumps([[row, asdict(reason)] for row, reason in rows])
+
+
+def _unlisted(text: str) -> tuple[SetApart, ...]:
+    return tuple((row, _diagnostic(reason)) for row, reason in json.loads(text))
+
+
+def read_diagnostic(text: str) -> Diagnostic:
+    """Return the diagnostic in a text that `write_diagnostic` made."""
+    return _diagnostic(json.loads(text))
+
+
+def write_diagnostic(diagnostic: Diagnostic) -> str:
+    """Return a diagnostic as a text that a column can have."""
+    return json.dumps(asdict(diagnostic))
 
 
 def _diagnostic(raw: dict[str, Any]) -> Diagnostic:

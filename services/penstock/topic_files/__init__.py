@@ -30,7 +30,7 @@ from penstock.topic_files.local import TEMPORARY, LocalFolder
 from penstock.topic_files.parquet import RowFile
 from penstock.topic_files.places import folder_at, folder_of
 from penstock.topic_files.placing import partition_of, partition_without_key
-from penstock.topic_files.reading import read_files, read_rows
+from penstock.topic_files.reading import placed_schema, read_files, read_rows
 from penstock.topic_files.s3_settings import S3Settings
 from penstock.topic_files.types import joined_type, stored_rows, stored_schema
 from penstock.topic_files.writing import write_files
@@ -56,6 +56,7 @@ __all__ = [
     "parse_staged_name",
     "partition_of",
     "partition_without_key",
+    "placed_schema",
     "read_files",
     "read_rows",
     "stored_rows",

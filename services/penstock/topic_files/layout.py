@@ -22,6 +22,9 @@ is known only at commit."""
 INDEX: Final = "__index"
 """Physical column: the number of a row in its file. A row's offset is `__base + __index`."""
 
+OFFSET: Final = "__offset"
+"""Column that a reader is given with `PARTITION` when it asks for the places of rows."""
+
 HIDDEN: Final = frozenset({PARTITION, BASE, INDEX})
 """Columns of the table that are about a row's place, not of the row."""
 

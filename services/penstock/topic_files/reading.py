@@ -6,11 +6,12 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.model.errors import RetriableError
-from penstock.topic_files.layout import INDEX
+from penstock.topic_files.layout import INDEX, OFFSET, PARTITION
 from penstock.topic_files.places import folder_at
 
 BATCH_ROWS: Final = 65_536
@@ -26,11 +27,14 @@ def read_files(place: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
             rows are; when they are gone, it says so.
     """
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(place["schema"])))
+    places = place.get("places")
+    own = schema if places is None else unplaced_schema(schema)
     root, files = place["root"], place["files"]
     opened = folder_at(place).opened((name, size) for name, _, _, size in files)
-    for name, first, rows, _ in files:
+    for number, (name, first, rows, _) in enumerate(files):
         try:
-            yield from read_rows(next(opened), schema, first, rows)
+            found = read_rows(next(opened), own, first, rows)
+            yield from found if places is None else _placed(found, *places[number])
         except FileNotFoundError as error:
             raise RetriableError(
                 "topic.file_gone",
@@ -66,6 +70,27 @@ def read_rows(
             yield _fitted(piece, schema)
             if not left:
                 return
+
+
+def placed_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of rows that tell where they stand in their topic."""
+    own = unplaced_schema(schema)
+    return own.append(pa.field(PARTITION, pa.int32())).append(pa.field(OFFSET, pa.int64()))
+
+
+def unplaced_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without the columns that tell where rows stand."""
+    return pa.schema([field for field in schema if field.name not in {PARTITION, OFFSET}])
+
+
+def _placed(
+    batches: Iterator[pa.RecordBatch], partition: int, offset: int
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        numbers = pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows)
+        offsets = pa.array(np.arange(offset, offset + batch.num_rows, dtype=np.int64))
+        offset += batch.num_rows
+        yield batch.append_column(PARTITION, numbers).append_column(OFFSET, offsets)
 
 
 def _groups(metadata: pq.FileMetaData, first: int, rows: int) -> tuple[list[int], int]:

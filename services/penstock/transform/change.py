@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.step import Step
 from penstock.transform import sql
 from penstock.transform.column_kernel import ColumnsKernel, Copy, Source
@@ -18,49 +18,92 @@ from penstock.transform.row import Column, Row, duplicates
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 T = TypeVar("T")
 
+BAD_ROW: Final = Diagnostic(
+    "transform.bad_row",
+    "an expression failed on the row",
+    ErrorClass.DATA,
+    fix="Use try_cast, try_divide or a condition, so that no row can fail; or correct the row.",
+)
+"""What is said of a row when a transform has nothing better to say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column that comes out: its expression, its type where known, and its kernel if it has
-    one.
+    """A column that comes out: its expression, its type where known, and its kernel if it has one.
+
+    `certain`: the expression cannot fail, whatever the row has. `meaning` tells of the values what
+    their type cannot (`penstock.model.meaning`).
     """
 
     name: str
     sql: str
     type: pa.DataType | None = None
     source: Source | None = None
+    certain: bool = False
+    meaning: str = ""
 
     @staticmethod
     def kept(column: Column) -> Output:
         """Return a column as it is."""
-        return Output(column.name, sql.name(column.name), column.type, Copy(column.name))
+        name = column.name
+        return Output(name, sql.name(name), column.type, Copy(name), True, column.meaning)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """What becomes of a dataset. Each part may be absent: the dataset keeps its name, all rows
     stay, all columns stay.
+
+    `certain`: `where` cannot fail. `failure` is what is said of rows that fail. `schema`: the
+    columns after a kernel that has no SQL; `labels`: metadata of the rows' schema.
     """
 
     dataset: str | None = None
     where: str | None = None
     columns: tuple[Output, ...] | None = None
     kernel: Kernel | None = None
+    certain: bool = False
+    failure: Diagnostic | None = None
+    schema: pa.Schema | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     def row(self, row: Row) -> Row:
         """Return the columns after the change."""
+        if self.schema is not None:
+            return Row.of(self.schema)
         if self.columns is None:
             return row
-        return Row(tuple(Column(output.name, output.type) for output in self.columns))
+        return Row(tuple(Column(o.name, o.type, o.meaning) for o in self.columns))
 
-    def step(self) -> Step | None:
+    def step(self, path: str) -> Step | None:
         """Return what the engine runs; None when the rows stay as they are."""
-        if self.where is None and self.columns is None:
+        if self.schema is not None:
+            return Step(kernel=self.kernel)
+        if self.where is None and self.columns is None and not self.labels:
             return None
-        select = None
-        if self.columns is not None:
-            select = tuple((output.name, output.sql) for output in self.columns)
-        return Step(self.where, select, self.kernel)
+        columns = self.columns or ()
+        select = tuple((output.name, output.sql) for output in columns) or None
+        kernel = Unchanged() if self.where is None and select is None else self.kernel
+        # a kernel exists only where nothing can fail
+        risky = frozenset(o.name for o in columns if not o.certain and o.source is None)
+        return Step(
+            self.where,
+            select,
+            kernel,
+            risky=risky if kernel is None else frozenset(),
+            risky_where=self.where is not None and not self.certain and kernel is None,
+            failure=replace(self.failure or BAD_ROW, config_path=path),
+            labels=self.labels,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The kernel of a step that changes no row."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows as they are."""
+        return batch
 
 
 class Transform(Protocol):
@@ -81,7 +124,12 @@ class Kind(Generic[T]):
     build: Callable[[str, Mapping[str, Any]], T]
 
 
-def projected(outputs: tuple[Output, ...], path: str) -> Change:
+def failure(code: str, message: str, fix: str) -> Diagnostic:
+    """Return what a transform says of a row that it cannot change."""
+    return Diagnostic(code, message, ErrorClass.DATA, fix=fix)
+
+
+def projected(outputs: tuple[Output, ...], path: str, failure: Diagnostic | None = None) -> Change:
     """Return a change of columns, with a kernel where each of them has one.
 
     Raises:
@@ -104,27 +152,27 @@ def projected(outputs: tuple[Output, ...], path: str) -> Change:
         )
     sources = [(output.name, output.source) for output in outputs if output.source is not None]
     kernel = ColumnsKernel(tuple(sources)) if len(sources) == len(outputs) else None
-    return Change(columns=outputs, kernel=kernel)
+    return Change(columns=outputs, kernel=kernel, failure=failure)
 
 
 def limited(change: Change, condition: str, row: Row, path: str) -> Change:
     """Return a change that befalls only the rows for which `condition` (true or false, never null)
     is true. Columns that only some rows have are null in the others.
     """
-    if change.dataset is not None:
+    if change.dataset is not None or change.schema is not None or change.labels:
         raise ConfigError(
             "transform.row_predicate",
-            "rows of one dataset cannot be routed apart by a predicate over rows",
+            "this transform is for all rows of a dataset: a predicate over rows cannot limit it",
             fix="Use TopicNameMatches, or Filter in two connectors.",
             config_path=path,
         )
     where = None if change.where is None else f"NOT ({condition}) OR ({change.where})"
     if change.columns is None:
-        return Change(where=where)
+        return replace(change, where=where, kernel=None)
     after = {output.name: output for output in change.columns}
     kept = [_merged(after.pop(c.name, None), Output.kept(c), condition, path) for c in row]
     added = [_added(output, condition) for output in after.values()]
-    return Change(where=where, columns=(*kept, *added))
+    return replace(change, where=where, columns=(*kept, *added), kernel=None)
 
 
 def _added(output: Output, condition: str) -> Output:
@@ -146,4 +194,4 @@ def _merged(after: Output | None, before: Output, condition: str, path: str) -> 
             config_path=path,
         )
     text = f"CASE WHEN {condition} THEN {after.sql} ELSE {before.sql} END"
-    return Output(after.name, text, after.type or before.type)
+    return replace(after, sql=text, type=after.type or before.type, source=None)

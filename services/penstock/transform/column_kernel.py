@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.model.step import ROW
 from penstock.transform.row import Row
 
 
@@ -108,6 +109,58 @@ class Upper:
         return pc.replace_with_mask(result, other, upper)
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A field of a struct; null where the struct is."""
+
+    of: Source
+    field: str
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the field."""
+        return pc.struct_field(self.of.array(batch), [self.field])
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A struct of columns, null nowhere."""
+
+    fields: tuple[tuple[str, Source], ...]
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the struct."""
+        arrays = [source.array(batch) for _, source in self.fields]
+        names = [pa.field(n, a.type) for (n, _), a in zip(self.fields, arrays, strict=True)]
+        return pa.StructArray.from_arrays(arrays, fields=names)
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A value in place of every value of a column; null stays null."""
+
+    column: str
+    value: Any
+    type: pa.DataType
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column with its values hidden."""
+        there = pc.is_valid(batch.column(self.column))
+        value = pa.scalar(self.value, self.type)
+        return pc.if_else(there, value, pa.scalar(None, self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """A column in a type that holds all of its values as they are."""
+
+    column: str
+    type: pa.DataType
+
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the column in the wider type."""
+        return batch.column(self.column).cast(self.type)
+
+
 Operand: TypeAlias = Copy | Length | Slice | Upper
 """What is made of one column. `type_in(row)` is None where it is better left to Spark."""
 
@@ -148,6 +201,9 @@ class ColumnsKernel:
             _field(name, source, array, batch.schema)
             for (name, source), array in zip(self.columns, arrays, strict=True)
         ]
+        if ROW in batch.schema.names:  # the number of a row stays with it
+            arrays.append(batch.column(ROW))
+            fields.append(batch.schema.field(ROW))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

@@ -15,7 +15,7 @@ from penstock.transform.filter_kernel import FilterKernel, compile_condition
 from penstock.transform.guard import guarded
 from penstock.transform.row import Row
 
-_NOTHING: Final = Change(where="false", kernel=FilterKernel(Constant(value=False)))
+_NOTHING: Final = Change(where="false", kernel=FilterKernel(Constant(value=False)), certain=True)
 
 
 @dataclass(frozen=True, slots=True)

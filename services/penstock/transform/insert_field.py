@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.model.columns import OFFSET, TS_US
+from penstock.model.columns import OFFSET, PARTITION, TS_US
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform import sql
-from penstock.transform.change import Change, Kind, Output, Transform
+from penstock.transform.change import Change, Output, Transform
 from penstock.transform.column_kernel import Constant
-from penstock.transform.part import Part, new_name
+from penstock.transform.part import NULLS, Part, halves, new_name
 from penstock.transform.row import Row
 
-PARTITION: Final = "__partition"
-"""Column with the number of the topic partition that a row came from, where a read end gives
-one."""
+_INSTANT: Final = pa.timestamp("us", "UTC")
+"""A timestamp of Spark's: the engine's time zone is UTC."""
 
 _OPTIONAL: Final = "Suffix `!` makes it a required field, `?` an optional one (the default)."
 
@@ -48,6 +46,11 @@ class InsertField:
     part: Part
     insertions: tuple[Insertion, ...]
     static_value: str | None
+
+    @property
+    def wants_places(self) -> bool:
+        """Whether it inserts where a row stands in its topic."""
+        return any(one.key in {"partition.field", "offset.field"} for one in self.insertions)
 
     def change(self, dataset: str, row: Row) -> Change:
         """Fit it to a dataset."""
@@ -80,18 +83,17 @@ class InsertField:
         if insertion.required:
             where = sql.literal(f"{self.path}.{insertion.key}: null in a required field")
             text = f"coalesce({text}, raise_error({where}))"
-        return Output(insertion.name, text, type_)
+        return Output(insertion.name, text, type_, certain=not insertion.required)
 
 
 def _constant(name: str, value: str) -> Output:
-    return Output(name, sql.literal(value), pa.string(), Constant(value))
+    return Output(name, sql.literal(value), pa.string(), Constant(value), certain=True)
 
 
 def _timestamp(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
     column = sql.name(TS_US)
     whole = type_ is None or pa.types.is_integer(type_)
-    # The Arrow type is Spark's to say: it carries the session's time zone.
-    return (f"timestamp_micros({column})", None) if whole else (column, type_)
+    return (f"timestamp_micros({column})", _INSTANT) if whole else (column, type_)
 
 
 def _offset(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
@@ -126,6 +128,7 @@ _KEYS: Final = (
     ConfigKey("timestamp.field", doc=f"Field for the time of the row. {_OPTIONAL}"),
     ConfigKey("static.field", doc=f"Field for a fixed text. {_OPTIONAL}"),
     ConfigKey("static.value", doc="The fixed text."),
+    NULLS,
 )
 
 
@@ -156,19 +159,4 @@ def _insertions(path: str, values: Mapping[str, Any]) -> Iterator[Insertion]:
             yield Insertion.parse(key.name, values[key.name], path)
 
 
-KINDS: Final = (
-    Kind[Transform](
-        (
-            "InsertField",
-            "InsertField$Value",
-            "org.apache.kafka.connect.transforms.InsertField$Value",
-        ),
-        _KEYS,
-        partial(_build, Part.VALUE),
-    ),
-    Kind[Transform](
-        ("InsertField$Key", "org.apache.kafka.connect.transforms.InsertField$Key"),
-        _KEYS,
-        partial(_build, Part.KEY),
-    ),
-)
+KINDS: Final = halves("InsertField", _KEYS, _build)

@@ -146,6 +146,12 @@ class JavaReplacement:
         new = "".join(_expanded(part, match) for part in self.parts)
         return text[: match.start()] + new + text[match.end() :]
 
+    def all(self, pattern: JavaPattern, text: str) -> str:
+        """Return a text with every place that matches replaced."""
+        return pattern.regex.sub(
+            lambda match: "".join(_expanded(part, match) for part in self.parts), text
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Named:

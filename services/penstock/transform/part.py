@@ -4,16 +4,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.model.columns import KEY, is_reserved
-from penstock.model.errors import ConfigError
+from penstock.model.config_def import ConfigKey
+from penstock.model.errors import ConfigError, Diagnostic
 from penstock.transform import sql
-from penstock.transform.change import Change, Output, projected
-from penstock.transform.row import Row, duplicates
+from penstock.transform.change import Change, Kind, Output, Transform, projected
+from penstock.transform.column_kernel import Member
+from penstock.transform.row import Column, Row, duplicates
+
+KAFKA: Final = "org.apache.kafka.connect.transforms"
+ROCKETMQ: Final = "org.apache.rocketmq.connect.transforms"
+
+NULLS: Final = ConfigKey(
+    "replace.null.with.default",
+    "boolean",
+    default=True,
+    doc="Kafka Connect's. Columns have no default values here, so null stays null either way.",
+)
 
 
 class Part(Enum):
@@ -31,18 +46,50 @@ class Part(Enum):
         if self is Part.VALUE:
             return tuple(Output.kept(column) for column in row.value)
         return tuple(
-            Output(field.name, f"{sql.name(KEY)}.{sql.name(field.name)}", field.type)
+            Output(field.name, f"{sql.name(KEY)}.{sql.name(field.name)}", field.type, certain=True)
             for field in _key_type(row, path)
         )
 
-    def rebuilt(self, row: Row, fields: Sequence[Output], path: str) -> Change:
+    def whole(self, row: Row, path: str) -> Output:
+        """Return this half as one value: the key; of a row, its column, when it has only one.
+
+        Raises:
+            ConfigError: there is no key, or the row has several columns.
+        """
+        if self is Part.KEY:
+            return Output.kept(key_of(row, path))
+        if len(row.value) == 1:
+            return Output.kept(row.value[0])
+        raise ConfigError(
+            "transform.not_one_value",
+            f"the rows have {len(row.value)} columns, and are not one value",
+            fix="Name the field, or use ExtractField before it.",
+            config_path=path,
+        )
+
+    def replaced(
+        self, row: Row, value: Output, path: str, failure: Diagnostic | None = None
+    ) -> Change:
+        """Return the change that makes one value of this half: the key; of a row, its only column,
+        or its columns when the value is a struct.
+        """
+        if self is Part.VALUE:
+            return self.rebuilt(row, members(value) or (value,), path, failure)
+        kept = (Output.kept(column) for column in row)
+        key = replace(value, name=KEY)
+        return projected(tuple(key if o.name == KEY else o for o in kept), path, failure)
+
+    def rebuilt(
+        self, row: Row, fields: Sequence[Output], path: str, failure: Diagnostic | None = None
+    ) -> Change:
         """Return the change that gives this half other fields, and leaves the other half alone."""
         if self is Part.VALUE:
             reserved = (Output.kept(column) for column in row if is_reserved(column.name))
-            return projected((*fields, *reserved), path)
+            return projected((*fields, *reserved), path, failure)
         key = _struct(fields, path)
         kept = (Output.kept(column) for column in row)
-        return projected(tuple(key if output.name == KEY else output for output in kept), path)
+        outputs = tuple(key if output.name == KEY else output for output in kept)
+        return projected(outputs, path, failure)
 
 
 def _key_type(row: Row, path: str) -> pa.StructType:
@@ -77,7 +124,55 @@ def _struct(fields: Sequence[Output], path: str) -> Output:
         KEY,
         f"{there} named_struct({pairs}) END",
         pa.struct(types) if known else None,
+        certain=all(field.certain for field in fields),
     )
+
+
+def key_of(row: Row, path: str) -> Column:
+    """Return the key's column.
+
+    Raises:
+        ConfigError: the rows have no key.
+    """
+    key = row.get(KEY)
+    if key is None:
+        raise ConfigError(
+            "transform.no_key",
+            f"the rows have no key: there is no column `{KEY}`",
+            fix="Make one with ValueToKey, or use the `$Value` variant.",
+            config_path=path,
+        )
+    return key
+
+
+def members(value: Output) -> tuple[Output, ...]:
+    """Return the fields of a value that is a struct, each null where the struct is; else none."""
+    if value.type is None or not pa.types.is_struct(value.type):
+        return ()
+    return tuple(
+        Output(
+            field.name,
+            f"({value.sql}).{sql.name(field.name)}",
+            field.type,
+            None if value.source is None else Member(value.source, field.name),
+            certain=value.certain,
+        )
+        for field in value.type
+    )
+
+
+def halves(
+    name: str,
+    keys: tuple[ConfigKey, ...],
+    build: Callable[[Part, str, Mapping[str, Any]], Transform],
+    packages: tuple[str, ...] = (KAFKA,),
+) -> tuple[Kind[Transform], Kind[Transform]]:
+    """Return the two kinds of a transform that is for values or for keys, with their aliases."""
+    kinds = []
+    for part, own in ((Part.VALUE, (name, f"{name}$Value")), (Part.KEY, (f"{name}$Key",))):
+        aliases = tuple(f"{package}.{name}${part.value}" for package in packages)
+        kinds.append(Kind((*own, *aliases), keys, partial(build, part)))
+    return kinds[0], kinds[1]
 
 
 def new_name(name: str, path: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.model.columns import is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.column_kernel import Copy
 from penstock.transform.guard import guarded
@@ -38,26 +37,32 @@ class Project:
     def change(self, dataset: str, row: Row) -> Change:
         """Fit it to a dataset."""
         del dataset
-        made = tuple(self._output(item, row) for item in self.items)
+        where = f"{self.path}.columns"
+        made = tuple(output_of(item, row, where) for item in self.items)
         reserved = (Output.kept(column) for column in row if is_reserved(column.name))
-        return projected((*made, *reserved), f"{self.path}.columns")
+        return projected((*made, *reserved), where)
 
-    def _output(self, item: Item, row: Row) -> Output:
-        operand = operand_of(item.tokens)
-        if isinstance(operand, Copy):
-            row.require(operand.column, f"{self.path}.columns")
-            return Output(item.name, sql.name(operand.column), operand.type_in(row), operand)
-        type_ = None if operand is None else operand.type_in(row)
-        return Output(item.name, f"({item.text})", type_, None if type_ is None else operand)
+
+def output_of(item: Item, row: Row, path: str) -> Output:
+    """Return the column that a member of a list makes.
+
+    Raises:
+        ConfigError: it is a column that the rows do not have.
+    """
+    operand = operand_of(item.tokens)
+    if isinstance(operand, Copy):
+        return replace(Output.kept(row.require(operand.column, path)), name=item.name)
+    type_ = None if operand is None else operand.type_in(row)
+    return Output(item.name, f"({item.text})", type_, None if type_ is None else operand)
 
 
 def _build(path: str, values: Mapping[str, Any]) -> Transform:
     where, text = f"{path}.columns", values["columns"]
     tokens = guarded(text, where)
-    return Project(path, tuple(_item(part, text, where) for part in _split(tokens)))
+    return Project(path, tuple(item_of(part, text, where) for part in split_list(tokens)))
 
 
-def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def split_list(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Return the members of a list: commas in brackets are not its own."""
     depth, part = 0, list[Token]()
     for token in tokens:
@@ -70,7 +75,12 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     yield part
 
 
-def _item(tokens: list[Token], text: str, path: str) -> Item:
+def item_of(tokens: list[Token], text: str, path: str) -> Item:
+    """Return a member of a list: a column, or an expression with its name.
+
+    Raises:
+        ConfigError: an expression has no name.
+    """
     match tokens:
         case [*expression, Token() as word, Token() as alias] if (
             expression and word.is_word("AS") and alias.is_name

@@ -7,10 +7,39 @@ from typing import Final, TypeVar
 
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError, nearest
+from penstock.transform import (
+    cast,
+    drop_headers,
+    extract_field,
+    flatten,
+    header_from,
+    hoist_field,
+    insert_field,
+    insert_header,
+    mask_field,
+    predicate,
+    project,
+    replace_field,
+    route_by_regex,
+    route_by_timestamp,
+    select,
+    set_schema_metadata,
+    timestamp_converter,
+    value_to_key,
+)
 from penstock.transform import filter as filter_
-from penstock.transform import insert_field, predicate, project, replace_field, route_by_regex
 from penstock.transform.change import Kind, Transform
+from penstock.transform.envelopes import debezium, opencdc
+from penstock.transform.functions import python
 from penstock.transform.predicate import Predicate
+from penstock.transform.rocketmq import (
+    change_case,
+    extract_nested_field,
+    pattern_filter,
+    pattern_rename,
+    set_maximum_precision,
+    set_null,
+)
 
 T = TypeVar("T")
 
@@ -21,11 +50,33 @@ def _by_name(kinds: Iterable[Kind[T]]) -> Mapping[str, Kind[T]]:
 
 TRANSFORMS: Final[Mapping[str, Kind[Transform]]] = _by_name(
     (
+        *cast.KINDS,
+        *drop_headers.KINDS,
+        *extract_field.KINDS,
         *filter_.KINDS,
+        *flatten.KINDS,
+        *header_from.KINDS,
+        *hoist_field.KINDS,
         *insert_field.KINDS,
+        *insert_header.KINDS,
+        *mask_field.KINDS,
         *project.KINDS,
         *replace_field.KINDS,
         *route_by_regex.KINDS,
+        *route_by_timestamp.KINDS,
+        *select.KINDS,
+        *set_schema_metadata.KINDS,
+        *timestamp_converter.KINDS,
+        *value_to_key.KINDS,
+        *change_case.KINDS,
+        *extract_nested_field.KINDS,
+        *pattern_filter.KINDS,
+        *pattern_rename.KINDS,
+        *set_maximum_precision.KINDS,
+        *set_null.KINDS,
+        *debezium.KINDS,
+        *opencdc.KINDS,
+        *python.KINDS,
     )
 )
 """Transforms by each of their names."""

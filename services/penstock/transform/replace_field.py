@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from penstock.model.columns import is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform.change import Change, Kind, Transform
-from penstock.transform.part import Part, new_name
+from penstock.transform.change import Change, Transform
+from penstock.transform.part import NULLS, Part, halves, new_name
 from penstock.transform.row import Row
 
 
@@ -91,23 +90,9 @@ _KEYS: Final = (
     ConfigKey("include", "list", (), doc="Fields to keep; all when empty."),
     ConfigKey("exclude", "list", (), doc="Fields to drop; goes before `include`."),
     ConfigKey("renames", "list", (), doc="Renamings `old:new`."),
+    NULLS,
     ConfigKey("whitelist", doc="Removed: use `include`."),
     ConfigKey("blacklist", doc="Removed: use `exclude`."),
 )
 
-KINDS: Final = (
-    Kind[Transform](
-        (
-            "ReplaceField",
-            "ReplaceField$Value",
-            "org.apache.kafka.connect.transforms.ReplaceField$Value",
-        ),
-        _KEYS,
-        partial(_build, Part.VALUE),
-    ),
-    Kind[Transform](
-        ("ReplaceField$Key", "org.apache.kafka.connect.transforms.ReplaceField$Key"),
-        _KEYS,
-        partial(_build, Part.KEY),
-    ),
-)
+KINDS: Final = halves("ReplaceField", _KEYS, _build)

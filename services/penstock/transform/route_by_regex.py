@@ -10,6 +10,7 @@ from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kind, Transform
 from penstock.transform.java_regex import JavaPattern, JavaReplacement
+from penstock.transform.part import KAFKA, ROCKETMQ
 from penstock.transform.row import Row
 
 
@@ -47,7 +48,7 @@ def _build(path: str, values: Mapping[str, Any]) -> Transform:
 
 KINDS: Final = (
     Kind[Transform](
-        ("RegexRouter", "org.apache.kafka.connect.transforms.RegexRouter"),
+        ("RegexRouter", f"{KAFKA}.RegexRouter", f"{ROCKETMQ}.RegexRouter"),
         (
             ConfigKey("regex", required=True, doc="A regular expression for the whole name."),
             ConfigKey("replacement", required=True, doc="The new name, with `$1` or `${name}`."),

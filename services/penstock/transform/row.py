@@ -11,14 +11,18 @@ import pyarrow as pa
 from penstock.model.columns import is_reserved
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError
+from penstock.model.meaning import meaning
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `type` is None where only Spark knows it: the result of any other expression."""
+    """A column. `type` is None where only Spark knows it: the result of any other expression.
+    `meaning` tells of the values what their type cannot (`penstock.model.meaning`).
+    """
 
     name: str
     type: pa.DataType | None
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Row:
                 f"the rows have two columns named `{twice[0]}`",
                 fix="Rename one of them at the source.",
             )
-        return Row(tuple(Column(field.name, field.type) for field in schema))
+        return Row(tuple(Column(field.name, field.type, meaning(field)) for field in schema))
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -65,15 +69,19 @@ class Row:
         column = self.get(name)
         return None if column is None else column.type
 
-    def require(self, name: str, path: str) -> None:
-        """Refuse a name that no column has. The engine tells capitals from small letters."""
-        if self.get(name) is None:
+    def require(self, name: str, path: str) -> Column:
+        """Return a column, and refuse a name that none has. The engine tells capitals from small
+        letters.
+        """
+        column = self.get(name)
+        if column is None:
             raise ConfigError(
                 "transform.unknown_column",
                 f"the rows have no column `{name}`",
                 fix=did_you_mean(name, self.names),
                 config_path=path,
             )
+        return column
 
 
 def duplicates(names: Iterable[str]) -> list[str]:

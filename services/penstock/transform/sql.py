@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as kind
 
 from penstock.model.errors import ConfigError
 
@@ -45,6 +49,40 @@ def literal(text: str) -> str:
             "transform.bad_text", f"{text!r} is not a Unicode text", fix="Correct it."
         )
     return "'" + "".join(_ESCAPED.get(sign, sign) for sign in text) + "'"
+
+
+def type_name(type_: pa.DataType) -> str:
+    """Return the name of a type that Spark takes (its normal types), in Spark's SQL."""
+    plain = _TYPES.get(type_)
+    if plain is not None:
+        return plain
+    if kind.is_decimal(type_):
+        return f"DECIMAL({type_.precision},{type_.scale})"
+    if kind.is_timestamp(type_):
+        return "TIMESTAMP_LTZ" if type_.tz else "TIMESTAMP_NTZ"
+    if kind.is_list(type_):
+        return f"ARRAY<{type_name(type_.value_type)}>"
+    if kind.is_map(type_):
+        return f"MAP<{type_name(type_.key_type)}, {type_name(type_.item_type)}>"
+    if kind.is_struct(type_):
+        fields = ", ".join(f"{name(field.name)}: {type_name(field.type)}" for field in type_)
+        return f"STRUCT<{fields}>"
+    raise AssertionError(f"{type_} is no type of Spark's")
+
+
+_TYPES: Final[Mapping[pa.DataType, str]] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+    pa.duration("us"): "INTERVAL DAY TO SECOND",
+}
 
 
 def _is_unicode(text: str) -> bool:

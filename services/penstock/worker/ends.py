@@ -42,40 +42,46 @@ class EndMaker:
     def __init__(self, host: PluginHost, topics: EmbeddedTopics) -> None:
         self._host, self._topics = host, topics
 
-    async def make(self, design: Design, plan: TaskPlan, epoch: int) -> Ends:
-        """Return the ends of a run; plugin processes are started when they are not up."""
+    async def make(
+        self, design: Design, plan: TaskPlan, epoch: int, *, places: bool = False
+    ) -> Ends:
+        """Return the ends of a run; plugin processes are started when they are not up. With
+        `places`, rows of topics tell where they stand.
+        """
         writer = await self._writer(design, plan)
         drift = Drift(design.settings.drift, writer)
-        return Ends(writer, drift, await self._reader(design, epoch))
+        return Ends(writer, drift, await self._reader(design, epoch, places=places))
 
     async def watch(self, design: Design) -> Watch:
         """Return what sees partitions appear at the read end."""
         if design.kind in _READS_PLUGIN:
             target = design.source_target()
-            process = await self._host.acquire(target.connector)
+            process = await self._host.acquire(target.connector, target.version)
             return PluginMonitor(process, target, design.settings.tasks_max)
         return TopicWatch(partial(topic_partitions, self._topics, design.settings))
 
     async def _writer(self, design: Design, plan: TaskPlan) -> WriteStream:
         if design.kind in _WRITES_PLUGIN:
             target = design.sink_target()
-            process = await self._host.acquire(target.connector)
+            process = await self._host.acquire(target.connector, target.version)
             return PluginWriteStream(process, target, plan)
         settings = design.settings
         return self._topics.writer(
             plan.task_id, settings.topic_partitions, settings.topic_retention
         )
 
-    async def _reader(self, design: Design, epoch: int) -> Callable[[TaskPlan], ReadStream]:
+    async def _reader(
+        self, design: Design, epoch: int, *, places: bool
+    ) -> Callable[[TaskPlan], ReadStream]:
         settings = design.settings
         if design.kind in _READS_PLUGIN:
             target = design.source_target()
-            process = await self._host.acquire(target.connector)
+            process = await self._host.acquire(target.connector, target.version)
             return lambda plan: PluginReadStream(
                 process, target, plan, epoch, credit_bytes=settings.credit_bytes
             )
         return lambda plan: self._topics.reader(
-            plan.partitions, settings.offset_reset, settings.credit_bytes
+            plan.partitions, settings.offset_reset, settings.credit_bytes, places=places
         )
 
 

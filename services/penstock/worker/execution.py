@@ -244,6 +244,8 @@ def _checked(
             raise InternalError("engine.no_report", f"slot {slot.slot} ended without a report")
         if report.error is not None:
             raise error_of(report.error)
+        if report.set_apart:
+            raise _set_apart(report)
         if report.rejected:
             raise _refused(report)
         announced = sum(batch.rows for batch in part)
@@ -254,6 +256,18 @@ def _checked(
             )
         ordered.append(report)
     return ordered
+
+
+def _set_apart(report: SlotReport) -> DataError:
+    row, reason = report.set_apart[0]
+    return DataError(
+        reason.code,
+        f"{len(report.set_apart)} row(s) cannot be transformed, first row {row}: {reason.message}",
+        fix=reason.fix,
+        config_path=reason.config_path,
+        detail=reason.detail,
+        dataset=reason.dataset,
+    )
 
 
 def _refused(report: SlotReport) -> DataError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from penstock.client import ConfigClient, OffsetClient
-from penstock.plugin import PluginHost, Registry
+from penstock.plugin import PluginHost
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import folder_of
@@ -71,7 +71,9 @@ class Hosting:
 
     async def _start(self) -> None:
         self._start_engine()
-        host = PluginHost(Registry.load(self._settings.plugin_path), self._runtime / "p")
+        plugins = self._settings.plugins
+        host = PluginHost(plugins.path, self._runtime / "p", memory_max=plugins.memory_max)
+        host.reload_every(plugins.reload)
         self._stack.push_async_callback(host.close, PLUGIN_GRACE)
         topics = await self._stack.enter_async_context(
             EmbeddedTopics(
@@ -79,7 +81,14 @@ class Hosting:
                 self._settings.topics_retention,
             )
         )
-        self.worker = Worker(host, self._engine, topics, self._offsets, self._config)
+        self.worker = Worker(
+            host,
+            self._engine,
+            topics,
+            self._offsets,
+            self._config,
+            self._settings.functions_path,
+        )
         self._stack.push_async_callback(self.worker.holdings.release)
 
     def _start_engine(self) -> None:

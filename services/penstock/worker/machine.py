@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
+from penstock.plugin import PluginPath
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry import Secret
 from penstock.topic.embedded.spec import Retention
@@ -24,6 +25,10 @@ KEYS: Final = (
     ConfigKey("topics.retention", "duration", 0.0, doc="Time that topics keep rows; 0: for ever."),
     ConfigKey("topics.retention.bytes", "size", 0, doc="Size of a topic's partition; 0: any."),
     ConfigKey("plugin.path", "list", (), doc="Folders with installed plugins."),
+    ConfigKey("plugin.reload", "duration", 10.0, doc="How often they are looked at; 0: never."),
+    ConfigKey("plugin.only.sealed", "boolean", False, doc="Take only those with checksums."),
+    ConfigKey("plugin.memory.max", "size", 0, doc="Memory of a plugin's processes; 0: any."),
+    ConfigKey("functions.path", "list", (), doc="Folders with Python functions for transforms."),
     ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
     ConfigKey("spark.driver.memory", default="1g", doc="Heap of the JVM."),
 )
@@ -33,13 +38,25 @@ SPARK: Final = "spark.conf."
 
 
 @dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """Which plugins there are, how often that is looked at (seconds, 0: never), and how much memory
+    each may have (bytes, 0: any).
+    """
+
+    path: PluginPath
+    reload: float = 0.0
+    memory_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MachineSettings:
     """Where topics and plugins are, and how Spark runs."""
 
     topics_dir: str
     topics_s3: S3Settings
     topics_retention: Retention
-    plugin_path: tuple[Path, ...]
+    plugins: PluginSettings
+    functions_path: tuple[Path, ...]
     engine: EngineSettings
 
 
@@ -62,7 +79,15 @@ def machine_settings(
             _secret(values["topics.s3.secret.key"]),
         ),
         topics_retention=Retention(values["topics.retention"], values["topics.retention.bytes"]),
-        plugin_path=tuple(Path(folder) for folder in values["plugin.path"]),
+        plugins=PluginSettings(
+            PluginPath(
+                tuple(Path(folder) for folder in values["plugin.path"]),
+                only_sealed=values["plugin.only.sealed"],
+            ),
+            reload=values["plugin.reload"],
+            memory_max=values["plugin.memory.max"],
+        ),
+        functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
     )
 

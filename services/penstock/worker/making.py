@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from penstock.client import ConfigClient, OffsetClient
 from penstock.model.connector import Connector, TaskPlan
 from penstock.plugin import PluginHost
 from penstock.spark.engine import Engine
-from penstock.transform import build_chain
+from penstock.transform import Chain, Outside, build_chain
 from penstock.worker.assigned import Assigned
 from penstock.worker.ends import EndMaker, ServiceOffsets
 from penstock.worker.monitor import Monitor, MonitorSpec
 from penstock.worker.planning import Design, design_of, refuse_errors
-from penstock.worker.routing import Routed
+from penstock.worker.plugging import plug, served_by
 from penstock.worker.run import RunSpec
 from penstock.worker.task import Task
 
@@ -29,6 +30,7 @@ class Maker:
     ends: EndMaker
     offsets: OffsetClient
     config: ConfigClient
+    functions: Sequence[Path] = ()
 
     def make(
         self,
@@ -48,7 +50,7 @@ class Maker:
         if assigned.monitor:
             wants = partial(wish, assigned.connector.generation)
             return Monitor(assigned, self._monitor(design, wants), restarts, changed)
-        chain = Routed(build_chain(design.parts.chain), design.settings.topic)
+        chain = build_chain(design.parts.chain, Outside(self.functions, served_by(self.host)))
         return Task(assigned, partial(self._run, design, chain, assigned), restarts, changed)
 
     def _monitor(self, design: Design, wish: Callable[[str], None]) -> MonitorSpec:
@@ -60,10 +62,11 @@ class Maker:
         stored = await self.config.list_plans(connector.name, connector.generation)
         return [one.plan for one in stored]
 
-    async def _run(self, design: Design, chain: Routed, assigned: Assigned) -> RunSpec:
+    async def _run(self, design: Design, chain: Chain, assigned: Assigned) -> RunSpec:
         await self.engine.ready()
         plan, epoch, settings = assigned.plan, assigned.epoch, design.settings
-        ends = await self.ends.make(design, plan, epoch)
+        ends = await self.ends.make(design, plan, epoch, places=chain.wants_places)
+        routed, held = await plug(self.host, chain, design.connector.name, settings)
         generation = design.connector.generation
         return RunSpec(
             plan=plan,
@@ -72,7 +75,8 @@ class Maker:
             rules=settings.rules,
             drift=ends.drift,
             stall=settings.stall,
-            chain=chain,
+            chain=routed,
+            held=held,
             engine=self.engine,
             offsets=ServiceOffsets(self.offsets, generation, plan.task_id, epoch),
             writer=ends.writer,

@@ -7,6 +7,7 @@ import heapq
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from penstock.client import PlannedConnector
@@ -25,9 +26,17 @@ from penstock.model.errors import (
     PenstockError,
     Severity,
 )
-from penstock.plugin import CheckStep, Kind, PluginHost
-from penstock.transform import build_chain
-from penstock.worker.sections import FRAMEWORK, Sections, plugin_class, sections
+from penstock.plugin import CheckStep, ConnectorEntry, Kind, PluginHost
+from penstock.transform import Outside, build_chain
+from penstock.worker.plugging import refused_by, served_by
+from penstock.worker.sections import (
+    FRAMEWORK,
+    PLUGIN_KEYS,
+    Sections,
+    plugin_class,
+    plugin_version,
+    sections,
+)
 from penstock.worker.settings import ConnectorSettings, read_settings
 
 _KINDS: Mapping[Kind, ConnectorKind] = {
@@ -65,9 +74,10 @@ class Design:
         return self._target(self.parts.sink, "sink")
 
     def _target(self, section: Mapping[str, str], end: str) -> Target:
-        config = {key: value for key, value in section.items() if key != "connector.class"}
+        config = {key: value for key, value in section.items() if key not in PLUGIN_KEYS}
         name = plugin_class(section, self.parts.framework, end)
-        return Target(name, self.connector.name, config)
+        version = plugin_version(section, self.parts.framework)
+        return Target(name, self.connector.name, config, version=version)
 
 
 def design_of(host: PluginHost, connector: Connector) -> Design:
@@ -78,18 +88,33 @@ def design_of(host: PluginHost, connector: Connector) -> Design:
     """
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
-        _, entry = host.registry.find(plugin_class({}, connector.config, "connector"))
-        kind = _KINDS[entry.kind]
+        name = plugin_class({}, connector.config, "connector")
+        _, entry = host.find(name, plugin_version({}, connector.config))
+        kind = _kind_of(entry)
     parts = sections(connector.config, kind)
     settings, findings = read_settings({"name": connector.name, **parts.framework}, parts.not_yet)
     return Design(replace(connector, kind=kind), kind, parts, settings, tuple(findings))
 
 
+def _kind_of(entry: ConnectorEntry) -> ConnectorKind:
+    kind = _KINDS.get(entry.kind)
+    if kind is None:
+        raise ConfigError(
+            "plugin.wrong_kind",
+            f"`{entry.name}` is a {entry.kind}, and no source or sink",
+            fix="Name it in `transforms.<name>.type`, and a source or a sink here.",
+            config_path="connector.class",
+        )
+    return kind
+
+
 class Planner:
     """Validates connectors and splits them."""
 
-    def __init__(self, host: PluginHost, topics: TopicPartitions) -> None:
-        self._host, self._topics = host, topics
+    def __init__(
+        self, host: PluginHost, topics: TopicPartitions, functions: Sequence[Path] = ()
+    ) -> None:
+        self._host, self._topics, self._functions = host, topics, functions
 
     async def validate(self, connector: Connector) -> tuple[list[Diagnostic], ConnectorKind]:
         """Return all findings about a configuration, and the kind of the connector."""
@@ -99,7 +124,9 @@ class Planner:
             return [error.diagnostic], connector.kind
         findings = list(design.findings)
         try:
-            build_chain(design.parts.chain)
+            outside = Outside(self._functions, served_by(self._host))
+            chain = build_chain(design.parts.chain, outside)
+            findings += await refused_by(self._host, chain, connector.name)
         except PenstockError as error:
             findings.append(error.diagnostic)
         if design.kind is ConnectorKind.SINK and not design.settings.topics:
@@ -116,7 +143,7 @@ class Planner:
             PenstockError: the class is missing or not installed, or the plugin fails.
         """
         for target, end in _targets(design_of(self._host, connector)):
-            process = await self._host.acquire(target.connector)
+            process = await self._host.acquire(target.connector, target.version)
             async with aclosing(process.check(target)) as steps:
                 async for step in steps:
                     yield end, step
@@ -130,7 +157,7 @@ class Planner:
             partitions, monitor = await topic_partitions(self._topics, settings), True
         else:
             target = design.source_target()
-            process = await self._host.acquire(target.connector)
+            process = await self._host.acquire(target.connector, target.version)
             planned = await process.plan(target, settings.tasks_max)
             if planned.tasks:
                 return numbered(connector, planned.tasks, monitor=planned.monitor)
@@ -141,7 +168,7 @@ class Planner:
         return numbered(connector, plans, monitor=monitor)
 
     async def _validated(self, target: Target, end: str, kind: ConnectorKind) -> list[Diagnostic]:
-        process = await self._host.acquire(target.connector)
+        process = await self._host.acquire(target.connector, target.version)
         validation = await process.validate(target)
         prefix = f"{end}." if kind is ConnectorKind.PIPELINE else ""
         found = [d for value in validation.values for d in value.diagnostics]

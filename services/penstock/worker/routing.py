@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.spark.schema import normal_schema
 from penstock.worker.execution import Chain, Compiled
 
 
@@ -19,5 +20,10 @@ class Routed:
     default: str
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
-        """Fit the chain to a dataset."""
-        return self.chain.compile(dataset or self.default, schema)
+        """Fit the chain to a dataset, with the types that the engine brings its rows to.
+
+        Raises:
+            ConfigError: it cannot be fitted.
+            SchemaError: `engine.unsupported_type`.
+        """
+        return self.chain.compile(dataset or self.default, normal_schema(schema))

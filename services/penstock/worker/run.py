@@ -12,8 +12,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from penstock.model import faults
@@ -95,7 +95,9 @@ class TaskOffsets(OffsetWriter, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What a run is made of. `open_reader` gets the plan with its offsets filled in."""
+    """What a run is made of. `open_reader` gets the plan with its offsets filled in; `held` is what
+    the run keeps alive beside its ends.
+    """
 
     plan: TaskPlan
     epoch: int
@@ -108,6 +110,7 @@ class RunSpec:
     offsets: TaskOffsets
     writer: WriteStream
     open_reader: Callable[[TaskPlan], ReadStream]
+    held: AbstractContextManager[None] = field(default_factory=nullcontext)
 
 
 class TaskRun:
@@ -141,7 +144,8 @@ class TaskRun:
         spec = self._spec
         claim = await spec.offsets.claim()
         try:
-            await self._until_stopped(self._live(claim))
+            with spec.held:
+                await self._until_stopped(self._live(claim))
         finally:
             await spec.writer.close(STOP_CLOSE_GRACE if self._stopped.is_set() else CLOSE_GRACE)
 

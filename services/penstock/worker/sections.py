@@ -32,10 +32,13 @@ NOT_YET = (
     "transaction.boundary",
     "offsets.storage.topic",
     "config.action.reload",
-    "connector.plugin.version",
     "tasks.max.enforce",
 )
 """Kafka Connect's keys that load and have no effect yet; each gets a warning that says so."""
+
+
+PLUGIN_KEYS = frozenset({"connector.class", "connector.plugin.version"})
+"""Keys by which an end names its plugin, which itself does not get them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +102,9 @@ def plugin_class(section: Mapping[str, str], framework: Mapping[str, str], end: 
             config_path=path,
         )
     return name
+
+
+def plugin_version(section: Mapping[str, str], framework: Mapping[str, str]) -> str:
+    """Return which versions of its plugin an end allows; empty for any."""
+    key = "connector.plugin.version"
+    return section.get(key) or framework.get(key, "")

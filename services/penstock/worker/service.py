@@ -38,18 +38,15 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.ListPluginsRequest, context: Any
     ) -> pb.ListPluginsResponse:
         """Tell what is installed here."""
-        plugins = [
-            InstalledPlugin(
-                manifest.name,
-                manifest.version,
-                tuple(
-                    InstalledConnector(e.name, e.kind.value, e.title, e.aliases)
-                    for e in manifest.connectors
-                ),
-            )
-            for manifest in self._worker.host.list_plugins()
-        ]
-        return pb.ListPluginsResponse(plugins=[plugin_to_proto(plugin) for plugin in plugins])
+        return pb.ListPluginsResponse(plugins=self._plugins())
+
+    async def ReloadPlugins(
+        self, request: pb.ReloadPluginsRequest, context: Any
+    ) -> pb.ReloadPluginsResponse:
+        """Look again at what is installed here."""
+        changed = await self._worker.host.refresh()
+        problems = [error_wire.to_proto(p) for p in self._worker.host.registry.problems]
+        return pb.ReloadPluginsResponse(plugins=self._plugins(), changed=changed, problems=problems)
 
     async def ValidateConnector(
         self, request: pb.ValidateConnectorRequest, context: Any
@@ -122,6 +119,20 @@ class WorkerService(grpc_api.WorkerServiceServicer):
             for one in PROCESS.list()
         ]
         return pb.ListLogLevelsResponse(levels=levels)
+
+    def _plugins(self) -> list[pb.InstalledPlugin]:
+        plugins = [
+            InstalledPlugin(
+                manifest.name,
+                manifest.version,
+                tuple(
+                    InstalledConnector(e.name, e.kind.value, e.title, e.aliases)
+                    for e in manifest.connectors
+                ),
+            )
+            for manifest in self._worker.host.list_plugins()
+        ]
+        return [plugin_to_proto(plugin) for plugin in plugins]
 
     def _not_here(self, task_id: str) -> ConfigError:
         held = [status.task_id for status in self._worker.holdings.statuses()]

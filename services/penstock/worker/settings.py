@@ -28,6 +28,7 @@ _KINDS: Final = tuple(kind.value for kind in Kind)
 KEYS: Final = (
     ConfigKey("name", required=True, doc="Name of the connector, unique in the cluster."),
     ConfigKey("connector.class", doc="Name of an installed connector, or an alias of it."),
+    ConfigKey("connector.plugin.version", doc="Versions of the plugin that are allowed."),
     ConfigKey("tasks.max", "int", 1, doc="Most tasks the connector is split into."),
     ConfigKey("tasks.min", "int", 1, doc="Fewest tasks, where `lag.target` decides their number."),
     ConfigKey("lag.target", "duration", 0.0, doc="Lag above which tasks are added; 0: never."),

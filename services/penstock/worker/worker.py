@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from penstock.client import ConfigClient, OffsetClient
 from penstock.plugin import PluginHost
 from penstock.spark.engine import Engine
@@ -24,13 +27,16 @@ class Worker:
         topics: EmbeddedTopics,
         offsets: OffsetClient,
         config: ConfigClient,
+        functions: Sequence[Path] = (),
     ) -> None:
-        """`config` has the plans that monitors are told. Its maker closes it, and `offsets`."""
+        """`config` has the plans that monitors are told. Its maker closes it, and `offsets`.
+        `functions` are the folders with Python functions of the user.
+        """
         self.host = host
         self.engine = engine
-        self.planner = Planner(host, topics)
+        self.planner = Planner(host, topics, functions)
         self.holdings = Holdings(self._made)
-        self._maker = Maker(host, engine, EndMaker(host, topics), offsets, config)
+        self._maker = Maker(host, engine, EndMaker(host, topics), offsets, config, functions)
 
     def _made(self, assigned: Assigned) -> Life:
         return self._maker.make(assigned, self.holdings.changed, self.holdings.wish)

@@ -1,5 +1,6 @@
 """The ends of a plugin on their own: the protocol is kept, and whoever breaks it is named."""
 
+import json
 import threading
 
 import pyarrow as pa
@@ -53,6 +54,42 @@ BROKEN = {
     "chunk_order": lambda seq, batch: [frame(seq, batch, chunk=1)],
     "chunk_missing": lambda seq, batch: [frame(seq, batch, more_chunks=True)] if seq == 1 else [],
 }
+
+
+def as_json_lines(plugin, data=None):
+    """Let the source give JSON lines, and a ticket say that this was agreed on."""
+    kind = record_pb2.ENCODING_JSON_LINES
+
+    def text(batch):
+        return "".join(json.dumps(row) + "\n" for row in batch.to_pylist()).encode()
+
+    plugin.frames = lambda seq, batch: [
+        frame(seq, batch, encoding=kind, data=text(batch) if data is None else data)
+    ]
+    ticket = plugin.ticket("t", [[1, 2]])
+    ticket.slots[0].read["encoding"] = kind
+    return ticket
+
+
+def test_rows_come_as_json_lines_when_that_was_agreed_on(plugin):
+    plugin.batches = {1: rows(0, 50), 2: rows(50, 50)}
+    assert read(plugin, as_json_lines(plugin)) == plugin.source_rows()
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"other":1}\n', b'{"id":"x"}\n'])
+def test_lines_that_are_no_rows_are_told(plugin, data):
+    ticket = as_json_lines(plugin, data)
+    with pytest.raises(InternalError) as caught:
+        read(plugin, ticket)
+    assert caught.value.code == "plugin.protocol.rows_unreadable"
+
+
+def test_arrow_is_refused_when_json_lines_were_agreed_on(plugin):
+    ticket = as_json_lines(plugin)
+    plugin.frames = lambda seq, batch: [frame(seq, batch)]
+    with pytest.raises(InternalError) as caught:
+        read(plugin, ticket)
+    assert caught.value.code == "plugin.protocol.encoding"
 
 
 @pytest.mark.parametrize("what", BROKEN)
@@ -202,6 +239,13 @@ def test_a_sink_that_breaks_rule_7_is_told_how(plugin, what):
     with pytest.raises(InternalError) as caught:
         write(plugin, plugin.ticket("t", [[1]]), [rows(0, 10)])
     assert caught.value.code == f"plugin.protocol.{what}"
+
+
+def test_a_second_answer_has_a_code_of_its_own(plugin):
+    plugin.answer = lambda batch: sink_pb.BatchResult(seq=1, all_ok=True)
+    with pytest.raises(InternalError) as caught:
+        write(plugin, plugin.ticket("t", [[1]]), [rows(0, 10), rows(10, 10)])
+    assert caught.value.code == "plugin.protocol.result_repeated"
 
 
 def test_ok_and_refused_at_once_is_no_answer(plugin):

@@ -64,6 +64,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self.block_put.set()
         self.fetches = self.open_fetches = 0
         self.refuse: list[int] = []
+        self.compression = grpc.Compression.NoCompression
         self.frames: Callable[[int, pa.RecordBatch], list[record_pb2.Batch]] = whole_frame
         self.answer: Callable[[Any], sink_pb.BatchResult | None] | None = None
         self.address = f"unix:{folder}/{name}"
@@ -87,6 +88,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self.fetches += 1
         self.open_fetches += 1
         context.add_callback(self._fetch_ended)
+        context.set_compression(self.compression)
         for seq in request.seqs:
             self.block.wait(DEADLINE)
             for frame in self.frames(seq, self.batches[seq]):

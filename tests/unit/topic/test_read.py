@@ -485,3 +485,35 @@ def test_how_many_files_wait_is_bounded(tmp_path, monkeypatch):
                 return held, len(await listening.at_rest(3))
 
     assert run(story()) == (2, 3)
+
+
+def test_rows_tell_where_they_stand_when_they_are_asked(tmp_path):
+    """`__partition` and `__offset`, over files and batches, in the schema too; never else."""
+
+    async def read(topics, *, places):
+        stream = topics.reader([place()], "earliest", 1 << 20, places=places)
+        await stream.open()
+        found, names = [], []
+        async for event in stream:
+            if isinstance(event, SchemaSeen):
+                names = event.schema.arrow.names
+            if isinstance(event, BatchReady):
+                for batch in read_files(stream.ticket([event.seq], event.schema_id)):
+                    found += batch.to_pylist()
+                if len(found) == 7:
+                    await stream.close()
+                    return found, names
+        raise AssertionError("the stream ended")
+
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            producer = await Producer(topics).open()
+            for txn, (first, count) in enumerate([(0, 3), (3, 2), (5, 2)], 1):
+                await producer.append(txn, rows(first, count))
+            return await read(topics, places=True), await read(topics, places=False)
+
+    (placed, names), (plain, plain_names) = run(story())
+    assert names == [*plain_names, "__partition", "__offset"]
+    assert [row["__offset"] for row in placed] == [row["id"] for row in placed] == [*range(7)]
+    assert {row["__partition"] for row in placed} == {0}
+    assert not {"__partition", "__offset"} & set(plain[0])

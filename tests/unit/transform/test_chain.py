@@ -272,3 +272,66 @@ def test_a_row_without_columns_is_refused():
     assert refused(one("ReplaceField", exclude="a"), pa.schema({"a": pa.int64()})).code == (
         "transform.no_columns"
     )
+
+
+PLACED = pa.schema(
+    {"id": pa.int64(), "__op": pa.int8(), "__partition": pa.int32(), "__offset": pa.int64()}
+)
+
+
+def test_only_a_chain_that_inserts_them_wants_the_places_of_rows():
+    assert not build_chain(one("InsertField", topic_field="t")).wants_places
+    assert build_chain(one("InsertField", partition_field="p")).wants_places
+    assert build_chain(one("InsertField$Key", offset_field="o")).wants_places
+
+
+def test_places_of_rows_are_inserted_and_end_with_the_chain():
+    config = one("InsertField", partition_field="p", offset_field="o!")
+    steps = compiled(config, schema=PLACED).steps
+    assert dict(steps[0].select)["p"] == "`__partition`"
+    assert [name for name, _ in steps[-1].select] == ["id", "p", "o", "__op"]
+
+
+def test_a_condition_may_read_them_too():
+    steps = compiled(one("Filter", condition="__offset % 2 = 0"), schema=PLACED).steps
+    assert [name for name, _ in steps[-1].select] == ["id", "__op"]
+
+
+def test_a_predicate_over_rows_limits_every_kind_of_change():
+    """Rows that it does not match keep their values, and cannot fail."""
+    config = one("Cast", spec="name:string", predicate="p") | TOMBSTONE
+    assert compiled(config).steps == ()
+    (step,) = compiled(one("MaskField", fields="name", predicate="p") | TOMBSTONE).steps
+    assert dict(step.select)["name"].startswith("CASE WHEN (")
+    (step,) = compiled(
+        one("PatternFilter", fields="name", pattern="a", predicate="p") | TOMBSTONE
+    ).steps
+    assert step.where.startswith("NOT (")
+    for type_, keys in (
+        ("SetSchemaMetadata", {"schema_name": "n"}),
+        ("TimestampRouter", {"topic_format": "x-${topic}"}),
+    ):
+        assert refused(one(type_, predicate="p", **keys) | TOMBSTONE).code == (
+            "transform.row_predicate"
+        )
+
+
+def test_every_name_of_kafka_and_rocketmq_is_an_alias():
+    names = [
+        "Cast", "DropHeaders", "ExtractField", "Filter", "Flatten", "HeaderFrom", "HoistField",
+        "InsertField", "InsertHeader", "MaskField", "RegexRouter", "ReplaceField",
+        "SetSchemaMetadata", "TimestampConverter", "TimestampRouter", "ValueToKey",
+    ]  # fmt: skip
+    for name in names:
+        halves = [""] if f"{KAFKA}.{name}" in TRANSFORMS else ["$Key", "$Value"]
+        for half in halves:
+            assert TRANSFORMS[f"{KAFKA}.{name}{half}"] is TRANSFORMS[f"{name}{half}"]
+    rocketmq = "org.apache.rocketmq.connect.transforms"
+    for name in ("ChangeCase", "ExtractNestedField", "PatternFilter", "PatternRename", "SetNull"):
+        assert f"{rocketmq}.{name}$Key" in TRANSFORMS
+    assert TRANSFORMS[f"{rocketmq}.RegexRouter"] is TRANSFORMS["RegexRouter"]
+    assert f"{rocketmq}.SetMaximumPrecision$Value" in TRANSFORMS
+
+
+def test_a_router_of_times_may_rename_every_dataset():
+    assert compiled(one("TimestampRouter", topic_format="x-${topic}")).dataset == "x-d"

@@ -1,5 +1,6 @@
 """Kernels mean what Spark means: conditions and projections over the same rows, both ways."""
 
+import datetime as dt
 import math
 
 import pyarrow as pa
@@ -204,6 +205,70 @@ def test_a_chain_of_kernels_gives_the_rows_that_spark_gives(spark, rows):
     assert found.schema.names == expected.schema.names
     assert found.schema.types == expected.schema.types
     assert found.to_pylist() == expected.to_pylist()
+
+
+NESTED = pa.schema(
+    {
+        "a": pa.struct({"i": pa.int32(), "s": pa.struct({"t": pa.string(), "f": pa.float64()})}),
+        "i8": pa.int8(),
+        "s": pa.string(),
+        "b": pa.bool_(),
+        "w": pa.timestamp("us", "UTC"),
+        "l": pa.list_(pa.int32()),
+    }
+)
+NESTED_CHAIN = {
+    "transforms": "cast,mask,key,flat,hoist,extract,select",
+    "transforms.cast.type": "Cast",
+    "transforms.cast.spec": "i8:int64",
+    "transforms.mask.type": "MaskField",
+    "transforms.mask.fields": "s,b,w,l",
+    "transforms.key.type": "ValueToKey",
+    "transforms.key.fields": "i8,a,s",
+    "transforms.flat.type": "Flatten",
+    "transforms.hoist.type": "HoistField",
+    "transforms.hoist.field": "all",
+    "transforms.extract.type": "ExtractField",
+    "transforms.extract.field": "all",
+    "transforms.select.type": "Sql",
+    "transforms.select.statement": (
+        "SELECT *, upper(`a.s.t`) AS u FROM batch WHERE i8 < 5 OR `a.i` IS NULL"
+    ),
+}
+nested_rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "a": st.none()
+            | st.fixed_dictionaries(
+                {
+                    "i": st.none() | whole("i32"),
+                    "s": st.none()
+                    | st.fixed_dictionaries({"t": st.none() | texts, "f": st.none() | doubles}),
+                }
+            ),
+            "i8": st.none() | whole("i8"),
+            "s": st.none() | texts,
+            "b": st.none() | st.booleans(),
+            "w": st.none() | st.datetimes().map(lambda t: t.replace(tzinfo=dt.UTC)),
+            "l": st.none() | st.lists(st.integers(0, 9), max_size=3),
+        }
+    ),
+    min_size=10,
+    max_size=40,
+)
+
+
+@settings(parent=some_jobs, max_examples=4)
+@given(rows=nested_rows)
+def test_kernels_of_nested_rows_give_what_spark_gives(spark, rows):
+    batch = pa.RecordBatch.from_pylist(rows, NESTED)
+    steps = build_chain(NESTED_CHAIN).compile("d", NESTED).steps
+    assert [step.kernel is not None for step in steps] == [True] * 7
+    expected = through_spark(spark.createDataFrame(pa.Table.from_batches([batch])), steps)
+    found = through_kernels(batch, steps)
+    assert found.schema.names == expected.schema.names
+    assert found.schema.types == expected.schema.types
+    assert list(map(repr, found.to_pylist())) == list(map(repr, expected.to_pylist()))
 
 
 def test_upper_is_the_same_for_every_code_point(spark):

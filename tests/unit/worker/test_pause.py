@@ -1,7 +1,7 @@
 """A task is PAUSED when nothing of it moves any more, not when somebody has asked for it."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
@@ -64,7 +64,7 @@ async def paused_in_the_middle_of_a_commit() -> None:
     spec = SimpleNamespace(
         plan=TaskPlan("g-0", (Partition({"p": 1}),)), epoch=1, commit_mode=CommitMode.SINK,
         rules=FlushRules(0.0), stall=1.0, drift=None, chain=None, engine=None, offsets=ends,
-        writer=ends, open_reader=lambda _: ends,
+        writer=ends, open_reader=lambda _: ends, held=nullcontext(),
     )  # fmt: skip
     run = TaskRun(spec, Numbers(), Looks(), states.put_nowait)
     running = asyncio.create_task(run.run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from penstock.client import WorkerClient
 from penstock.model.connector import Connector, ConnectorKind, TaskState, TaskStatus
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.looks import LookedRow, LookRules, RowStage
-from penstock.plugin import PluginHost, Registry
+from penstock.plugin import PluginHost, PluginPath
 from penstock.rpc import Server
 from penstock.telemetry.levels import LoggerLevel
 from penstock.worker.looking import Looks
@@ -55,9 +56,11 @@ def serving(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], No
 
     def run(test: Callable[[Bench], Awaitable[None]]) -> None:
         async def main(runtime: str) -> None:
-            host = PluginHost(Registry.load([]), Path(runtime) / "p")
+            host = PluginHost(PluginPath((tmp_path / "plugins",)), Path(runtime) / "p")
             bench = Bench(tmp_path)
-            worker: Any = SimpleNamespace(planner=Planner(host, None), holdings=bench.holdings)
+            worker: Any = SimpleNamespace(
+                planner=Planner(host, None), holdings=bench.holdings, host=host
+            )
             bench.server = Server(f"unix:{runtime}/s", grace=5)
             bench.server.add(api.add_WorkerServiceServicer_to_server, WorkerService(worker))
             client = WorkerClient(bench.server.address)
@@ -79,6 +82,26 @@ def pipeline(folder: Path, to: str) -> Connector:
     return Connector("orders", config, ConnectorKind.PIPELINE)
 
 
+def test_what_is_installed_meanwhile_is_seen_on_request(serving):
+    async def test(bench):
+        folder = bench.folder / "plugins" / "new"
+        folder.mkdir(parents=True)
+        (folder / "plugin.toml").write_text(
+            'name = "new"\nversion = "1"\ncommand = ["{python}"]\n'
+            'connector = [{ name = "one", kind = "source" }]\n'
+        )
+        assert "new" not in [plugin.name for plugin in await bench.client.list_plugins()]
+        reloaded = await bench.client.reload_plugins()
+        assert reloaded.changed
+        assert "new" in [plugin.name for plugin in reloaded.plugins]
+        (folder / "plugin.toml").write_text("broken")
+        reloaded = await bench.client.reload_plugins()
+        assert [problem.code for problem in reloaded.problems] == ["plugin.bad_manifest"]
+        assert not (await bench.client.reload_plugins()).changed
+
+    serving(test)
+
+
 def test_a_connection_is_checked_step_by_step_source_first(serving):
     async def test(bench):
         (bench.folder / "in").write_text("a\n")
@@ -90,7 +113,7 @@ def test_a_connection_is_checked_step_by_step_source_first(serving):
         ]  # fmt: skip
         assert [file.name for file in bench.folder.iterdir()] == ["in"]  # it changes nothing
         (bench.folder / "in").unlink()
-        (bench.folder / "in").mkdir()
+        os.mkfifo(bench.folder / "in")
         steps = bench.client.check(pipeline(bench.folder, f"{bench.folder}/out"))
         failed = [step async for step in steps if not step.ok]
         assert [(step.end, step.step) for step in failed] == [("source", "outside")]

@@ -1,8 +1,11 @@
 """What runs in the executors: the read end and the write end of a slot, chosen by the ticket's
 `kind`.
 
-- `plugin`    Fetch from a source, Put into a sink, over gRPC: `fetching`, `putting`; `answers`
-  counts what a sink owes, `channels` are kept for the life of a Python worker
+- `plugin`    Fetch from a source, Put into a sink, over gRPC: `fetching`, `putting`; `jsonlines`
+  reads rows of plugins without Arrow, `answers` counts what a sink owes, `channels` are kept
+  for the life of a Python worker
+- `transforming`, `converting`  a transform or a converter of a plugin, called for every batch;
+  `answered`: what it answers, checked
 - `embedded`  Parquet files of an embedded topic
 - `looking`   some rows as text, for a person who looks
 - `stall`     a call that makes no progress is cancelled, naming its stage

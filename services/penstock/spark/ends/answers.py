@@ -45,6 +45,7 @@ class Answers:
         """Name the stage for errors; `stall` is how long, in seconds, a sink may owe in silence."""
         self._stage, self._stall = stage, stall
         self._owed: deque[_Owed] = deque()
+        self._answered = 0
         self._bytes = 0
         self._written = Written()
         self._ended = False
@@ -83,9 +84,12 @@ class Answers:
             DataError: `sink.too_many_refused`.
         """
         with self._changed:
+            if 0 < result.seq <= self._answered:
+                raise violation("result_repeated", f"a second answer to batch {result.seq}")
             if not self._owed or self._owed[0].seq != result.seq:
                 raise violation("result_order", f"an answer to batch {result.seq} out of turn")
             batch = self._owed.popleft()
+            self._answered = batch.seq
             refused = _refused(batch, result)
             self._written.rejected += refused
             self._written.rows -= len(refused)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 
 from penstock.model.errors import InternalError, PenstockError
+from penstock.rpc.tls import ClientTls, from_dict
 
 CREDENTIAL: Final = "penstock-credential"
 """Metadata key of the credential that a plugin got at its launch."""
@@ -30,15 +31,21 @@ _OPTIONS: Final = [
 ]
 
 
+def channel(place: Mapping[str, Any]) -> grpc.Channel:
+    """Return this process's channel to the plugin of an end."""
+    return _channel(place["address"], from_dict(place.get("tls")))
+
+
 @functools.lru_cache(maxsize=64)
-def channel(address: str) -> grpc.Channel:
-    """Return this process's channel to an address."""
-    return grpc.insecure_channel(address, options=_OPTIONS)
+def _channel(address: str, tls: ClientTls | None) -> grpc.Channel:
+    if tls is None:
+        return grpc.insecure_channel(address, options=_OPTIONS)
+    return grpc.secure_channel(address, tls.credentials(), options=[*_OPTIONS, *tls.options()])
 
 
 def metadata(place: Mapping[str, Any]) -> tuple[tuple[str, str | bytes], ...]:
-    """Return what shows a plugin that its own host calls."""
-    return ((CREDENTIAL, place["credential"]),)
+    """Return what shows a plugin that its own host calls; one elsewhere has its own ways."""
+    return ((CREDENTIAL, place["credential"]),) if place["credential"] else ()
 
 
 def violation(what: str, message: str) -> PenstockError:

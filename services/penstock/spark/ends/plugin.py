@@ -1,7 +1,8 @@
 """The ends of a plugin: Fetch from a source, Put into a sink, by ticket.
 
-The ticket of a read says `address credential task_id epoch schema_id seqs schema` (the schema in
-base64), that of a write `address credential task_id epoch txn_id schema_id max_message_bytes`.
+The ticket of a read says `address credential task_id epoch schema_id encoding seqs schema` (the
+schema in base64), that of a write `address credential task_id epoch txn_id schema_id
+max_message_bytes`.
 """
 
 from penstock.spark.ends.fetching import fetch

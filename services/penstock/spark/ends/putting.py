@@ -47,7 +47,7 @@ def put(
     # bounded by `answers`: nothing is queued that has no room among what may be unanswered
     requests: queue.SimpleQueue[pb.PutRequest | None] = queue.SimpleQueue()
     requests.put(_opening(place, slot.slot, attempt))
-    stub = SinkServiceStub(channel(place["address"]))
+    stub = SinkServiceStub(channel(place))
     call = stub.Put(iter(requests.get, None), metadata=metadata(place))
     reader = threading.Thread(target=_read, args=(call, answers), name="put answers", daemon=True)
     reader.start()

@@ -28,6 +28,7 @@ from penstock.topic.embedded.state import TopicFile
 from penstock.topic.embedded.table import TopicTable, View, Window
 from penstock.topic.embedded.threads import Threads
 from penstock.topic.embedded.wakeups import Wakeups
+from penstock.topic_files import placed_schema
 
 LOOK_FILES: Final = 4 * SLICE_FILES
 """Most files of a partition that are looked at together."""
@@ -48,11 +49,16 @@ class EmbeddedReadStream:
         tables: Mapping[str, TopicTable],
         wakeups: Wakeups,
         threads: Threads,
+        *,
+        places: bool = False,
     ) -> None:
-        """`tables` has the table of every topic that a partition names."""
+        """`tables` has the table of every topic that a partition names; with `places`, rows have
+        the columns `__partition` and `__offset`.
+        """
         self._positions = [Position.of(partition, reset) for partition in partitions]
         self._tables, self._wakeups, self._threads = tables, wakeups, threads
         self._credit = credit_bytes
+        self._with_places = places
         self._event = asyncio.Event()
         self._schemas: dict[str, StreamSchema] = {}
         self._by_id: dict[int, StreamSchema] = {}
@@ -89,10 +95,19 @@ class EmbeddedReadStream:
         """Name the files that these batches are in now, and the rows of each."""
         schema = self._by_id[schema_id]
         table = self._tables[schema.dataset]
+        files, places = list[list[Any]](), list[list[int]]()
+        for seq in seqs:
+            position, held = self._held[seq]
+            offset = held.first
+            for file in self._places(table, seq):
+                files.append(file)
+                places.append([position.number, offset])
+                offset += file[2]
         return {
             "kind": "embedded",
             **table.folder.place(),
-            "files": [place for seq in seqs for place in self._places(table, seq)],
+            "files": files,
+            **({"places": places} if self._with_places else {}),
             "schema": base64.b64encode(schema.arrow.serialize().to_pybytes()).decode(),
         }
 
@@ -156,10 +171,11 @@ class EmbeddedReadStream:
 
     def _schema(self, topic: str, view: View) -> Iterator[ReadEvent]:
         known = self._schemas.get(topic)
-        same = known is not None and known.arrow.equals(view.columns)
+        columns = placed_schema(view.columns) if self._with_places else view.columns
+        same = known is not None and known.arrow.equals(columns)
         if known is None or not same or known.key_columns != view.key_columns:
             id_ = len(self._by_id) + 1
-            schema = StreamSchema(id_, topic, view.columns, view.key_columns)
+            schema = StreamSchema(id_, topic, columns, view.key_columns)
             self._schemas[topic] = self._by_id[id_] = schema
             yield SchemaSeen(schema)
 

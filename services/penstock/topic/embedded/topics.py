@@ -99,9 +99,15 @@ class EmbeddedTopics:
         )
 
     def reader(
-        self, partitions: Sequence[Partition], offset_reset: str, credit_bytes: int
+        self,
+        partitions: Sequence[Partition],
+        offset_reset: str,
+        credit_bytes: int,
+        *,
+        places: bool = False,
     ) -> EmbeddedReadStream:
-        """Return the read end of a task, from the offsets of its partitions.
+        """Return the read end of a task, from the offsets of its partitions. With `places`, rows
+        have the columns `__partition` and `__offset`.
 
         Raises:
             ConfigError: `topic.bad_reset`, `topic.bad_name`.
@@ -121,6 +127,7 @@ class EmbeddedTopics:
             tables,
             self._wakeups,
             self._threads,
+            places=places,
         )
 
     def _table(self, topic: str) -> TopicTable:

@@ -1,0 +1,126 @@
+"""Rows that are set apart: how they are told from the others on their way through a chain.
+
+A chain in which rows can fail has two more columns: `ROW`, the number of a row in its slot, and,
+where rows pass the JVM, `ERROR`, null or a diagnostic. A row with a diagnostic has no other value;
+no step looks at it again, and before the write end it leaves the batch and enters the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.model.errors import DataError
+from penstock.model.step import ROW, Attempting, SetApart, Step
+from penstock.spark.report import read_diagnostic, write_diagnostic
+
+ERROR: Final = "penstock error"
+
+MOST_SET_APART: Final = 10_000
+"""Rows of a slot that are told one by one: their reasons travel through the driver, which has to
+stay small. A chain that fails on more has another trouble than rows."""
+
+
+@dataclass(slots=True)
+class Apart:
+    """The rows of a slot that were set apart so far."""
+
+    rows: list[SetApart] = field(default_factory=list)
+
+    def add(self, rows: Sequence[SetApart]) -> None:
+        """Take rows.
+
+        Raises:
+            DataError: `transform.too_many_bad_rows`.
+        """
+        self.rows += rows
+        if len(self.rows) > MOST_SET_APART:
+            reason = self.rows[0][1]
+            raise DataError(
+                "transform.too_many_bad_rows",
+                f"more than {MOST_SET_APART} rows of a slot failed, one of them: {reason.message}",
+                fix=reason.fix or "Look at the transform; so many rows are rarely bad one by one.",
+                config_path=reason.config_path,
+            )
+
+
+def wants_numbers(steps: Iterable[Step]) -> bool:
+    """Tell whether rows can be set apart in a chain."""
+    return any(step.sets_apart for step in steps)
+
+
+def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give each row its number in the slot."""
+    first = 0
+    for batch in batches:
+        numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
+        first += batch.num_rows
+        yield batch.append_column(ROW, numbers)
+
+
+def changed(batch: pa.RecordBatch, kernels: Iterable[object], apart: Apart) -> pa.RecordBatch:
+    """Return the rows of a batch after kernels; rows that fail go apart."""
+    for kernel in kernels:
+        if isinstance(kernel, Attempting):
+            batch, failed = kernel.attempt(batch)
+            apart.add(failed)
+        else:
+            batch = kernel(batch)  # type: ignore[operator] # a kernel is a callable
+    return batch
+
+
+def joined(batch: pa.RecordBatch, failed: Sequence[SetApart], schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows together with those that failed, as the JVM takes them: in a schema that ends
+    with `ROW` and `ERROR`.
+    """
+    good = batch.append_column(ERROR, pa.nulls(batch.num_rows, pa.string()))
+    good = good.select(schema.names).cast(schema)
+    if not failed:
+        return good
+    columns = [
+        pa.nulls(len(failed), column.type) for column in schema if column.name not in {ROW, ERROR}
+    ]
+    numbers = pa.array([row for row, _ in failed], pa.int64())
+    texts = pa.array([write_diagnostic(reason) for _, reason in failed], pa.string())
+    bad = pa.RecordBatch.from_arrays([*columns, numbers, texts], schema=schema)
+    (whole,) = pa.Table.from_batches([good, bad]).combine_chunks().to_batches()
+    return whole
+
+
+def split(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
+    """Return the good rows of a batch from the JVM, without `ERROR`; the others go apart."""
+    if ERROR not in batch.schema.names:
+        return batch
+    errors = batch.column(ERROR)
+    good = batch.drop_columns([ERROR])
+    if errors.null_count == batch.num_rows:
+        return good
+    bad = pc.is_valid(errors)
+    numbers, texts = batch.column(ROW).filter(bad), errors.filter(bad)
+    apart.add(
+        [
+            (number, read_diagnostic(text))
+            for number, text in zip(numbers.to_pylist(), texts.to_pylist(), strict=True)
+        ]
+    )
+    return good.filter(pc.invert(bad))
+
+
+def unnumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows without their numbers."""
+    return batch.drop_columns([ROW]) if ROW in batch.schema.names else batch
+
+
+def with_tracks(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of rows with the two columns."""
+    return schema.append(pa.field(ROW, pa.int64())).append(pa.field(ERROR, pa.string()))
+
+
+def without_tracks(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of rows without the two columns."""
+    return pa.schema([field for field in schema if field.name not in {ROW, ERROR}])

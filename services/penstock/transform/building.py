@@ -1,0 +1,146 @@
+"""From a configuration to a chain: everything about it that can be wrong is found here, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from penstock.model.config_def import ConfigKey, combined, did_you_mean, parse
+from penstock.model.errors import ConfigError, nearest
+from penstock.transform.chain import Chain, Link
+from penstock.transform.change import Kind, Transform
+from penstock.transform.filter import Filter
+from penstock.transform.functions.python import PythonFunction
+from penstock.transform.members import Member, members
+from penstock.transform.plugin_step import OURS, plugin_transform
+from penstock.transform.predicate import Predicate
+from penstock.transform.registry import PREDICATES, TRANSFORMS, kind_of
+
+T = TypeVar("T")
+
+
+def _no_plugin(_type: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a chain may use that is not built in.
+
+    Attributes:
+        functions: Folders with Python functions of the user.
+        plugins: Tells whether a plugin serves a transform of a type.
+    """
+
+    functions: Sequence[Path] = ()
+    plugins: Callable[[str], bool] = _no_plugin
+
+
+NOTHING: Final = Outside()
+"""Only what is built in."""
+
+
+def build_chain(config: Mapping[str, str], outside: Outside = NOTHING) -> Chain:
+    """Return the chain of a connector's configuration; keys other than the chain's are passed over.
+
+    Raises:
+        ConfigError: something is wrong; all that is wrong, when it is more.
+    """
+    errors: list[ConfigError] = []
+    predicates = _each(config, "predicates", errors, _predicate)
+    links = _each(config, "transforms", errors, lambda member: _link(member, predicates, outside))
+    if errors:
+        raise combined(errors)
+    return Chain(tuple(links.values()))
+
+
+_COMMON: Final = (
+    ConfigKey("type", required=True, doc="a type like `Filter` or `TopicNameMatches`."),
+    ConfigKey("plugin.version", doc="Kafka Connect's; built-in types have one version."),
+)
+_LIMITS: Final = (
+    ConfigKey("predicate", doc="Name of the predicate that says which rows it is applied to."),
+    ConfigKey("negate", "boolean", default=False, doc="Apply it where the predicate is false."),
+)
+
+
+def _each(
+    config: Mapping[str, str],
+    section: str,
+    errors: list[ConfigError],
+    build: Callable[[Member], T],
+) -> dict[str, T]:
+    built: dict[str, T] = {}
+    try:
+        for member in members(config, section):
+            try:
+                built[member.name] = build(member)
+            except ConfigError as error:
+                errors.append(error)
+    except ConfigError as error:
+        errors.append(error)
+    return built
+
+
+def _predicate(member: Member) -> Predicate:
+    kind, values = _values(member, PREDICATES, "predicate", ())
+    return kind.build(member.path, values)
+
+
+def _link(member: Member, predicates: Mapping[str, Predicate], outside: Outside) -> Link:
+    transform, values = _transform(member, outside)
+    name, negate = values["predicate"], values["negate"]
+    if name is None:
+        _check_unlimited(transform, negate, member.path)
+        return Link(member.path, transform)
+    if name not in predicates:
+        near = nearest(name, predicates)
+        raise ConfigError(
+            "transform.unknown_predicate_name",
+            f"there is no predicate named `{name}`",
+            fix=did_you_mean(name, predicates) if predicates else "List it in `predicates`.",
+            config_path=f"{member.path}.predicate",
+            suggestion=near[0] if near else "",
+        )
+    return Link(member.path, transform, predicates[name], negate)
+
+
+def _transform(member: Member, outside: Outside) -> tuple[Transform, Mapping[str, Any]]:
+    name = member.config.get("type", "").strip()
+    if name not in TRANSFORMS and outside.plugins(name):
+        ours = {key: value for key, value in member.config.items() if key in OURS}
+        values = parse((*_COMMON, *_LIMITS), ours, member.path)
+        return plugin_transform(member.path, member.config), values
+    kind, values = _values(member, TRANSFORMS, "transform", _LIMITS)
+    transform = kind.build(member.path, values)
+    if isinstance(transform, PythonFunction):
+        transform = transform.found(outside.functions)
+    return transform, values
+
+
+def _check_unlimited(transform: Transform, negate: bool, path: str) -> None:
+    if negate:
+        raise ConfigError(
+            "config.missing",
+            "`negate` without a predicate negates nothing",
+            fix="Set `predicate`, or remove `negate`.",
+            config_path=f"{path}.predicate",
+        )
+    if isinstance(transform, Filter) and transform.condition is None:
+        raise ConfigError(
+            "config.missing",
+            "Filter without a condition and without a predicate would drop every row",
+            fix="Set `condition` to keep rows, or `predicate` to drop those that it matches.",
+            config_path=f"{path}.condition",
+        )
+
+
+def _values(
+    member: Member, kinds: Mapping[str, Kind[T]], what: str, limits: tuple[ConfigKey, ...]
+) -> tuple[Kind[T], dict[str, Any]]:
+    """Return the kind of a member and the values of its keys."""
+    type_ = parse(_COMMON[:1], {k: v for k, v in member.config.items() if k == "type"}, member.path)
+    kind = kind_of(type_["type"], kinds, f"{member.path}.type", what)
+    return kind, parse((*_COMMON, *limits, *kind.keys), member.config, member.path)

@@ -1,0 +1,59 @@
+"""Fields of a Debezium envelope that are added to rows, or to their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock.model.errors import ConfigError
+from penstock.transform.change import Output
+from penstock.transform.part import members
+
+_OWN: Final = ("op", "ts_ms", "ts_us", "ts_ns")
+_TRANSACTION: Final = ("id", "total_order", "data_collection_order")
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A field `struct.field` of the envelope, and the name that it gets."""
+
+    struct: str
+    field: str
+    name: str
+
+    @staticmethod
+    def parse(text: str, prefix: str, path: str) -> Added:
+        """Return what `field`, `struct.field` or `struct.field:name` asks for.
+
+        Raises:
+            ConfigError: it is none of these.
+        """
+        place, colon, name = text.partition(":")
+        struct, dot, field = place.partition(".")
+        if not struct or (dot and not field) or (colon and not name) or "." in field:
+            raise ConfigError(
+                "config.wrong_type",
+                f"`{text}` is not a field of an envelope",
+                fix="Write `field`, `struct.field` or `struct.field:name`.",
+                config_path=path,
+            )
+        if dot:
+            return Added(struct, field, prefix + (name or f"{struct}_{field}"))
+        return Added(_struct_of(struct), struct, prefix + (name or struct))
+
+    def of(self, row: Mapping[str, Output]) -> Output | None:
+        """Return the field; None when the rows do not have it: Debezium then adds nothing."""
+        level = row
+        if self.struct:
+            parent = row.get(self.struct)
+            inner = () if parent is None else members(parent)
+            level = {field.name: field for field in inner}
+        found = level.get(self.field) or row.get(self.field)
+        return None if found is None else replace(found, name=self.name, source=None)
+
+
+def _struct_of(field: str) -> str:
+    if field in _OWN:
+        return ""
+    return "transaction" if field in _TRANSACTION else "source"

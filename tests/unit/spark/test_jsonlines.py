@@ -1,0 +1,60 @@
+"""Rows as JSON lines: what is taken, and how the line that cannot be is told."""
+
+import pyarrow as pa
+import pytest
+
+from penstock.spark.ends import jsonlines
+
+QUICK = pa.schema([("id", pa.int64()), ("text", pa.string())])
+SLOW = pa.schema([("id", pa.int64()), ("raw", pa.binary())])
+
+
+def test_missing_columns_are_null_in_both_ways():
+    assert jsonlines.read(b'{"id":1}\n{}\n', QUICK).to_pylist() == [
+        {"id": 1, "text": None},
+        {"id": None, "text": None},
+    ]
+    assert jsonlines.read(b'{"id":1}\n{}\n', SLOW).to_pylist() == [
+        {"id": 1, "raw": None},
+        {"id": None, "raw": None},
+    ]
+
+
+def test_the_last_line_needs_no_newline():
+    assert jsonlines.read(b'{"id":1}', QUICK).num_rows == 1
+
+
+def test_nothing_is_no_rows():
+    assert jsonlines.read(b"", QUICK).num_rows == 0
+
+
+WRONG = {
+    "no JSON": (b'{"id":1}\n{"id":\n', QUICK, "line 2"),
+    "no object": (b"[1]\n", QUICK, "line 1: '[1]' is not an object"),
+    "another column": (b'{"id":1,"other":2}\n', QUICK, "no column 'other'"),
+    "a fraction": (b'{"id":1.5}\n', QUICK, "'1.5' is not an integer"),
+    "truth for a number": (b'{"id":true}\n', QUICK, "'True' is not an integer"),
+    "a number for a text": (b'{"text":1}\n', QUICK, "'1' is not a string"),
+    "too large": (b'{"id":9223372036854775808}\n', QUICK, ""),
+    "no base64": (b'{"raw":"###"}\n', SLOW, "line 1"),
+    "no date": (b'{"day":"2024-02-30"}\n', pa.schema([("day", pa.date32())]), "line 1"),
+    "too many digits": (
+        b'{"d":"1.234"}\n', pa.schema([("d", pa.decimal128(10, 2))]), "",
+    ),
+    "deep": (b'{"id":' + b"[" * 100_000 + b"\n", QUICK, "line 1"),
+    "no form": (b'{"u":1}\n', pa.schema([("u", pa.month_day_nano_interval())]), "no form"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_line_that_is_no_row_is_told(what):
+    data, schema, words = WRONG[what]
+    with pytest.raises(jsonlines.NotRows) as caught:
+        jsonlines.read(data, schema).validate(full=True)
+    assert words in str(caught.value)
+
+
+def test_a_text_that_is_no_utf8_is_found_by_the_check_of_all_frames():
+    rows = jsonlines.read(b'{"text":"\xff"}\n', QUICK)
+    with pytest.raises(pa.ArrowInvalid, match="UTF8"):
+        rows.validate(full=True)

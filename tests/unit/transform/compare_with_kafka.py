@@ -1,0 +1,297 @@
+"""Runs Kafka Connect's own transforms over the tables of `golden`, and compares.
+
+    PYTHONPATH=tests python tests/unit/transform/compare_with_kafka.py [--version V] [--jars DIR]
+
+On demand: it wants `mvn` and a JVM. Cases that say why Kafka gives something else are printed with
+what it gives; any other difference is one that nobody knew of, and ends with 1. The transforms of
+Debezium, RocketMQ and Penstock are not in Kafka's jar, and are passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import py4j
+import pyarrow as pa
+import pyspark
+from py4j.java_gateway import JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from penstock.model.meaning import meaning
+from penstock.transform.registry import TRANSFORMS
+from support.transforms import DATASET, Case, cases
+
+KAFKA = "org.apache.kafka.connect"
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>penstock</groupId><artifactId>compare</artifactId><version>1</version>
+<packaging>pom</packaging><dependencies>{}</dependencies></project>"""
+DEPENDENCY = (
+    "<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId>"
+    "<version>{}</version></dependency>"
+)
+PRIMITIVES = {
+    pa.int8(): "int8", pa.int16(): "int16", pa.int32(): "int32", pa.int64(): "int64",
+    pa.float32(): "float", pa.float64(): "double", pa.bool_(): "boolean", pa.string(): "string",
+    pa.binary(): "bytes",
+}  # fmt: skip
+ODD = {"nan", "inf", "-inf"}
+RESERVED = ("__key", "__headers", "__ts_us", "__op")
+
+
+def main() -> int:
+    """Compare, and print what differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--version", default="4.3.1")
+    parser.add_argument("--jars", type=Path, help="folder with the jars; default: from Maven")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        jars = options.jars or fetched(Path(folder), options.version)
+        kafka = Kafka(jars)
+        counts: Counter[str] = Counter()
+        try:
+            for case in cases():
+                found = verdict(kafka, case)
+                counts[found.split(":")[0]] += 1
+                if found not in {"same", "passed over"}:
+                    print(f"{case.file}: {case.case}: {found}")
+        finally:
+            kafka.close()
+    print(dict(counts))
+    return 1 if counts["DIFFERENT"] else 0
+
+
+def fetched(folder: Path, version: str) -> Path:
+    """Return a folder with Kafka's jars."""
+    wanted = ("connect-transforms", "connect-json")
+    dependencies = "".join(DEPENDENCY.format(name, version) for name in wanted)
+    (folder / "pom.xml").write_text(POM.format(dependencies), encoding="utf-8")
+    command = ["mvn", "-B", "-q", "-ntp", "-f", str(folder / "pom.xml")]
+    command += ["dependency:copy-dependencies", f"-DoutputDirectory={folder / 'jars'}"]
+    subprocess.run(command, check=True, timeout=600)
+    return folder / "jars"
+
+
+def verdict(kafka: Kafka, case: Case) -> str:
+    """Return `same`, `passed over`, `known: …` or `DIFFERENT: …`."""
+    names = [name for name in TRANSFORMS[case.transform["type"]].names if name.startswith(KAFKA)]
+    if not names or "condition" in case.transform:
+        return "passed over"
+    found = list(kafka.run(names[0], case))
+    if case.refused:
+        wanted: list[Any] = ["refused"]
+        found = sorted(set(map(str, found))) or ["configured"]
+    else:
+        wanted = ["refused" if row is None else row for row in expected(case)]
+        # JSON, by which values go to Kafka, has no such numbers
+        odd = {place for place, row in enumerate(case.rows) if set(map(repr, row)) & ODD}
+        found, wanted = (
+            [r for n, r in enumerate(rows) if n not in odd] for rows in (found, wanted)
+        )
+    if found == wanted:
+        return "same" if not case.kafka else "same: but the table says that it differs"
+    word = "known" if case.kafka else "DIFFERENT"
+    return f"{word}: {case.kafka}\n    kafka {found}\n    table {wanted}"
+
+
+def expected(case: Case) -> Iterator[dict[str, Any] | None]:
+    """Yield the rows of the table, without what Kafka's records do not have."""
+    rows = iter(case.expected)
+    for place, row in enumerate(case.after):
+        if row is None or place in case.apart:
+            yield None
+            continue
+        values = dict(zip(case.gives, next(rows), strict=True))
+        values.pop("__ts_us", None)
+        if not values.get("__headers"):
+            values.pop("__headers", None)
+        yield values
+
+
+class Kafka:
+    """A JVM with Kafka's classes."""
+
+    def __init__(self, jars: Path) -> None:
+        own = Path(py4j.__file__).parents[1]
+        spark = Path(pyspark.__file__).parent / "jars"
+        path = [*jars.glob("*.jar"), *spark.glob("py4j*.jar"), *own.glob("share/py4j/*.jar")]
+        port = launch_gateway(
+            classpath=":".join(map(str, path)), die_on_exit=True, javaopts=["-Duser.timezone=UTC"]
+        )
+        self.gateway = JavaGateway(
+            gateway_parameters=py4j.java_gateway.GatewayParameters(port=port)
+        )
+        self.jvm = self.gateway.jvm
+        self.connect = self.jvm.org.apache.kafka.connect
+        self.converter = self.connect.json.JsonConverter()
+        self.converter.configure(self._map({"schemas.enable": "true"}), False)
+        self.headers = self.connect.storage.SimpleHeaderConverter()
+
+    def close(self) -> None:
+        """End the JVM."""
+        self.gateway.shutdown()
+
+    def run(self, name: str, case: Case) -> Iterator[dict[str, Any] | str]:
+        """Yield what becomes of each row: its fields, or `refused`."""
+        transform = self._new(name)
+        own = {key: text for key, text in case.transform.items() if key != "type"}
+        try:
+            transform.configure(self._map(own))
+        except Py4JJavaError:
+            yield "refused"
+            return
+        batch = case.batch
+        for row in range(batch.num_rows):
+            try:
+                yield self._row(transform.apply(self._record(batch.slice(row, 1))))
+            except Py4JJavaError:
+                yield "refused"
+
+    def _new(self, name: str) -> Any:
+        loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        kind = self.jvm.java.lang.Class.forName(name, True, loader)
+        return kind.getDeclaredConstructor(self.gateway.new_array(self.jvm.Class, 0)).newInstance(
+            self.gateway.new_array(self.jvm.Object, 0)
+        )
+
+    def _map(self, values: dict[str, str]) -> Any:
+        made = self.jvm.java.util.HashMap()
+        for key, value in values.items():
+            made.put(key, value)
+        return made
+
+    def _record(self, row: pa.RecordBatch) -> Any:
+        fields = [field for field in row.schema if field.name not in RESERVED]
+        value = self._data(pa.struct(fields), {f.name: json_of(row[f.name][0], f) for f in fields})
+        key = self._data(None, None)
+        if "__key" in row.schema.names:
+            field = row.schema.field("__key")
+            key = self._data(field.type, json_of(row["__key"][0], field))
+        kind = self.jvm.org.apache.kafka.common.record.TimestampType.CREATE_TIME
+        time = row["__ts_us"][0].as_py() if "__ts_us" in row.schema.names else 0
+        record = self.connect.sink.SinkRecord(
+            DATASET, 0, key.schema(), key.value(), value.schema(), value.value(), 0,
+            None if time is None else self.jvm.java.lang.Long.valueOf(str(time // 1000)), kind,
+        )  # fmt: skip
+        for name, text in (
+            (row["__headers"][0].as_py() or []) if "__headers" in row.schema.names else []
+        ):
+            found = self.headers.toConnectHeader(DATASET, name, text)
+            record.headers().add(name, found)
+        return record
+
+    def _data(self, type_: pa.DataType | None, value: Any) -> Any:
+        schema = None if type_ is None else schema_of(pa.field("x", type_))
+        text = json.dumps({"schema": schema, "payload": value}).encode()
+        return self.converter.toConnectData(DATASET, text)
+
+    def _row(self, record: Any) -> dict[str, Any]:
+        value = self._json(record.valueSchema(), record.value())
+        row: dict[str, Any] = dict(value) if isinstance(value, dict) else {"": value}
+        if record.keySchema() is not None:
+            row["__key"] = self._json(record.keySchema(), record.key())
+        headers = {}
+        found = record.headers().iterator()
+        while found.hasNext():
+            header = found.next()
+            raw = self.headers.fromConnectHeader(
+                DATASET, header.key(), header.schema(), header.value()
+            )
+            headers[header.key()] = None if raw is None else bytes(raw)
+        if headers:
+            row["__headers"] = headers
+        return row
+
+    def _json(self, schema: Any, value: Any) -> Any:
+        raw = self.converter.fromConnectData(DATASET, schema, value)
+        if raw is None:
+            return None
+        found = json.loads(bytes(raw))
+        return back(found["schema"], found["payload"]) if found["schema"] else found["payload"]
+
+
+def schema_of(field: pa.Field) -> dict[str, Any]:
+    """Return the schema of a field as `JsonConverter` writes it; everything is optional."""
+    type_, rest = field.type, {"optional": True}
+    if meaning(field) == "time":
+        return rest | {"type": "int32", "name": f"{KAFKA}.data.Time", "version": 1}
+    if type_ in PRIMITIVES:
+        return rest | {"type": PRIMITIVES[type_]}
+    if pa.types.is_timestamp(type_):
+        return rest | {"type": "int64", "name": f"{KAFKA}.data.Timestamp", "version": 1}
+    if pa.types.is_date(type_):
+        return rest | {"type": "int32", "name": f"{KAFKA}.data.Date", "version": 1}
+    if pa.types.is_decimal(type_):
+        scale = {"scale": str(type_.scale), "connect.decimal.precision": str(type_.precision)}
+        return rest | {
+            "type": "bytes",
+            "name": f"{KAFKA}.data.Decimal",
+            "version": 1,
+            "parameters": scale,
+        }
+    if pa.types.is_list(type_):
+        return rest | {"type": "array", "items": schema_of(type_.value_field)}
+    if pa.types.is_map(type_):
+        keys = {"type": "string", "optional": False}
+        return rest | {"type": "map", "keys": keys, "values": schema_of(type_.item_field)}
+    fields = [schema_of(child) | {"field": child.name} for child in type_]
+    return rest | {"type": "struct", "fields": fields}
+
+
+def json_of(value: pa.Scalar, field: pa.Field) -> Any:
+    """Return a value as `JsonConverter` reads it."""
+    type_, found = field.type, value.as_py()
+    if found is None:
+        return None
+    if meaning(field) == "time":
+        return found // 1000
+    if pa.types.is_temporal(type_):
+        whole = pa.int32() if pa.types.is_date(type_) else pa.int64()
+        return value.cast(whole).as_py() // (1 if pa.types.is_date(type_) else 1000)
+    if pa.types.is_decimal(type_):
+        whole = int(found.scaleb(type_.scale))
+        return base64.b64encode(whole.to_bytes(16, "big", signed=True)).decode()
+    if pa.types.is_binary(type_):
+        return base64.b64encode(found).decode()
+    if pa.types.is_map(type_):
+        return dict(found)
+    if isinstance(found, float) and not math.isfinite(found):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(found), "NaN")
+    return found
+
+
+def back(schema: dict[str, Any], value: Any) -> Any:
+    """Return a value of `JsonConverter` as the tables have it."""
+    if value is None:
+        return None
+    name = str(schema.get("name", "")).rpartition(".")[2]
+    match schema["type"], name:
+        case _, "Timestamp" | "Time":
+            return value * 1000
+        case _, "Decimal":
+            scale = int(schema["parameters"]["scale"])
+            whole = int.from_bytes(base64.b64decode(value), "big", signed=True)
+            return Decimal(whole).scaleb(-scale)
+        case "bytes", _:
+            return base64.b64decode(value)
+        case "float" | "double", _:
+            return repr(float(value))
+        case "struct", _:
+            return {
+                field["field"]: back(field, value[field["field"]]) for field in schema["fields"]
+            }
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""What a worker's process runs with, from the keys that people set."""
+
+from pathlib import Path
+
+from penstock.model.config_def import parse
+from penstock.worker.machine import KEYS, machine_settings
+
+
+def plugins(**config: str):
+    keys = {key.replace("_", "."): value for key, value in config.items()}
+    return machine_settings(parse(KEYS, keys), keys, Path("topics")).plugins
+
+
+def test_plugins_are_looked_at_often_and_unlimited_unless_something_is_said():
+    settings = plugins()
+    assert (settings.path.folders, settings.path.only_sealed) == ((), False)
+    assert (settings.reload, settings.memory_max) == (10.0, 0)
+
+
+def test_what_is_said_of_plugins_counts():
+    settings = plugins(
+        plugin_path="/a, /b",
+        plugin_reload="1m",
+        plugin_only_sealed="true",
+        plugin_memory_max="512MiB",
+    )
+    assert settings.path.folders == (Path("/a"), Path("/b"))
+    assert settings.path.only_sealed
+    assert (settings.reload, settings.memory_max) == (60.0, 512 << 20)
