@@ -1,0 +1,57 @@
+"""The kit can fail: for each case there is a plugin that breaks just that, and goes red."""
+
+import asyncio
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.conformance import Outcome, Spec, Subject, load, read_declaration, run_cases
+from penstock.plugin import Manifest
+
+PLUGINS = Path(__file__).parent / "plugins"
+DECLARATION = read_declaration(PLUGINS / "conformance.toml")
+CONNECTORS = {"recover.token": "till", "replay.harmless": "keyed"}
+"""The connector of a case; of a source it is the queue, of a sink the shelf, else the queue."""
+SHORT = 2.0
+"""Seconds that a rude plugin is given where a good one has more: it takes all of them."""
+
+
+def connector_of(case):
+    return CONNECTORS.get(case.id, "shelf" if case.kind == "sink" else "queue")
+
+
+def result_of(case, *words):
+    """Run one case against a plugin of this folder."""
+    command = (sys.executable, str(PLUGINS / words[0]), *words[1:])
+    manifest = Manifest("good", "1.0.0", command, PLUGINS, ())
+    subject = Subject(manifest, DECLARATION, False, (connector_of(case),), SHORT)
+    results = asyncio.run(run_cases(subject, Spec("1", (case,))))
+    (found,) = [one for one in results if one.case == case.id]
+    return found
+
+
+@pytest.mark.parametrize("case", load().cases, ids=lambda case: case.id)
+def test_a_plugin_that_breaks_a_case_is_found(case):
+    shorter = replace(case, seconds=min(case.seconds, SHORT))
+    result = result_of(shorter, "rude.py", case.id)
+    assert result.outcome is Outcome.FAIL, f"{case.id} did not see it: {result}"
+    assert result.why
+
+
+def test_a_good_plugin_breaks_nothing():
+    """All cases at once, with all four of its connectors."""
+    command = (sys.executable, str(PLUGINS / "good.py"))
+    subject = Subject(Manifest("good", "1.0.0", command, PLUGINS, ()), DECLARATION, False)
+    results = asyncio.run(run_cases(subject, load()))
+    assert [one for one in results if one.outcome is Outcome.FAIL] == []
+    passed = {one.case for one in results if one.outcome is Outcome.PASS}
+    assert passed == {case.id for case in load().cases}, "a case that nothing here passes"
+
+
+def test_there_is_a_rude_plugin_for_each_case_and_no_other():
+    source = (PLUGINS / "rude.py").read_text(encoding="utf-8")
+    assert importlib.util.find_spec("penstock.conformance.checks")
+    assert [case.id for case in load().cases if case.id.replace(".", "_", 1) not in source] == []
