@@ -1,0 +1,75 @@
+package connector
+
+import (
+	"context"
+
+	connectorv1 "penstock/go/api/connector/v1"
+)
+
+func (s SourceSpec[C]) kind() *kind {
+	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check)
+	made.isSource = true
+	made.lookEvery = s.MonitorEvery
+	_, acks := any(s.New()).(Acker)
+	made.source = &connectorv1.SourceCapabilities{
+		Discover: s.Discover != nil, Partitioned: s.Plan != nil, Replayable: !s.NotReplayable,
+		DynamicPartitions: s.MonitorEvery > 0 || s.Monitor != nil,
+		NeedsCommit:       s.NeedsCommit || acks, Bounded: s.Bounded,
+	}
+	made.newSource = func(config any) (source, func() error) {
+		one := s.New()
+		return one, func() error { return one.Init(config.(C)) }
+	}
+	made.plan = func(config any, maxTasks int, known []Partition) ([]Partition, error) {
+		if s.Plan == nil {
+			return []Partition{{Key: Fields{"source": s.Name}}}, nil
+		}
+		return s.Plan(config.(C), maxTasks, known)
+	}
+	if s.Discover != nil {
+		made.discover = func(ctx context.Context, config any) ([]Dataset, error) {
+			return s.Discover(ctx, config.(C))
+		}
+	}
+	made.monitored = func(config any, maxTasks int) bool {
+		if s.Monitored == nil {
+			return made.source.DynamicPartitions
+		}
+		return s.Monitored(config.(C), maxTasks)
+	}
+	made.monitor = func(config any, monitor *Monitor) error {
+		if s.Monitor == nil {
+			return made.watchPlan(config, monitor)
+		}
+		return s.Monitor(config.(C), monitor)
+	}
+	return made
+}
+
+func (s SinkSpec[C]) kind() *kind {
+	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check)
+	made.modes = []CommitMode{CommitHost}
+	if s.Idempotent {
+		made.modes = []CommitMode{CommitIdempotent, CommitHost}
+	}
+	made.commitEvery = s.CommitEvery
+	made.newSink = func(config any) (transactional, func() error) {
+		one := s.New()
+		return newSimpleSink(one, s.StagingBytes), func() error { return one.Init(config.(C)) }
+	}
+	return made
+}
+
+func (s TransactionalSpec[C]) kind() *kind {
+	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check)
+	made.modes = s.Modes
+	if len(made.modes) == 0 {
+		made.modes = []CommitMode{CommitTwoPhase}
+	}
+	made.commitEvery = s.CommitEvery
+	made.newSink = func(config any) (transactional, func() error) {
+		one := s.New()
+		return one, func() error { return one.Init(config.(C)) }
+	}
+	return made
+}
