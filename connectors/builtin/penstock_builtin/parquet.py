@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -14,19 +14,26 @@ memory for every slot at once."""
 
 
 class ParquetRows:
-    """A Parquet file that is being written. The descriptor stays its owner's."""
+    """A Parquet file that is being written."""
 
-    def __init__(self, fd: int, schema: pa.Schema, compression: str) -> None:
+    def __init__(self, file: Any, schema: pa.Schema, compression: str) -> None:
+        """`file` is one of Python: what the system says when the disk is full arrives as it was
+        said. It is closed at the end.
+        """
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import, seldom needed
 
         self._schema = schema
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
-        # A file of Python: what the system says when the disk is full arrives as it was said.
-        self._file = os.fdopen(fd, "wb", buffering=0, closefd=False)
+        self._file = file
         self._writer: Any = ParquetWriter(
             pa.PythonFile(self._file, "w"), schema, compression=compression
         )
+
+    @classmethod
+    def at(cls, fd: int, schema: pa.Schema, compression: str) -> Self:
+        """Return one that is written to a descriptor, which stays its owner's."""
+        return cls(os.fdopen(fd, "wb", buffering=0, closefd=False), schema, compression)
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows of the schema."""

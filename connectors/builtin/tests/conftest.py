@@ -15,14 +15,14 @@ DEADLINE = 10
 class Reader:
     """A file source as the SDK drives it; offsets are kept as the host would."""
 
-    def __init__(self, config, offsets=None, tasks=1):
-        self.source = FileSource()
+    def __init__(self, config, offsets=None, tasks=1, kind=FileSource):
+        self.source = kind()
         self.offsets = dict(offsets or {})
         self.rows = []
         self.batches = []
         self.bad = []
         self.source.init(config)
-        planned = FileSource.plan(config, tasks, [])
+        planned = kind.plan(config, tasks, [])
         self.partitions = [
             Partition(p.key, offset=self.offsets.get(p.id), payload=p.payload) for p in planned
         ]
@@ -70,6 +70,20 @@ def read(tmp_path):
         reader = Reader(FileSourceConfig(path=named, **config), offsets, tasks)
         readers.append(reader)
         return reader
+
+    yield start
+    for reader in readers:
+        reader.source.close()
+
+
+@pytest.fixture
+def reading():
+    """What starts a reader of any configuration: configuration, offsets, tasks."""
+    readers = []
+
+    def start(config, offsets=None, tasks=1, kind=FileSource):
+        readers.append(Reader(config, offsets, tasks, kind))
+        return readers[-1]
 
     yield start
     for reader in readers:
@@ -134,6 +148,20 @@ def writer(tmp_path):
         made = Writer(FileSinkConfig(**config), task, epoch)
         writers.append(made)
         return made
+
+    yield start
+    for made in writers:
+        made.sink.close()
+
+
+@pytest.fixture
+def writing():
+    """What starts a writer of any configuration: configuration, task, epoch."""
+    writers = []
+
+    def start(config, task="g-0", epoch=1):
+        writers.append(Writer(config, task, epoch))
+        return writers[-1]
 
     yield start
     for made in writers:

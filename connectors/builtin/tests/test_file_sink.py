@@ -204,7 +204,7 @@ def test_a_folder_begins_a_new_file_after_the_bytes_asked_for(writer, tmp_path):
 
 def test_a_folder_begins_a_new_file_after_the_time_asked_for(writer, tmp_path, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("penstock_builtin.file_sink.sink.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("penstock_builtin.file_sink.local.time.monotonic", lambda: now[0])
     sink = writer(path="out", rotate_interval=60)
     for moment in (100, 150, 161):
         now[0] = moment
@@ -358,7 +358,7 @@ def test_a_sweep_removes_what_earlier_lives_left_in_every_topic(writer, tmp_path
 
 
 def test_a_large_state_is_kept_beside_the_staged_files(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock_builtin.file_sink.sink.INLINE_MOST", 100)
+    monkeypatch.setattr("penstock_builtin.file_sink.local.INLINE_MOST", 100)
     sink = writer(path="out", format="parquet")
     sink.begin()
     state = sink.prepare(*(sink.stage([f"{n}"], slot=n) for n in range(30)))
@@ -428,7 +428,7 @@ def test_a_process_that_hangs_in_a_commit_does_not_hang_others(writer, monkeypat
     monkeypatch.setattr(place, "_LOCKED_WITHIN", 0.05)
     sink = writer(file="out")
     sink.write(["1"])
-    held = sink.sink.places.of("")
+    held = sink.sink.target.places.of("")
     with held._locked(), pytest.raises(RetriableError) as caught:
         sink.write(["2"])
     assert caught.value.code == "file.locked"
@@ -450,6 +450,6 @@ def test_what_cannot_mean_anything_is_refused(keys, code):
 
 
 def test_a_place_that_cannot_be_written_is_told_before_it_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock_builtin.file_sink.sink.os.access", lambda *_: False)
+    monkeypatch.setattr("penstock_builtin.file_sink.local.os.access", lambda *_: False)
     with pytest.raises(Exception, match="permission_denied"):
         FileSink.check(FileSinkConfig(file=str(tmp_path / "deep" / "er" / "out")))

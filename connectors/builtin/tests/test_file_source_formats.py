@@ -87,7 +87,7 @@ def test_csv_text_in_a_column_of_numbers_is_told(read, tmp_path):
     reader.drain()
     with path.open("a") as file:
         file.write("x\n")
-    reader.source.changed(str(tmp_path), "a.csv", is_folder=False)
+    reader.source.files.changed(str(tmp_path), "a.csv", is_folder=False)
     assert code_of(reader) == "file.schema_incompatible"
 
 
@@ -151,7 +151,7 @@ def test_a_json_field_of_another_type_is_told_not_bent(read, tmp_path, invalid_r
     reader.drain()
     with path.open("a") as file:
         file.write('{"a":"text"}\n')
-    reader.source.changed(str(tmp_path), "a", is_folder=False)
+    reader.source.files.changed(str(tmp_path), "a", is_folder=False)
     assert code_of(reader) == "file.schema_incompatible"
 
 

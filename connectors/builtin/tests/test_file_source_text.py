@@ -84,9 +84,9 @@ def test_partitions_end_with_their_last_rows(read, tmp_path):
     assert [batch.finished_partition for batch in reader.batches] == [True, True]
 
 
-def test_broken_utf8_fails_and_names_the_byte(read, tmp_path):
+def test_broken_utf8_fails_and_names_the_line(read, tmp_path):
     (tmp_path / "a").write_bytes(b"good\n\xff\xfe bad\nmore\n")
-    with pytest.raises(DataError, match="byte 5 ") as caught:
+    with pytest.raises(DataError, match="a, line 2 is not") as caught:
         read("a", tail=False).drain()
     assert caught.value.code == "file.invalid_utf8"
 
@@ -144,7 +144,7 @@ def test_a_long_line_that_grows_slowly_is_not_read_again_and_again(read, tmp_pat
     for _ in range(10):
         with path.open("ab") as file:
             file.write(b"y")
-        reader.source.changed(str(tmp_path), "a", is_folder=False)
+        reader.source.files.changed(str(tmp_path), "a", is_folder=False)
         reader.drain()
     assert sum(taken) == 0
     with path.open("ab") as file:

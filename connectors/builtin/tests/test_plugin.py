@@ -42,11 +42,26 @@ def test_the_public_names_are_these():
 def test_the_readme_has_every_key_of_every_connector():
     from penstock_connector._config import keys_of
 
-    text = README.read_text()
     for connector in CONNECTORS:
-        section = text.partition(f"## `{connector.name}`")[2].partition("\n## ")[0]
-        for key in keys_of(connector.config_type):
+        section = documentation(connector.name)
+        keys = set(keys_of(connector.config_type))
+        for key in keys:
             assert f"`{key}`" in section, f"{connector.name}: {key}"
+        rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        documented = {word.strip(" `") for row in rows[: len(keys)] for word in row.split(",")}
+        assert documented - keys <= {"", *FURTHER}, connector.name
+
+
+FURTHER = {".rows", ".bytes", ".interval"}
+"""Ends of keys whose beginning stands before them."""
+
+
+def documentation(name):
+    """The README of a connector's own room, or its section in that of the plugin."""
+    room = FOLDER / name.replace("-", "_") / "README.md"
+    if room.exists():
+        return room.read_text()
+    return README.read_text().partition(f"## `{name}`")[2].partition("\n## ")[0]
 
 
 def test_started_by_hand_it_says_how_it_is_run():

@@ -66,7 +66,7 @@ class DeltaStaging:
         if self._parquet is None:
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
             self._fd = os.open(self._path, flags, 0o666)
-            self._parquet = ParquetRows(self._fd, self._schema, self._compression)
+            self._parquet = ParquetRows.at(self._fd, self._schema, self._compression)
         return self._parquet
 
     def _close_file(self) -> None:

@@ -1,13 +1,12 @@
 """`file-sink`: files of rows, exactly once.
 
-A transaction is staged in hidden files in the final encoding, prepared by writing down which of
-them goes where, and committed by renaming them, or by appending them inside the kernel.
+Rows are staged where nobody looks, in the final encoding; a commit makes them visible.
 
-- `sink`      the task
-- `encode`, `jsontext`   rows to bytes
-- `staging`   the hidden files of one attempt at a slot
+- `sink`      the task, and the port of places: `local` and `objects`
+- `staging`   the parts of one attempt at a slot; `partitions` which folder a row goes to
+- `sheet`     one staged file; `writers` the port of formats; `encode`, `jsontext` rows to lines
 - `writes`    what goes where: pure, and the state that the host keeps; `spill` when it is large
-- `apply`     makes it visible, once, whatever a crash left
+- `apply`     makes files visible, once, whatever a crash left
 - `place`     a target and its hidden folder: opened, checked, owned; `places` has them by dataset
 - `disk`      every step that touches the disk
 - `config`    the keys

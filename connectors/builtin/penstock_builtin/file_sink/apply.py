@@ -25,12 +25,17 @@ def apply(write: Write, place: Place, roots: Roots, *, fsync: bool) -> None:
     if not all(disk.exists(place.staging, name) for name, _ in write.parts):
         _clear(write, place)
         return
-    if write.renames and not disk.exists(place.folder, write.target):
-        disk.rename(place.staging, write.parts[0][0], place.folder, write.target)
+    with place.inside(write.sub, fsync=fsync) as folder:
+        _apply(write, place, folder, roots, fsync=fsync)
+
+
+def _apply(write: Write, place: Place, folder: int, roots: Roots, *, fsync: bool) -> None:
+    if write.renames and not disk.exists(folder, write.target):
+        disk.rename(place.staging, write.parts[0][0], folder, write.target)
         if fsync:
-            disk.sync_folder(place.folder)
+            disk.sync_folder(folder)
         return
-    fd = disk.open_target(place.folder, write.target)
+    fd = disk.open_target(folder, write.target)
     try:
         roots.check(fd, write.target)
         if not _is_applied(write, place, fd):
@@ -38,7 +43,7 @@ def apply(write: Write, place: Place, roots: Roots, *, fsync: bool) -> None:
         if fsync:
             disk.sync(fd)
             if not write.before:
-                disk.sync_folder(place.folder)
+                disk.sync_folder(folder)
     finally:
         os.close(fd)
     _clear(write, place)
@@ -61,7 +66,7 @@ def _is_applied(write: Write, place: Place, fd: int) -> bool:
     if there < 0 or (present < there and not _is_empty(fd, write.before + present, size)):
         raise ConfigError(
             "file.changed",
-            f"{write.folder}/{write.target} has {size} bytes, {write.before} were expected: "
+            f"{write.folder}/{write.path} has {size} bytes, {write.before} were expected: "
             "something else wrote to it",
             fix="Let nothing else write to the file; use `path` to have files that are begun anew. "
             "The rows are kept: cut the file to the expected length, and restart.",

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from penstock_builtin.file_sink.partitions import Term, parse_terms
 from penstock_builtin.opening import Roots
+from penstock_builtin.places.s3_keys import S3Keys, is_s3
 from penstock_connector import ConfigError, key
+
+_LINES: Final = frozenset({"none", "gzip", "zstd"})
+_PACKINGS: Final[Mapping[str, frozenset[str]]] = {
+    "text": _LINES,
+    "jsonl": _LINES,
+    "csv": _LINES,
+    "parquet": frozenset({"none", "snappy", "zstd", "gzip", "lz4"}),
+    "avro": frozenset({"none", "snappy", "zstd", "gzip"}),
+}
+"""Compressions that formats have. Of Avro, gzip is its `deflate`."""
 
 
 @dataclass(frozen=True)
-class FileSinkConfig:
+class FileSinkConfig(S3Keys):
     """What `file-sink` writes, and where."""
 
     file: str = key(
         "", doc="One file that is appended to; Kafka Connect's key. ${topic} and ${task} vary it."
     )
-    path: str = key("", doc="A folder of files that are begun anew by size or time.")
-    format: str = key("text", doc="Encoding.", choices=("text", "jsonl", "csv", "parquet"))
+    path: str = key(
+        "",
+        doc="A folder of files that are begun anew by size or time; s3://bucket/prefix is one in "
+        "an object store. ${topic} varies it.",
+    )
+    format: str = key("text", doc="Encoding.", choices=("text", "jsonl", "csv", "parquet", "avro"))
+    partition_by: tuple[str, ...] = key(
+        (),
+        doc="Folders that rows are divided into: `field`, or `year(field)`, `month(…)`, `day(…)`, "
+        "`hour(…)` of a time; `day()` is the time of writing.",
+    )
+    partition_keep: bool = key(
+        False, doc="Write fields that folders are named by into the files, too."
+    )
+    partition_zone: str = key("UTC", doc="Time zone of the days and hours of folders.")
     text_column: str = key(
         "", doc="The column to write as text; by default `line`, or the only one there is."
     )
@@ -31,7 +59,9 @@ class FileSinkConfig:
         0.0, type="duration", doc="Age at which a file in a folder is not appended to; 0: any."
     )
     compression: str = key(
-        "snappy", doc="Of Parquet.", choices=("none", "snappy", "zstd", "gzip", "lz4")
+        "auto",
+        doc="Of what is written; `auto` is snappy for Parquet and Avro, and none for lines.",
+        choices=("auto", "none", "gzip", "zstd", "snappy", "lz4"),
     )
     allowed_roots: tuple[str, ...] = key(
         (), doc="Folders that files must be in once every link is followed; empty: any."
@@ -51,19 +81,75 @@ class FileSinkConfig:
                 fix="`file` is one file; `path` is a folder of them.",
                 config_path="file",
             )
-        if self.file and self.format == "parquet":
+        self._refuse_one_file()
+        if self.packing not in _PACKINGS[self.format]:
             raise ConfigError(
-                "config.contradiction",
-                "a Parquet file cannot be appended to",
-                fix="Set `path` to a folder instead of `file`.",
-                config_path="format",
+                "config.invalid_value",
+                f"{self.format} has no compression {self.packing!r}",
+                fix=f"Set one of {', '.join(sorted(_PACKINGS[self.format]))}.",
+                config_path="compression",
             )
+        parse_terms(self.partition_by)
+        try:
+            ZoneInfo(self.partition_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ConfigError(
+                "config.invalid_value",
+                f"there is no time zone {self.partition_zone!r}",
+                fix="For instance UTC or Europe/Berlin.",
+                config_path="partition.zone",
+            ) from error
         if len(self.delimiter.encode()) != 1:
             raise ConfigError(
                 "config.invalid_value",
                 "the delimiter must be one ASCII character",
                 config_path="csv.delimiter",
             )
+
+    def _refuse_one_file(self) -> None:
+        """Refuse what one file that is appended to cannot be."""
+        why = {
+            "format": self.is_whole and f"a file of {self.format} cannot be appended to",
+            "file": is_s3(self.file) and "an object cannot be appended to",
+            "partition.by": bool(self.partition_by) and "one file is not divided into folders",
+        }
+        for path, text in why.items():
+            if self.file and text:
+                raise ConfigError(
+                    "config.contradiction",
+                    text,
+                    fix="Set `path` to a folder instead of `file`.",
+                    config_path=path,
+                )
+        if self.is_s3 and self.allowed_roots:
+            raise ConfigError(
+                "config.contradiction",
+                "`allowed.roots` is about files, and objects have no folders",
+                fix="Leave it out; the rights of the key limit what may be written.",
+                config_path="allowed.roots",
+            )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether files of the format have an end, so that nothing can be appended to them."""
+        return self.format in {"parquet", "avro"}
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether the place is in an object store."""
+        return is_s3(self.path)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The levels of folders."""
+        return parse_terms(self.partition_by)
+
+    @property
+    def packing(self) -> str:
+        """The compression itself."""
+        if self.compression == "auto":
+            return "snappy" if self.is_whole else "none"
+        return self.compression
 
     @property
     def delimiter(self) -> str:
@@ -78,4 +164,6 @@ class FileSinkConfig:
     @property
     def ending(self) -> str:
         """The ending of files in a folder."""
-        return {"text": "txt"}.get(self.format, self.format)
+        name = {"text": "txt"}.get(self.format, self.format)
+        packed = {"gzip": ".gz", "zstd": ".zst"}.get(self.packing, "")
+        return name if self.is_whole else name + packed

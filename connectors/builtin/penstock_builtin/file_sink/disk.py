@@ -111,17 +111,36 @@ def size(folder: int, name: str) -> int:
         return 0
 
 
-def first_line(folder: int, name: str) -> bytes:
-    """Return the first line of a file; nothing when there is none."""
+def open_inner(folder: int, name: str, *, fsync: bool) -> int:
+    """Open a folder in another one, made when it is not there."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        make_folder(folder, name)
+    if fsync:
+        sync_folder(folder)
+    return os.open(name, flags, dir_fd=folder)
+
+
+def make_folder(folder: int, name: str) -> None:
+    """Make a folder in another one; one that is there is as good."""
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        return
+
+
+def beginning(folder: int, name: str, size_: int) -> bytes:
+    """Return the first bytes of a file; nothing when there is none."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
     except FileNotFoundError:
         return b""
     try:
-        data = os.read(fd, 1 << 16)
+        return os.read(fd, size_)
     finally:
         os.close(fd)
-    return data[: data.find(b"\n") + 1] or data
 
 
 def common_length(target: int, at: int, source: int, size_: int) -> int:

@@ -32,12 +32,16 @@ _LOCK_AGAIN: Final = 0.01
 
 
 def target_path(template: str, dataset: str, task_id: str) -> str:
-    """Return the path for a dataset and task. A name cannot climb out of its place."""
+    """Return the path for a dataset and task."""
+    return os.path.abspath(target_name(template, dataset, task_id))
+
+
+def target_name(template: str, dataset: str, task_id: str) -> str:
+    """Fill in a name. A dataset is one part of a path, and cannot climb out of its place."""
     topic = quote(dataset, safe=" +=@,") or "rows"
     if set(topic) == {"."}:
         topic = topic.replace(".", "%2E")
-    filled = template.replace("${topic}", topic).replace("${task}", task_number(task_id))
-    return os.path.abspath(filled)
+    return template.replace("${topic}", topic).replace("${task}", task_number(task_id))
 
 
 def task_number(task_id: str) -> str:
@@ -122,6 +126,21 @@ class Place:
             if (owner.get("task"), owner.get("epoch")) != self._owner:
                 raise self._fenced(owner.get("epoch", 0))
             yield
+
+    @contextmanager
+    def inside(self, sub: str, *, fsync: bool) -> Iterator[int]:
+        """Yield the descriptor of a folder in the target, made when it is not there. A link in its
+        place is not followed: it may lead anywhere.
+        """
+        fd = os.dup(self.folder)
+        try:
+            for name in sub.split("/") if sub else ():
+                inner = disk.open_inner(fd, name, fsync=fsync)
+                os.close(fd)
+                fd = inner
+            yield fd
+        finally:
+            os.close(fd)
 
     def leftovers(self, but: str) -> list[str]:
         """Return staged files that are not of this life of the task."""

@@ -2,151 +2,168 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Final, Protocol
 
 import pyarrow as pa
 
-from penstock_builtin.file_sink import disk
 from penstock_builtin.file_sink.config import FileSinkConfig
-from penstock_builtin.file_sink.encode import Encoder
-from penstock_builtin.file_sink.place import Place
+from penstock_builtin.file_sink.encode import Encoder, encoder_for
+from penstock_builtin.file_sink.partitions import Partitions
+from penstock_builtin.file_sink.sheet import Part, Sheet
+from penstock_builtin.file_sink.writers import RowWriter, packed_head, writer_for
 from penstock_builtin.opening import telling
-from penstock_builtin.parquet import ParquetRows
 from penstock_builtin.rowcolumns import row_names
+from penstock_connector import SchemaError
+
+
+class Sheets(Protocol):
+    """Where the sheets of one attempt are."""
+
+    def new(self, sub: str, number: int) -> Sheet:
+        """Begin one: for a folder in the target, with a number that no other one has."""
+
+    def remove(self, part: Part) -> None:
+        """Remove one that was ended."""
+
+
+_OPEN_MOST: Final = 32
+"""Files of one attempt that are written to at once. More are more memory; fewer end files early
+when rows come of many folders in turn."""
+
+
+@dataclass(slots=True)
+class _Open:
+    sheet: Sheet
+    writer: RowWriter
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A staged file: its name, what is in it, and what has to stand before it in a new file."""
+class Layout:
+    """How rows of one schema are divided and encoded.
 
-    name: str
-    size: int
-    rows: int
-    head: bytes = b""
+    Attributes:
+        config: The keys.
+        partitions: Which folder a row goes to.
+        schema: The columns that are written.
+        encoder: Of formats of lines.
+    """
+
+    config: FileSinkConfig
+    partitions: Partitions
+    schema: pa.Schema
+    encoder: Encoder | None
+
+    @classmethod
+    def of(cls, config: FileSinkConfig, schema: pa.Schema) -> Layout:
+        """Return the layout of a schema.
+
+        Raises:
+            SchemaError: the format cannot hold rows of it, or folders cannot be named by them.
+        """
+        terms, zone = config.terms, config.partition_zone
+        partitions = Partitions(terms, zone, schema, keep=config.partition_keep)
+        kept = pa.schema([schema.field(name) for name in partitions.kept])
+        names = row_names(kept, reserved=config.reserved_columns)
+        if not names:
+            raise SchemaError("file.no_columns", "rows have no columns to write")
+        kept = pa.schema([kept.field(name) for name in names])
+        encoder = None if config.is_whole else encoder_for(config, kept)
+        return cls(config, partitions, kept, encoder)
+
+    @property
+    def head(self) -> bytes:
+        """What begins every file."""
+        return self.encoder.head if self.encoder else b""
 
 
 class FileStaging:
-    """The parts of one attempt. Subclasses encode.
+    """The parts of one attempt.
 
     Attributes:
-        place: Where they belong.
+        where: What to call the target.
         slot: The slot, for names.
         parts: What was staged, in order; complete after `close`.
     """
 
-    def __init__(self, place: Place, slot: int, prefix: str, config: FileSinkConfig) -> None:
-        self.place, self.slot = place, slot
+    def __init__(
+        self,
+        where: str,
+        slot: int,
+        layout: Layout,
+        sheets: Sheets,
+        *,
+        appends: bool,
+    ) -> None:
+        """`appends`: parts may become the end of a file, so how large they are is decided later."""
+        config = layout.config
+        self.where, self.slot = where, slot
         self.parts: list[Part] = []
-        self._prefix = prefix
-        self._config = config
-        self._most = config.rotate_rows if config.path else 0
-        self._fd: int | None = None
-        self._rows = 0
+        self._layout, self._sheets = layout, sheets
+        self._head = packed_head(layout.head, config.packing) if appends else b""
+        self._first = b"" if appends else layout.head
+        self._rows_most = config.rotate_rows if config.path else 0
+        self._bytes_most = 0 if appends else config.rotate_bytes
+        self._open: dict[str, _Open] = {}
+        self._begun = 0
 
     def put(self, rows: pa.RecordBatch) -> None:
-        """Stage rows, in parts of the rows that a file may have."""
-        with telling(self.place.path):
-            while rows.num_rows:
-                room = self._most - self._rows if self._most else rows.num_rows
-                self._write(rows.slice(0, room))
-                self._rows += min(room, rows.num_rows)
-                rows = rows.slice(room)
-                if self._rows == self._most:
-                    self._end_part()
+        """Stage rows, in parts of the rows and bytes that a file may have."""
+        with telling(self.where):
+            for sub, some in self._layout.partitions.split(rows):
+                self._put(sub, some.select(self._layout.schema.names))
 
     def close(self) -> None:
-        """End the last part. What is on disk then stays there, as invariant 1 wants it."""
-        with telling(self.place.path):
-            self._end_part()
+        """End the last parts. What is on disk then stays there, as invariant 1 wants it."""
+        with telling(self.where):
+            for sub in list(self._open):
+                self._end(sub)
 
     def discard(self) -> None:
         """Remove everything."""
-        names = [part.name for part in self.parts]
-        if self._fd is not None:
-            self._drop_writer()
-            os.close(self._fd)
-            self._fd = None
-            names.append(self._name)
-        for name in names:
-            disk.unlink(self.place.staging, name)
+        for opened in self._open.values():
+            opened.writer.drop()
+            opened.sheet.drop()
+        self._open.clear()
+        for part in self.parts:
+            self._sheets.remove(part)
         self.parts.clear()
 
-    @property
-    def _name(self) -> str:
-        return f"{self._prefix}-{len(self.parts)}.part"
+    def _put(self, sub: str, rows: pa.RecordBatch) -> None:
+        most = self._rows_most
+        while rows.num_rows:
+            opened = self._opened(sub)
+            room = most - opened.rows if most else rows.num_rows
+            opened.writer.add(rows.slice(0, room))
+            opened.rows += min(room, rows.num_rows)
+            rows = rows.slice(room)
+            full = self._bytes_most and opened.sheet.size >= self._bytes_most
+            if full or opened.rows == most:
+                self._end(sub)
 
-    def _file(self) -> int:
-        if self._fd is None:
-            self._fd = disk.create(self.place.staging, self._name)
-        return self._fd
+    def _opened(self, sub: str) -> _Open:
+        opened = self._open.pop(sub, None)
+        if opened is None:
+            if len(self._open) >= _OPEN_MOST:
+                self._end(next(iter(self._open)))  # the one that had no rows for the longest time
+            opened = self._begin(sub)
+        self._open[sub] = opened
+        return opened
 
-    def _end_part(self) -> None:
-        if self._fd is None and not self._rows:
-            return
-        self._flush()
-        fd = self._file()
-        if self._config.fsync:
-            disk.sync(fd)
-        part = Part(self._name, os.fstat(fd).st_size, self._rows, self._head())
-        os.close(fd)
-        self._fd, self._rows = None, 0
-        self.parts.append(part)
+    def _begin(self, sub: str) -> _Open:
+        layout = self._layout
+        sheet = self._sheets.new(sub, self._begun)
+        self._begun += 1
+        try:
+            writer = writer_for(layout.config, sheet, layout.schema, layout.encoder, self._first)
+        except Exception:
+            sheet.drop()
+            raise
+        return _Open(sheet, writer)
 
-    def _head(self) -> bytes:
-        return b""
-
-    def _write(self, rows: pa.RecordBatch) -> None:
-        raise NotImplementedError
-
-    def _flush(self) -> None:
-        """Write what is still held."""
-
-    def _drop_writer(self) -> None:
-        """Forget what is still held."""
-
-
-class TextStaging(FileStaging):
-    """Lines: text, JSON, CSV."""
-
-    def __init__(
-        self, place: Place, slot: int, prefix: str, config: FileSinkConfig, encoder: Encoder
-    ) -> None:
-        super().__init__(place, slot, prefix, config)
-        self._encoder = encoder
-
-    def _write(self, rows: pa.RecordBatch) -> None:
-        buffers: Sequence[Any] = self._encoder.encode(rows)
-        disk.write(self._file(), buffers)
-
-    def _head(self) -> bytes:
-        return self._encoder.head
-
-
-class ParquetStaging(FileStaging):
-    """Parquet: a file a part."""
-
-    def __init__(
-        self, place: Place, slot: int, prefix: str, config: FileSinkConfig, schema: pa.Schema
-    ) -> None:
-        super().__init__(place, slot, prefix, config)
-        self._names = row_names(schema, reserved=config.reserved_columns)
-        self._schema = pa.schema([schema.field(name) for name in self._names])
-        self._parquet: ParquetRows | None = None
-
-    def _write(self, rows: pa.RecordBatch) -> None:
-        if self._parquet is None:
-            self._parquet = ParquetRows(self._file(), self._schema, self._config.compression)
-        self._parquet.add(rows.select(self._names))
-
-    def _flush(self) -> None:
-        if self._parquet is not None:
-            self._parquet.finish()
-            self._parquet = None
-
-    def _drop_writer(self) -> None:
-        if self._parquet is not None:
-            self._parquet.drop()
-            self._parquet = None
+    def _end(self, sub: str) -> None:
+        opened = self._open[sub]
+        opened.writer.finish()
+        self.parts.append(opened.sheet.end(opened.rows, self._head, sub))
+        del self._open[sub]

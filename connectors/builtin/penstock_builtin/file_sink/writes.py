@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock_builtin.file_sink.place import Place
-from penstock_builtin.file_sink.staging import Part
+from penstock_builtin.file_sink.sheet import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Write:
         before: The target's length before.
         head: What begins the file; only written when it is new.
         parts: Names and sizes of the staged files, in order.
+        sub: The folder in the place that the target is in; empty for the place itself.
     """
 
     folder: str
@@ -32,6 +33,12 @@ class Write:
     before: int
     head: bytes
     parts: tuple[tuple[str, int], ...]
+    sub: str = ""
+
+    @property
+    def path(self) -> str:
+        """The target in the place."""
+        return f"{self.sub}/{self.target}" if self.sub else self.target
 
     @property
     def after(self) -> int:
@@ -50,10 +57,12 @@ class Write:
 
 
 def write_of(place: Place, name: str, before: int, parts: Sequence[Part]) -> Write:
-    """Return the write that makes parts the end of a file."""
+    """Return the write that makes parts the end of a file, by its path in the place."""
+    sub, _, target = name.rpartition("/")
     return Write(
         folder=place.path,
-        target=name,
+        target=target,
+        sub=sub,
         single=bool(place.name),
         before=before,
         head=parts[0].head,
@@ -71,6 +80,7 @@ def encode_state(writes: Iterable[Write]) -> bytes:
             write.before,
             base64.b64encode(write.head).decode(),
             [list(part) for part in write.parts],
+            *([write.sub] if write.sub else []),
         ]
         for write in writes
     ]
@@ -87,8 +97,9 @@ def decode_state(state: bytes) -> list[Write]:
             before=before,
             head=base64.b64decode(head),
             parts=tuple((name, size) for name, size in parts),
+            sub=sub[0] if sub else "",
         )
-        for folder, target, single, before, head, parts in json.loads(state)["writes"]
+        for folder, target, single, before, head, parts, *sub in json.loads(state)["writes"]
     ]
 
 
@@ -158,6 +169,6 @@ def roll(
 
 def describe(writes: Sequence[Write]) -> dict[str, str]:
     """Return what people like to know about a commit."""
-    names = [f"{write.folder}/{write.target}" for write in writes]
+    names = [f"{write.folder}/{write.path}" for write in writes]
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return {"files": shown} if names else {}

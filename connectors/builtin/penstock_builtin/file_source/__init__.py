@@ -1,14 +1,18 @@
 """`file-source`: rows of files.
 
-- `source`    the task: which files, in which order, when to look
+- `source`    the task: `tailing` the files of this machine, or `listing` those of other places
 - `finding`   which files a configuration means; the plan
 - `appearing` what watches for new files where several tasks read
 - `watch`     is told by the kernel when something changes
-- `reader`    one file through growth, rotation and rewriting
+- `reader`    one file of lines through growth, rotation and rewriting
+- `placed`    one file of any other kind or place; `contents` is the port of its formats: `lines`,
+              `columnar` (Parquet), `avro`
 - `mark`      how far a file was read, and how to know it again
-- `cutting`   where a block may be cut
-- `text`, `delimited`, `jsonl`   bytes to rows; `shapes` is how their schemas grow
-- `config`    the keys
+- `chunk`, `cutting`   a block of lines, and where it may be cut
+- `slicing`   what was read, as batches
+- `text`, `matching`, `delimited`, `jsonl`   lines to rows; `encoding` comes before them, `declared`
+              and `shapes` are their types
+- `config`, `keys`     the keys
 """
 
 from penstock_builtin.file_source.config import FileSourceConfig

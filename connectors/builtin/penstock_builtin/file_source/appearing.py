@@ -31,13 +31,14 @@ def watch_for_files(config: FileSourceConfig, monitor: Monitor) -> None:
     """Ask for another plan whenever there are files that the present one has not. Those that went
     are no reason: whoever reads them waits, and the next plan leaves them out.
     """
-    hints = _Hints(config.patterns, monitor.wake)
+    patterns, names = config.patterns, config.names
+    hints = _Hints(patterns, monitor.wake)
     try:
         while True:
             began = time.monotonic()
-            for folder in sorted(folders_of(config.patterns)):
+            for folder in sorted(folders_of(patterns)):
                 WATCHER.watch(folder, hints)
-            found = frozenset(find_files(config.patterns))
+            found = frozenset(find_files(patterns, names))
             planned = {str(p.key["file"]) for p in monitor.partitions if "file" in p.key}
             hints.known = found | planned
             new = found - planned

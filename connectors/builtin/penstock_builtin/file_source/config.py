@@ -1,15 +1,18 @@
 """The configuration of `file-source`."""
 
 # Paths are plain text here: keys of partitions, many of them, never resolved.
-# ruff: noqa: PTH100
+# ruff: noqa: PTH100, PTH112, PTH118
 
 from __future__ import annotations
 
+import glob
 import os
 from dataclasses import dataclass
 from typing import Final
 
+from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.opening import Roots
+from penstock_builtin.places.s3_keys import S3Keys, is_s3
 from penstock_connector import ConfigError, key
 
 MAGIC: Final = frozenset("*?[")
@@ -17,96 +20,69 @@ MAGIC: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True)
-class FileSourceConfig:
+class FileSourceConfig(S3Keys, ReadingKeys):
     """What `file-source` reads, and how."""
 
     file: tuple[str, ...] = key((), doc="Files or patterns to read; Kafka Connect's key.")
-    path: tuple[str, ...] = key((), doc="The same under its better name; both may be given.")
-    format: str = key("text", doc="What the lines are.", choices=("text", "csv", "jsonl"))
-    tail: bool = key(
-        True, doc="Go on with what is appended and with new files; false reads to the end, once."
+    path: tuple[str, ...] = key(
+        (),
+        doc="The same under its better name; both may be given. A folder stands for its files, "
+        "s3://bucket/prefix for the objects of a store whose keys begin so.",
     )
-    dataset: str = key(
-        "",
-        doc="Dataset of the rows; ${file} is the file's name without its ending. "
-        "Empty: the connector's `topic`.",
+    list_interval: float = key(
+        10.0, type="duration", doc="Time between two looks for new objects; a look costs requests."
     )
-    batch_size: int = key(0, doc="Most rows of a batch; 0 leaves it to `block.bytes`.")
-    block_bytes: int = key(3 << 20, type="size", doc="Bytes read at once.", importance="low")
-    max_line_bytes: int = key(64 << 20, type="size", doc="A longer line fails the task.")
     allowed_roots: tuple[str, ...] = key(
         (), doc="Folders that files must be in once every link is followed; empty: any."
-    )
-    invalid_utf8: str = key(
-        "fail",
-        doc="What becomes of lines that are not UTF-8.",
-        choices=("fail", "replace", "dead-letter"),
-    )
-    invalid_rows: str = key(
-        "fail", doc="What becomes of broken CSV or JSON rows.", choices=("fail", "dead-letter")
-    )
-    truncated: str = key(
-        "restart",
-        doc="What to do when a file became shorter or was rewritten: read it from its start, "
-        "or fail.",
-        choices=("restart", "fail"),
-    )
-    csv_delimiter: str = key(",", doc="Character between columns; \\t is a tab.")
-    csv_quote: str = key('"', doc="Character around values; empty: none.")
-    csv_header: bool = key(True, doc="The first line of every file names the columns.")
-    csv_columns: tuple[str, ...] = key(
-        (), doc="Names of the columns, where no header does; `name:type` fixes a type."
     )
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
-        if not self.patterns:
+        super().__post_init__()
+        if not (self.file or self.path):
             raise ConfigError(
                 "config.missing",
                 "no file is named",
-                fix="Set `path` to a file or a pattern.",
+                fix="Set `path` to a file, a folder or a pattern.",
                 config_path="path",
             )
-        for name, size in (("block.bytes", self.block_bytes), ("max.line.bytes", self.line_most)):
-            if not 0 < size <= 1 << 30:
-                raise ConfigError(
-                    "config.invalid_value",
-                    f"{name!r} must be between 1 byte and 1 GiB",
-                    config_path=name,
-                )
-        if len(self.delimiter.encode()) != 1:
+        if self.urls and len(self.urls) < len({*self.file, *self.path}):
             raise ConfigError(
-                "config.invalid_value",
-                "the delimiter must be one ASCII character",
-                config_path="csv.delimiter",
+                "config.contradiction",
+                "files and objects are read by one connector each",
+                fix="Make a second connector.",
+                config_path="path",
+            )
+        if self.urls and self.allowed_roots:
+            raise ConfigError(
+                "config.contradiction",
+                "`allowed.roots` is about files, and objects have no folders",
+                fix="Leave it out; the rights of the key limit what may be read.",
+                config_path="allowed.roots",
             )
 
     @property
+    def urls(self) -> tuple[str, ...]:
+        """The places in object stores."""
+        return tuple(dict.fromkeys(path for path in (*self.file, *self.path) if is_s3(path)))
+
+    @property
     def patterns(self) -> tuple[str, ...]:
-        """Absolute paths and patterns, each once."""
-        return tuple(dict.fromkeys(os.path.abspath(p) for p in (*self.file, *self.path)))
+        """Absolute paths and patterns, each once. A folder is a pattern: its files."""
+        named = (path for path in (*self.file, *self.path) if not is_s3(path))
+        return tuple(dict.fromkeys(self._pattern(path) for path in named))
+
+    def _pattern(self, path: str) -> str:
+        absolute = os.path.abspath(path)
+        if not path.endswith("/") and not os.path.isdir(absolute):
+            return absolute
+        inside = "**/*" if self.recursive else "*"
+        return os.path.join(glob.escape(absolute), inside)
 
     @property
     def has_patterns(self) -> bool:
         """Files may appear that nobody named."""
         return any(MAGIC & set(pattern) for pattern in self.patterns)
-
-    @property
-    def line_most(self) -> int:
-        """Most bytes of a line."""
-        return self.max_line_bytes
-
-    @property
-    def block(self) -> int:
-        """Bytes to read at once. No larger than the longest line, so that a line that is too long
-        is always found at the start of a block.
-        """
-        return min(self.block_bytes, self.max_line_bytes)
-
-    @property
-    def delimiter(self) -> str:
-        """The delimiter itself."""
-        return "\t" if self.csv_delimiter == "\\t" else self.csv_delimiter
 
     @property
     def roots(self) -> Roots:

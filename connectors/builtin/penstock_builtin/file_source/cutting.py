@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 Cut: TypeAlias = Callable[[bytearray, int], int]
@@ -32,3 +33,37 @@ def cut_quoted(quote: bytes) -> Cut:
         return end
 
     return cut
+
+
+def cut_escaped(quote: bytes, escape: bytes) -> Cut:
+    """Return a cut for files in which a character takes away what the next one means: it has to
+    look at each, from the first on.
+    """
+
+    def cut(data: bytearray, size: int) -> int:
+        end = 0
+        for record_end in _record_ends(memoryview(data)[:size], quote, escape):
+            end = record_end
+        return end
+
+    return cut
+
+
+def first_record(data: bytes, quote: bytes, escape: bytes) -> int:
+    """Return the length of the first record with its newline; 0 when it has none."""
+    return next(_record_ends(data, quote, escape), 0)
+
+
+def _record_ends(data: bytes | memoryview, quote: bytes, escape: bytes) -> Iterator[int]:
+    marks = [rb"\n"]
+    if quote:
+        marks.append(re.escape(quote))
+    if escape:
+        marks.insert(0, re.escape(escape) + b".")
+    inside = False
+    for match in re.finditer(b"|".join(marks), data, re.DOTALL):
+        found = match[0]
+        if quote and found == quote:
+            inside = not inside
+        elif found == b"\n" and not inside:
+            yield match.end()

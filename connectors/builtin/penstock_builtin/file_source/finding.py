@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from penstock_builtin.file_source.config import MAGIC, FileSourceConfig
+from penstock_builtin.file_source.slicing import file_key
+from penstock_builtin.places.port import Names
 from penstock_connector import Partition
 
 
@@ -19,7 +21,7 @@ def is_pattern(path: str) -> bool:
     return bool(MAGIC & set(path))
 
 
-def find_files(patterns: Iterable[str]) -> list[str]:
+def find_files(patterns: Iterable[str], names: Names) -> list[str]:
     """Return the paths that are meant now. Those without wildcards are meant even before they
     are there; folders are what a pattern walks through, not what it finds.
     """
@@ -29,7 +31,8 @@ def find_files(patterns: Iterable[str]) -> list[str]:
             found[pattern] = None
             continue
         matches = sorted(glob.glob(pattern, recursive=True))
-        found.update(dict.fromkeys(path for path in matches if not os.path.isdir(path)))
+        wanted = (path for path in matches if names.has(path) and not os.path.isdir(path))
+        found.update(dict.fromkeys(wanted))
     return list(found)
 
 
@@ -55,16 +58,12 @@ def may_be_meant(name: str, *, is_folder: bool, patterns: Iterable[str]) -> bool
     return any(fnmatchcase(name, os.path.basename(pattern)) for pattern in magic)
 
 
-def file_key(path: str) -> dict[str, str]:
-    """Return the key of a file's partition."""
-    return {"file": path}
-
-
 def plan_files(config: FileSourceConfig, max_tasks: int) -> list[Partition]:
     """Return a partition for each file. For one task alone there is one more, for files that it
     finds while it runs: it begins with them at once. Several tasks are given them by another plan.
     """
-    planned = [Partition(file_key(p), bounded=not config.tail) for p in find_files(config.patterns)]
+    files = find_files(config.patterns, config.names)
+    planned = [Partition(file_key(path), bounded=not config.tail) for path in files]
     if max_tasks > 1 or not may_grow(config):
         return planned
     patterns = [pattern for pattern in config.patterns if is_pattern(pattern)]
@@ -79,7 +78,10 @@ def may_grow(config: FileSourceConfig) -> bool:
 class Finder:
     """Finds files that appear while a task runs; only the holder of the `find` partition does."""
 
-    def __init__(self, patterns: Sequence[str], partitions: Sequence[Partition]) -> None:
+    def __init__(
+        self, patterns: Sequence[str], names: Names, partitions: Sequence[Partition]
+    ) -> None:
+        self._names = names
         finds = any("find" in partition.key for partition in partitions)
         self.patterns = tuple(filter(is_pattern, patterns)) if finds else ()
 
@@ -88,4 +90,4 @@ class Finder:
         if not self.patterns:
             return []
         known = set(known)
-        return [path for path in find_files(self.patterns) if path not in known]
+        return [path for path in find_files(self.patterns, self._names) if path not in known]

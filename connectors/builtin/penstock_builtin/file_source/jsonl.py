@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.json as pj
 
-from penstock_builtin.file_source.reader import Chunk
+from penstock_builtin.file_source.chunk import Chunk, excerpt, spot
 from penstock_builtin.file_source.shapes import Shapes, incompatible, settled
 from penstock_builtin.file_source.text import BOM, BadRows, Decoded, clean_bytes, lines_of
 from penstock_connector import DataError
@@ -16,8 +17,11 @@ from penstock_connector import DataError
 class JsonDecoder:
     """Makes a row of every line that is a JSON object."""
 
-    def __init__(self, invalid_utf8: str, invalid_rows: str) -> None:
+    def __init__(
+        self, invalid_utf8: str, invalid_rows: str, types: Mapping[str, pa.DataType]
+    ) -> None:
         self._invalid_utf8 = invalid_utf8
+        self._declared = pa.schema(list(types.items()))
         self._tolerant = invalid_rows == "dead-letter"
         self._shapes = Shapes()
 
@@ -42,14 +46,14 @@ class JsonDecoder:
             return pa.record_batch([], schema=pa.schema([]))
         known = self._shapes.of(dataset)
         try:
-            table = _parse(data, known)
+            table = _parse(data, known or self._declared)
         except pa.ArrowInvalid:
             if known is None:
                 raise
-            table = _parse(data, None)
+            table = _parse(data, self._declared)
         if known is not None and table.schema.equals(known):
             return _one(table)
-        seen = settled(table.schema, times=False)
+        seen = settled(table.schema, times=False, declared=self._declared)
         if not seen.names:
             raise DataError(
                 "file.no_columns",
@@ -62,18 +66,30 @@ class JsonDecoder:
         # Again, with the types that were decided: a text that looks like a time stays a text.
         return _one(_parse(data, wanted, unexpected="ignore"))
 
+    def _why_undeclared(self, line: bytes) -> str:
+        """A value that is not of its declared type is a broken row; of an inferred one, it is a
+        change of the schema.
+        """
+        if not self._declared.names or not line.strip():
+            return ""
+        try:
+            _parse(line, self._declared, unexpected="ignore")
+        except pa.ArrowInvalid:
+            return "not of the declared types"
+        return ""
+
     def _without_broken(self, data: bytes, chunk: Chunk) -> tuple[bytes, BadRows]:
         """Find the lines that are no objects: only when a block was refused, one by one."""
         good: list[bytes] = []
         bad: BadRows = []
-        for line in lines_of(data):
-            why = _why_broken(line)
+        for number, line in enumerate(lines_of(data)):
+            why = _why_broken(line) or self._why_undeclared(line)
             if not why:
                 good.append(line)
                 continue
             error = DataError(
                 "file.invalid_json",
-                f"{chunk.path}: a line after byte {chunk.start} is {why}: {line[:80]!r}",
+                f"{spot(chunk, number)} is {why}: {excerpt(line)}",
                 fix="Correct the line, or set `invalid.rows` to `dead-letter`.",
                 config_path="invalid.rows",
             )

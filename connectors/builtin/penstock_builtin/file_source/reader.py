@@ -12,74 +12,28 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from penstock_builtin.file_source.cutting import Cut, cut_lines
+from penstock_builtin.file_source.chunk import BEGINNING_MOST, Chunk, Lines, Reading
 from penstock_builtin.file_source.mark import WINDOW, Mark, digest, ends
-from penstock_builtin.opening import Roots, as_file_error, open_regular, telling
-from penstock_connector import ConfigError, DataError, OffsetLostError
+from penstock_builtin.opening import as_file_error, open_regular, telling
+from penstock_connector import ConfigError, ConnectorError, DataError, OffsetLostError
 
 _LEAVE_AFTER: Final = 0.5
 """Seconds that a rotated file must be quiet before its reader goes on to the new one. Shorter could
 leave behind what a writer that has not noticed the rotation still appends; longer delays the first
 rows of the new file."""
 
-_FIRST_LINE_MOST: Final = 1 << 20
-"""Bytes that are searched for the end of a header. A longer one is no header."""
-
 log = logging.getLogger(__name__)
 
 
-class Space:
-    """Memory that blocks are read into, the same for all files of a task: fresh memory for each
-    block would cost more than reading it.
-    """
-
-    def __init__(self) -> None:
-        self._kept = bytearray()
-
-    def take(self, size: int, most_kept: int) -> bytearray:
-        """Return room for so many bytes or more. It is given out again by the next call."""
-        if size > most_kept:
-            return bytearray(size)
-        if len(self._kept) < size:
-            self._kept = bytearray(size)
-        return self._kept
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Whole rows of a file, as bytes. `complete`: nothing follows them now.
-
-    The bytes are `space[:size]`, and there only until the next chunk is read.
-    """
-
-    space: bytearray
-    size: int
-    start: int
-    path: str
-    complete: bool
-    first_line: Callable[[], bytes]
-
-    @property
-    def data(self) -> bytes:
-        """A copy that stays."""
-        return bytes(memoryview(self.space)[: self.size])
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How files are read; the same for all files of a task."""
-
-    roots: Roots = field(default_factory=Roots)
-    space: Space = field(default_factory=Space)
-    cut: Cut = cut_lines
-    block: int = 3 << 20
-    line_most: int = 64 << 20
-    tail: bool = True
-    restart: bool = True
+def inode_at(path: str) -> int:
+    """Return the inode that a path names; 0 for none."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
 
 
 class FileReader:
@@ -101,6 +55,8 @@ class FileReader:
         self._searched = 0
         self._was_at_end = False
         self._quiet_since = 0.0
+        self._chunk_start = 0
+        self._lines = Lines()
 
     @property
     def mark(self) -> Mark:
@@ -113,6 +69,10 @@ class FileReader:
     def inode(self) -> int:
         """Of what is read; 0 when nothing was opened yet."""
         return self._mark.inode
+
+    def offset(self) -> dict[str, Any]:
+        """Return the offset to store."""
+        return self.mark.offset()
 
     @property
     def leaving(self) -> bool:
@@ -142,6 +102,30 @@ class FileReader:
             self._look_behind()
         return chunk
 
+    def is_now_at(self, path: str) -> bool:
+        """Tell whether what was read has another name now, and is no longer at its own."""
+        if path == self.path or self.inode == inode_at(self.path):
+            return False
+        try:
+            fd = open_regular(path, self._how.roots)
+        except (OSError, ConnectorError):
+            return False
+        try:
+            return self.mark.fits(fd)
+        finally:
+            os.close(fd)
+
+    def may_be_left(self) -> bool:
+        """Tell whether nothing of what it read is still to be read under its old name."""
+        if self.gone_on or not self._mark.position:
+            return True
+        if self._fd is not None:
+            return False
+        rotated = self._rotated()
+        if rotated is not None:
+            os.close(rotated)
+        return rotated is None
+
     def leave(self, *, restart: bool) -> None:
         """Close the file. With `restart`, what is at the path next is another one, read from its
         start.
@@ -150,6 +134,7 @@ class FileReader:
         self.close()
         self._mark = Mark() if restart else mark
         self._searched = 0
+        self._lines = Lines()
         self._was_at_end = self.gone_on = False
         self._quiet_since = 0.0
 
@@ -323,7 +308,7 @@ class FileReader:
     def _chunk(self, space: bytearray, length: int, size: int) -> Chunk | None:
         if not length:
             return None
-        start = self._mark.position
+        start = self._chunk_start = self._mark.position
         end = start + length
         self._mark = replace(self._mark, position=end)
         self._searched = end
@@ -331,12 +316,17 @@ class FileReader:
             self._head = (self._head + space[: min(WINDOW, length)])[:WINDOW]
         last = bytes(space[max(length - WINDOW, 0) : length])
         self._tail = last if length >= WINDOW else (self._tail + last)[-WINDOW:]
-        return Chunk(space, length, start, self.path, end >= size, self._first_line)
+        whole = end >= size
+        return Chunk(space, length, start, self.path, whole, self._beginning, self._lines_before)
 
-    def _first_line(self) -> bytes:
+    def _beginning(self) -> bytes:
         assert self._fd is not None  # noqa: S101 - asked for while rows of it are decoded
-        data = os.pread(self._fd, _FIRST_LINE_MOST, 0)
-        return data[: data.find(b"\n") + 1] or data
+        return os.pread(self._fd, BEGINNING_MOST, 0)
+
+    def _lines_before(self) -> int:
+        assert self._fd is not None  # noqa: S101 - asked for while rows of it are decoded
+        fd = self._fd
+        return self._lines.before(self._chunk_start, lambda at, size: os.pread(fd, size, at))
 
     def _refuse_long(self, size: int) -> None:
         if size > self._how.line_most:

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from penstock_connector import DataError
 
+_NOTHING = pa.schema([])
+
 
 class Shapes:
     """The schemas so far, by dataset."""
@@ -49,7 +51,7 @@ def incompatible(path: str, why: str) -> DataError:
     )
 
 
-def settled(schema: pa.Schema, *, times: bool) -> pa.Schema:
+def settled(schema: pa.Schema, *, times: bool, declared: pa.Schema = _NOTHING) -> pa.Schema:
     """Return an inferred schema with types that every reader knows.
 
     A column that had no value yet is left out: its type is not known. Only when no other column is
@@ -58,8 +60,14 @@ def settled(schema: pa.Schema, *, times: bool) -> pa.Schema:
     Args:
         schema: As it was inferred.
         times: Texts that look like times are times (CSV); else they stay texts (JSON).
+        declared: Columns whose types are not inferred.
     """
-    fields = [(field.name, _settled(field.type, times=times)) for field in schema]
+    fields = [
+        (field.name, field.type)
+        if field.name in declared.names
+        else (field.name, _settled(field.type, times=times))
+        for field in schema
+    ]
     kept = [(name, kind) for name, kind in fields if kind is not None]
     return pa.schema(kept or [(field.name, pa.string()) for field in schema])
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_builtin.file_source.reader import Chunk
+from penstock_builtin.file_source.chunk import Chunk, excerpt, spot
 from penstock_builtin.onevalue import one_text
 from penstock_connector import ConnectorError, DataError
 
@@ -62,16 +62,14 @@ def clean(chunk: Chunk, invalid: str) -> tuple[pa.Array, BadRows]:
             return pa.array([chunk.data.decode("utf-8", "replace")]), []
     good: list[bytes] = []
     bad: BadRows = []
-    at = chunk.start
-    for line in lines_of(chunk.data):
+    for number, line in enumerate(lines_of(chunk.data)):
         if _is_utf8(line):
             good.append(line)
         else:
-            error = _not_utf8(chunk.path, at)
+            error = _not_utf8(chunk, number, line)
             if invalid == "fail":
                 raise error
             bad.append((line, error))
-        at += len(line)
     return pa.array([b"".join(good).decode()]), bad
 
 
@@ -99,10 +97,10 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _not_utf8(path: str, at: int) -> DataError:
+def _not_utf8(chunk: Chunk, number: int, line: bytes) -> DataError:
     return DataError(
         "file.invalid_utf8",
-        f"{path}: the line at byte {at} is not UTF-8",
-        fix="Correct the file, or set `invalid.utf8` to `replace` or `dead-letter`.",
+        f"{spot(chunk, number)} is not of the encoding: {excerpt(line)}",
+        fix="Correct the file or `encoding`, or set `invalid.utf8` to `replace` or `dead-letter`.",
         config_path="invalid.utf8",
     )

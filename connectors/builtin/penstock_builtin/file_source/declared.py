@@ -1,0 +1,121 @@
+"""Types that a configuration declares, and texts brought to them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock_connector import ConfigError
+
+_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
+_ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?(\S+)\]")
+_MORE: Final[Mapping[str, pa.DataType]] = {
+    "text": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "time": pa.time64("us"),
+    "number": pa.float64(),
+}
+"""Words for types beside Arrow's own."""
+
+
+def joined_items(items: Sequence[str]) -> list[str]:
+    """Return the items of a list whose commas inside brackets were taken for ends of items."""
+    joined: list[str] = []
+    for item in items:
+        if joined and _is_open(joined[-1]):
+            joined[-1] += f",{item}"
+        else:
+            joined.append(item)
+    return joined
+
+
+def _is_open(text: str) -> bool:
+    return text.count("(") + text.count("[") > text.count(")") + text.count("]")
+
+
+def parse_columns(
+    columns: Sequence[str], config_path: str
+) -> tuple[tuple[str, ...], dict[str, pa.DataType]]:
+    """Return the names of `name` or `name:type`, and the types that are given.
+
+    Raises:
+        ConfigError: `config.invalid_value`.
+    """
+    names: list[str] = []
+    types: dict[str, pa.DataType] = {}
+    for column in columns:
+        name, _, kind = column.rpartition(":") if ":" in column else (column, "", "")
+        names.append(name)
+        if kind:
+            types[name] = _parse_type(name, kind, config_path)
+    return tuple(names), types
+
+
+def declared_types(items: Sequence[str]) -> dict[str, pa.DataType]:
+    """Return the types of the key `types`."""
+    return parse_columns(joined_items(items), "types")[1]
+
+
+def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
+    kind = kind.strip()
+    try:
+        if match := _DECIMAL.fullmatch(kind.replace(" ", "")):
+            return pa.decimal128(int(match[1]), int(match[2]))
+        if match := _ZONED.fullmatch(kind):
+            zoned = pa.timestamp(match[1], match[2])
+            pa.array([0], pa.int64()).cast(zoned).cast(pa.string())  # is there such a zone?
+            return zoned
+        return _MORE.get(kind) or pa.type_for_alias(kind)
+    except (ValueError, pa.ArrowException) as error:
+        raise ConfigError(
+            "config.invalid_value",
+            f"column {name!r}: there is no type {kind!r}",
+            fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
+            "timestamp[us, UTC].",
+            config_path=config_path,
+        ) from error
+
+
+def cast_texts(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Return texts as values of a type, and the indices of those that are none. An empty text is
+    no value, except where a text is wanted.
+    """
+    if pa.types.is_string(kind):
+        return texts, []
+    filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    try:
+        return _cast(filled, kind), []
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        good = [_fits(filled.slice(at, 1), kind) for at in range(len(filled))]
+    kept = pc.if_else(pa.array(good, pa.bool_()), filled, pa.scalar(None, pa.string()))
+    return _cast(kept, kind), [at for at, is_good in enumerate(good) if not is_good]
+
+
+def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return _zoned(texts, kind)
+    if pa.types.is_binary(kind):
+        return texts.cast(pa.binary())
+    return texts.cast(kind)
+
+
+def _zoned(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times with an offset are what they say; those without are of the declared zone."""
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        naive = texts.cast(pa.timestamp(kind.unit))
+        return pc.assume_timezone(naive, kind.tz)
+
+
+def _fits(one: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        _cast(one, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True

@@ -1,0 +1,150 @@
+"""The keys of `file-source` and `sftp-source` that say what the bytes of a file are."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from penstock_builtin.file_source.declared import joined_items, parse_columns
+from penstock_builtin.places.port import Names
+from penstock_connector import ConfigError, key
+
+LINES: Final = frozenset({"text", "csv", "jsonl"})
+"""Formats whose files are lines, and may be compressed or grow. The others are containers."""
+
+_ONE_BYTE: Final = (("csv.delimiter", 1, 1), ("csv.quote", 0, 1), ("csv.escape", 0, 1))
+"""Keys of characters, with the fewest and the most bytes of their values."""
+
+
+@dataclass(frozen=True)
+class ReadingKeys:
+    """How files are read, wherever they are."""
+
+    format: str = key(
+        "text",
+        doc="What is in the files.",
+        choices=("text", "csv", "jsonl", "parquet", "avro"),
+    )
+    tail: bool = key(
+        True, doc="Go on with what is appended and with new files; false reads to the end, once."
+    )
+    dataset: str = key(
+        "",
+        doc="Dataset of the rows; ${file} is the file's name without its ending. "
+        "Empty: the connector's `topic`.",
+    )
+    names_regex: str = key(
+        "", doc="Of the files of folders and patterns, those whose whole name matches; empty: all."
+    )
+    recursive: bool = key(False, doc="Of a folder that is named, the files in its folders, too.")
+    compression: str = key(
+        "auto",
+        doc="Of files of lines; `auto` goes by the endings .gz and .zst.",
+        choices=("auto", "none", "gzip", "zstd"),
+    )
+    encoding: str = key("utf-8", doc="Encoding of text, CSV and JSON lines.")
+    types: tuple[str, ...] = key(
+        (), doc="Types of columns, `name:type`, where the format has none of its own."
+    )
+    text_regex: str = key(
+        "", doc="Makes columns of the lines of text: its named groups (`(?P<name>…)`, RE2)."
+    )
+    batch_size: int = key(0, doc="Most rows of a batch; 0 leaves it to `block.bytes`.")
+    block_bytes: int = key(3 << 20, type="size", doc="Bytes read at once.", importance="low")
+    max_line_bytes: int = key(64 << 20, type="size", doc="A longer line fails the task.")
+    invalid_utf8: str = key(
+        "fail",
+        doc="What becomes of lines that are not of the encoding.",
+        choices=("fail", "replace", "dead-letter"),
+    )
+    invalid_rows: str = key(
+        "fail",
+        doc="What becomes of broken CSV and JSON rows, and of lines that `text.regex` does not "
+        "match.",
+        choices=("fail", "dead-letter"),
+    )
+    truncated: str = key(
+        "restart",
+        doc="What to do when a file became shorter or was rewritten: read it from its start, "
+        "or fail.",
+        choices=("restart", "fail"),
+    )
+    csv_delimiter: str = key(",", doc="Character between columns; \\t is a tab.")
+    csv_quote: str = key('"', doc="Character around values; empty: none.")
+    csv_escape: str = key("", doc="Character that takes the next one's meaning away; empty: none.")
+    csv_null: str | None = key(
+        None, doc="Text, without quotes, that stands for no value; by default the usual ones do."
+    )
+    csv_header: bool = key(True, doc="The first line of every file names the columns.")
+    csv_columns: tuple[str, ...] = key(
+        (), doc="Names of the columns, where no header does; `name:type` fixes a type."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        for name, size in (("block.bytes", self.block_bytes), ("max.line.bytes", self.line_most)):
+            if not 0 < size <= 1 << 30:
+                raise _wrong(name, "must be between 1 byte and 1 GiB")
+        for name, least, most in _ONE_BYTE:
+            value = getattr(self, name.replace(".", "_"))
+            value = "\t" if value == "\\t" else value
+            if not least <= len(value.encode()) <= most:
+                raise _wrong(name, "must be one ASCII character")
+        try:
+            b"x".decode(self.encoding, "replace")
+        except (LookupError, ValueError) as error:
+            raise _wrong("encoding", f"{self.encoding!r} is no encoding of text") from error
+        if not self.has_lines and self.compression not in {"auto", "none"}:
+            raise _wrong("compression", f"{self.format} compresses by itself: leave it out")
+        parse_columns(joined_items(self.types), "types")
+        try:
+            re.compile(self.names_regex)
+        except re.error as error:
+            raise _wrong("names.regex", f"{self.names_regex!r}: {error}") from error
+
+    @property
+    def names(self) -> Names:
+        """The names of files that are wanted."""
+        return Names(re.compile(self.names_regex, re.DOTALL) if self.names_regex else None)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the files are lines."""
+        return self.format in LINES
+
+    @property
+    def line_most(self) -> int:
+        """Most bytes of a line."""
+        return self.max_line_bytes
+
+    @property
+    def block(self) -> int:
+        """Bytes to read at once. No larger than the longest line, so that a line that is too long
+        is always found at the start of a block.
+        """
+        return min(self.block_bytes, self.max_line_bytes)
+
+    @property
+    def delimiter(self) -> str:
+        """The delimiter itself."""
+        return "\t" if self.csv_delimiter == "\\t" else self.csv_delimiter
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the bytes of lines are UTF-8 as they are."""
+        return codecs.lookup(self.encoding).name == "utf-8"
+
+    def compression_of(self, name: str) -> str:
+        """Return how a file is compressed: `gzip`, `zstd`, or nothing."""
+        if not self.has_lines or self.compression == "none":
+            return ""
+        if self.compression != "auto":
+            return self.compression
+        endings = {".gz": "gzip", ".zst": "zstd"}
+        return next((kind for end, kind in endings.items() if name.lower().endswith(end)), "")
+
+
+def _wrong(name: str, why: str) -> ConfigError:
+    return ConfigError("config.invalid_value", f"{name!r}: {why}", config_path=name)
