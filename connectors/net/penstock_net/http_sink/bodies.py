@@ -1,0 +1,140 @@
+"""Rows as requests: addresses, headers, bodies, cut by rows and bytes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock_connector import DataError
+from penstock_net.http_sink.config import HttpSinkConfig
+from penstock_net.http_sink.jsontext import json_text
+from penstock_net.web.headers import is_header
+
+_HEADERS = "__headers"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request that is to be sent.
+
+    Attributes:
+        url: Where.
+        headers: Of its row, where it has just one.
+        body: Its rows.
+        rows: How many.
+        key: What names its row for ever; empty: it is named by its number.
+    """
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    rows: int
+    key: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """Rows of a request that is not full yet."""
+
+    url: str
+    headers: Mapping[str, str]
+    key: str
+    texts: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+class Bodies:
+    """Makes requests of rows, in their order."""
+
+    def __init__(self, config: HttpSinkConfig) -> None:
+        self._config = config
+        self._address, self._template = config.address(), config.row_body()
+        self._key = config.row_key() if config.names_rows else None
+        self._begin, self._between, self._end = _frame(config)
+        wanted = config.row_headers
+        self._taken = None if "*" in wanted else {name.lower() for name in wanted}
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that templates and the order need."""
+        templates = [self._address, self._template, *([self._key] if self._key else [])]
+        return {n for t in templates for n in t.names} | set(self._config.order_columns)
+
+    def refused(self, rows: pa.RecordBatch, dataset: str) -> list[tuple[int, DataError]]:
+        """Return the rows of which no request can be made."""
+        if not (self._address.names or self._key or self._config.row_headers):
+            return []
+        found: list[tuple[int, DataError]] = []
+        for index, row in enumerate(rows.to_pylist()):
+            try:
+                self._opened(row, dataset)
+            except DataError as error:
+                found.append((index, error))
+        return found
+
+    def of(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[Outgoing]:
+        """Yield the requests of rows; rows with another address begin another one."""
+        config = self._config
+        current: _Open | None = None
+        for dataset, batch in batches:
+            for row in batch.to_pylist():
+                opened, text = self._opened(row, dataset), self._text(row, dataset)
+                size = len(text.encode())
+                if current is not None and (
+                    opened.url != current.url
+                    or len(current.texts) >= config.batch_rows
+                    or current.size + size > config.batch_bytes
+                ):
+                    yield self._closed(current)
+                    current = None
+                current = current or opened
+                current.texts.append(text)
+                current.size += size + len(self._between)
+        if current is not None:
+            yield self._closed(current)
+
+    def _opened(self, row: Row, dataset: str) -> _Open:
+        key = self._key.filled(row, dataset) if self._key else ""
+        headers = self._headers(row) if self._config.row_headers else {}
+        return _Open(self._address.filled(row, dataset), headers, key)
+
+    def _headers(self, row: Row) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in row.get(_HEADERS) or ():
+            if self._taken is not None and name.lower() not in self._taken:
+                continue
+            text = (value or b"").decode("latin-1") if isinstance(value, bytes) else str(value)
+            if not is_header(name, text):
+                raise DataError(
+                    "http.bad_header",
+                    f"header {name[:80]!r} of the row cannot be sent",
+                    fix="Name the headers that are meant in `row.headers`.",
+                )
+            found[name] = text
+        return found
+
+    def _text(self, row: Row, dataset: str) -> str:
+        if not self._config.reserved_columns:
+            row = {name: value for name, value in row.items() if not name.startswith("__")}
+        if self._config.format == "template":
+            return self._template.filled(row, dataset)
+        return json_text(row)
+
+    def _closed(self, made: _Open) -> Outgoing:
+        body = f"{self._begin}{self._between.join(made.texts)}{self._end}"
+        return Outgoing(made.url, made.headers, body.encode(), len(made.texts), made.key)
+
+
+def _frame(config: HttpSinkConfig) -> tuple[str, str, str]:
+    """Return what begins a body, stands between rows, and ends it."""
+    match config.format:
+        case "template":
+            return config.body_begin, config.body_separator, config.body_end
+        case "jsonl":
+            return "", "\n", "\n"
+    return ("[", ",", "]") if config.batch_rows > 1 else ("", "", "")

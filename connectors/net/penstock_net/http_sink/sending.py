@@ -1,0 +1,135 @@
+"""Requests that are sent, and sent again; in several lanes at once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+
+from penstock_connector import ConnectorError, DataError, RetriableError
+from penstock_net.http_sink.bodies import Bodies, Outgoing
+from penstock_net.http_sink.config import HttpSinkConfig
+from penstock_net.http_sink.jsontext import json_text
+from penstock_net.web.address import address_of
+from penstock_net.web.client import Answer
+from penstock_net.web.login import Caller
+
+_ANY: Final = frozenset(range(100, 600))
+"""All statuses: what they mean is decided here, by the keys."""
+
+Batches = Sequence[tuple[str, pa.RecordBatch]]
+
+_log = logging.getLogger(__name__)
+
+
+class Sender:
+    """Sends rows in their order, in as many lanes as are wanted. Rows that must stay in order are
+    in one lane, and a lane sends a request when the one before it was answered.
+    """
+
+    def __init__(
+        self, config: HttpSinkConfig, bodies: Bodies, name: str, stopping: threading.Event
+    ) -> None:
+        """`name` says whose requests they are: the task and its epoch."""
+        self._config, self._bodies, self._name = config, bodies, name
+        self._stopping = stopping
+        self._retries = config.retry_rules()
+        self._callers = [Caller(config) for _ in range(config.parallel)]
+        self._pool = ThreadPoolExecutor(config.parallel, thread_name_prefix="http")
+
+    def send(self, txn_id: int, batches: Batches) -> None:
+        """Send all rows of a transaction. The first error ends the other lanes, too.
+
+        Raises:
+            ConnectorError: `http.…`
+        """
+        failed = threading.Event()
+        lanes = self._divided(batches)
+        sending = [
+            self._pool.submit(self._lane, number, txn_id, lane, failed)
+            for number, lane in enumerate(lanes)
+            if lane
+        ]
+        errors = [error for future in sending if (error := future.exception()) is not None]
+        if errors:
+            # what a lane was told to stop for is not the reason
+            raise next((e for e in errors if not isinstance(e, _EndedError)), errors[0])
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        for caller in self._callers:
+            caller.cut()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for caller in self._callers:
+            caller.close()
+
+    def _divided(self, batches: Batches) -> list[list[tuple[str, pa.RecordBatch]]]:
+        count = len(self._callers)
+        if count == 1:
+            return [list(batches)]
+        lanes: list[list[tuple[str, pa.RecordBatch]]] = [[] for _ in range(count)]
+        for dataset, batch in batches:
+            wanted = batch.select(list(self._config.order_columns)).to_pylist()
+            chosen = [zlib.crc32(json_text(row).encode()) % count for row in wanted]
+            for number, lane in enumerate(lanes):
+                rows = [row for row, at in enumerate(chosen) if at == number]
+                if rows:
+                    lane.append((dataset, batch.take(pa.array(rows, pa.int32()))))
+        return lanes
+
+    def _lane(self, lane: int, txn_id: int, batches: Batches, failed: threading.Event) -> None:
+        try:
+            for number, outgoing in enumerate(self._bodies.of(batches)):
+                if failed.is_set():
+                    raise _EndedError
+                numbered = f"{self._name}-{txn_id}-{lane}-{number}"
+                self._sent(self._callers[lane], outgoing, outgoing.key or numbered)
+        except BaseException:
+            failed.set()
+            raise
+
+    def _sent(self, caller: Caller, outgoing: Outgoing, key: str) -> None:
+        failures = 0
+        while True:
+            try:
+                self._once(caller, outgoing, key)
+            except ConnectorError as error:
+                failures += 1
+                pause = self._retries.pause(failures, error)
+                if pause is None:
+                    raise
+                _log.warning("sending again in %.1f s: %s", pause, error)
+                if self._stopping.wait(pause):
+                    raise
+                continue
+            return
+
+    def _once(self, caller: Caller, outgoing: Outgoing, key: str) -> None:
+        config = self._config
+        headers = {"Content-Type": config.type_of_content(), **outgoing.headers}
+        if config.idempotency_key != "none":
+            headers[config.idempotency_header] = key
+        answer = caller.ask(
+            outgoing.url, method=config.method, headers=headers, body=outgoing.body, fine=_ANY
+        )
+        if not config.is_ok(answer.status):
+            raise self._meaning(caller, answer, outgoing)
+
+    def _meaning(self, caller: Caller, answer: Answer, outgoing: Outgoing) -> ConnectorError:
+        """Return what a status means: whether it is sent again, the keys say."""
+        error = caller.refusal(answer, address_of(outgoing.url).shown)
+        retried = self._config.is_retried(answer.status)
+        if retried == isinstance(error, RetriableError):
+            return error
+        kind = RetriableError if retried else DataError
+        code = "http.server_error" if retried else "http.refused"
+        return kind(code, error.message, fix=error.fix, retry_after=error.retry_after)
+
+
+class _EndedError(Exception):
+    """Another lane failed."""

@@ -1,0 +1,89 @@
+"""`http-sink`: the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from penstock_connector import CommitMode, SchemaError, Staging, TransactionalSink
+from penstock_net.http_sink.bodies import Bodies
+from penstock_net.http_sink.config import HttpSinkConfig
+from penstock_net.http_sink.sending import Sender
+from penstock_net.http_sink.staging import Budget, HttpStaging
+from penstock_net.http_sink.template import ROW, TOPIC
+from penstock_net.web.login import Caller
+
+
+class HttpSink(TransactionalSink[HttpSinkConfig]):
+    """Rows as requests.
+
+    Sends one request for each row or for several, in their order. At least once: after a crash
+    rows that were sent come again, unless the other side knows them by their key.
+    """
+
+    name = "http-sink"
+    title = "Rows as requests to web APIs"
+    commit_modes: ClassVar[tuple[CommitMode, ...]] = (CommitMode.HOST,)
+
+    @classmethod
+    def check(cls, config: HttpSinkConfig) -> None:
+        """Log in and connect. No request: there is none that changes nothing everywhere."""
+        caller = Caller(config)
+        try:
+            caller.reach(config.url)
+        finally:
+            caller.close()
+
+    def connect(self, task_id: str, epoch: int) -> None:
+        """Get ready to send."""
+        self._bodies = Bodies(self.config)
+        self._budget = Budget(self.config.staging_bytes)
+        # a number names a request within one life only: another life divides rows in another way
+        name = f"{task_id}-{epoch}"
+        self._sender = Sender(self.config, self._bodies, name, self.stopping)
+
+    def apply_schema(
+        self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
+    ) -> Sequence[str] | None:
+        """Refuse rows without the columns that addresses, bodies and the order need."""
+        del key_columns
+        missing = self._bodies.columns - {*schema.names, TOPIC, ROW}
+        if missing:
+            raise SchemaError(
+                "http.no_column",
+                f"rows of {dataset!r} have no column {', '.join(sorted(missing))}",
+                fix="Correct `url`, `body`, `idempotency.key` or `order.columns`.",
+                dataset=dataset,
+            )
+        return None
+
+    def stage(
+        self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
+    ) -> Staging:
+        """Return a place in memory."""
+        del txn_id, slot, attempt, schema
+        return HttpStaging(dataset, self._bodies, self._budget)
+
+    def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
+        """Send: rows are at the other side before their offset is stored (invariant 1)."""
+        del epoch, token
+        batches: list[tuple[str, pa.RecordBatch]] = []
+        for staging in staged:
+            assert isinstance(staging, HttpStaging)  # noqa: S101 - we made them
+            batches += [(staging.dataset, batch) for batch in staging.batches]
+        self._sender.send(txn_id, batches)
+        for staging in staged:
+            staging.discard()
+        return b""
+
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+        """Nothing is left to do."""
+        del txn_id, epoch, state
+        return {}
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        if hasattr(self, "_sender"):
+            self._sender.close()

@@ -1,0 +1,11 @@
+"""What the source and the sink have in common: one request, its answer, and what goes wrong.
+
+- `keys`      the configuration keys of both: where, who, how long, how much
+- `address`   URLs: what is refused of them, and what is added to them
+- `headers`   lists of headers in a configuration; the `Link` header
+- `client`    one request and its answer, within a time and a size
+- `reading`   the body of an answer, unpacked, never more than is allowed
+- `login`     how a request says who asks; OAuth2 tokens
+- `retrying`  what is tried again, and when
+- `failing`   what a server or a network says, as errors for people
+"""

@@ -1,0 +1,51 @@
+"""The body of an answer, unpacked, and never more of it than is allowed (invariant 12)."""
+
+from __future__ import annotations
+
+import http.client
+import zlib
+from typing import Final
+
+from penstock_connector import DataError
+from penstock_net.web.failing import too_large, truncated
+
+_CHUNK: Final = 64 << 10
+_GZIP: Final = 31
+"""zlib's number for a gzip header."""
+
+
+def body_of(answer: http.client.HTTPResponse, most: int, where: str) -> bytes:
+    """Return the body.
+
+    Raises:
+        DataError: `http.too_large`, before it is read where its size is declared; `http.encoding`.
+        RetriableError: `http.truncated`.
+    """
+    declared = answer.length  # None: chunked, or up to the end of the connection
+    if declared is not None and declared > most:
+        raise too_large(where, most)
+    unpack = _unpacker(answer.headers.get("Content-Encoding", ""), where)
+    parts: list[bytes] = []
+    size = 0
+    while chunk := answer.read1(_CHUNK):
+        plain = unpack.decompress(chunk, most - size + 1) if unpack else chunk
+        size += len(plain)
+        if size > most:
+            raise too_large(where, most)
+        parts.append(plain)
+    if answer.length or (unpack and not unpack.eof):
+        raise truncated(where)
+    return b"".join(parts)
+
+
+def _unpacker(encoding: str, where: str) -> zlib._Decompress | None:
+    match encoding.strip().lower():
+        case "" | "identity":
+            return None
+        case "gzip" | "x-gzip":
+            return zlib.decompressobj(_GZIP)
+    raise DataError(
+        "http.encoding",
+        f"{where}: the answer is packed as {encoding[:40]!r}, which was not asked for",
+        fix="Make the server send gzip, or nothing packed.",
+    )

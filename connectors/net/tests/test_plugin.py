@@ -1,0 +1,65 @@
+"""The plugin as a whole: its manifest, its words, and how it starts."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import penstock_net
+from penstock_connector import Source
+from penstock_connector._config import keys_of
+from penstock_net import CONNECTORS
+
+FOLDER = Path(penstock_net.__file__).parent
+
+
+def readme(connector):
+    return (FOLDER / connector.name.replace("-", "_") / "README.md").read_text(encoding="utf-8")
+
+
+def documented(text):
+    return re.findall(r"^\| `([^`]+)` \|", text.partition("\n## Keys\n")[2], re.MULTILINE)
+
+
+def test_the_manifest_names_what_is_served():
+    manifest = tomllib.loads((FOLDER / "plugin.toml").read_text(encoding="utf-8"))
+    listed = {c["name"]: (c["kind"], set(c.get("aliases", ()))) for c in manifest["connector"]}
+    served = {
+        c.name: ("source" if issubclass(c, Source) else "sink", set(c.aliases)) for c in CONNECTORS
+    }
+    assert listed == served
+    assert all(c["title"] for c in manifest["connector"])
+
+
+@pytest.mark.parametrize("connector", CONNECTORS, ids=lambda c: c.name)
+def test_the_table_has_every_key_in_its_order_and_no_other(connector):
+    assert documented(readme(connector)) == list(keys_of(connector.config_type))
+
+
+def test_a_key_without_a_row_goes_red():
+    text = readme(CONNECTORS[0]).replace("| `mode` |", "| `mood` |")
+    assert documented(text) != list(keys_of(CONNECTORS[0].config_type))
+
+
+@pytest.mark.parametrize("connector", CONNECTORS, ids=lambda c: c.name)
+def test_the_overview_leads_to_every_connector(connector):
+    overview = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert f"[`{connector.name}`](penstock_net/" in overview
+
+
+def test_every_code_of_an_error_is_in_a_readme():
+    sources = "".join(file.read_text(encoding="utf-8") for file in FOLDER.rglob("*.py"))
+    told = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r'"(http\.[a-z_]+)"', sources)) <= set(re.findall(r"http\.[a-z_]+", told))
+
+
+def test_started_by_hand_it_says_how_it_is_run():
+    ended = subprocess.run(
+        [sys.executable, "-m", "penstock_net"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert "http-source" in ended.stderr

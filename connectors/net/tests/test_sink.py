@@ -1,0 +1,297 @@
+"""Rows as requests: what is sent, in which order, how often, and what an answer means."""
+
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from penstock.testing import wait_until
+from penstock_connector import CommitMode, RetriableError
+from penstock_connector._config import parse_config
+from penstock_connector.testing import RemoteError, sink_task, validate
+from penstock_net import HttpSink
+from support.web import Reply
+
+
+def config(web, **keys):
+    base = {"url": web.url + "/rows", "retry.backoff": "1ms", "retries": "2"}
+    return base | {name.replace("_", "."): str(value) for name, value in keys.items()}
+
+
+@pytest.fixture
+def taking(web):
+    """A server that takes everything."""
+    web.answer = lambda asked: Reply(status=202)
+    return web
+
+
+def write(web, rows, dataset="d", **keys):
+    with sink_task(HttpSink, config(web, **keys)) as task:
+        assert task.opened.commit_mode == CommitMode.HOST
+        task.write(rows, dataset=dataset)
+
+
+def sent(web):
+    return [json.loads(asked.body) for asked in web.asked]
+
+
+def numbers(count):
+    return [{"id": n} for n in range(count)]
+
+
+def test_a_row_is_a_request_and_they_come_in_order(taking):
+    write(taking, numbers(20))
+    assert sent(taking) == numbers(20)
+    assert {(a.method, a.headers["Content-Type"]) for a in taking.asked} == {
+        ("POST", "application/json")
+    }
+
+
+def test_a_check_logs_in_and_connects_and_sends_no_row(web):
+    web.answer = [Reply({"access_token": "t"})]
+    login = {"auth.type": "oauth2", "oauth2.token.url": web.url + "/token", "oauth2.client.id": "c"}
+    keys = config(web) | login | {"oauth2.client.secret": "s"}
+    HttpSink.check(parse_config(HttpSink.config_type, keys))
+    assert [asked.path for asked in web.asked] == ["/token"]
+    for url, code in (("http://127.0.0.1:1/", "unreachable"), (web.url + "/${id}", "")):
+        checked = parse_config(HttpSink.config_type, config(web) | {"url": url})
+        if code:
+            with pytest.raises(RetriableError, match=code):
+                HttpSink.check(checked)
+        else:
+            HttpSink.check(checked)
+
+
+def test_several_rows_are_an_array_cut_by_rows_and_bytes(taking):
+    write(taking, numbers(7), batch_rows=3)
+    assert sent(taking) == [numbers(7)[:3], numbers(7)[3:6], numbers(7)[6:]]
+    taking.asked.clear()
+    write(taking, [{"t": "x" * 40}, {"t": "y" * 400}, {"t": "z"}], batch_rows=9, batch_bytes=100)
+    assert [len(rows) for rows in sent(taking)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "body"),
+    [
+        ({"format": "jsonl", "batch_rows": 9}, b'{"id":1,"t":"a\\"b"}\n{"id":2,"t":null}\n'),
+        (
+            {"format": "template", "body": '{"n":${id},"x":"${t}"}', "body_begin": '{"all":[',
+             "body_separator": ",", "body_end": "]}", "batch_rows": 9},
+            b'{"all":[{"n":1,"x":"a\\"b"},{"n":2,"x":null}]}',
+        ),
+        ({"format": "template", "body": "${topic} ${row}"}, b'd {"id":1,"t":"a\\"b"}'),
+    ],
+)  # fmt: skip
+def test_bodies_have_the_form_that_is_asked_for(taking, keys, body):
+    write(taking, [{"id": 1, "t": 'a"b'}, {"id": 2, "t": None}], **keys)
+    assert taking.asked[0].body == body
+
+
+def test_values_keep_their_digits(taking):
+    row = {
+        "d": Decimal("12345678901234567890.10"), "t": datetime(2026, 1, 2, tzinfo=UTC),
+        "b": b"\x00", "f": float("nan"), "l": [1, None], "o": True, "__op": 1,
+    }  # fmt: skip
+    write(taking, [row])
+    assert taking.asked[0].body == (
+        b'{"d":12345678901234567890.10,"t":"2026-01-02T00:00:00Z","b":"AA==","f":null,'
+        b'"l":[1,null],"o":true}'
+    )
+
+
+def test_an_address_may_be_the_rows_own_and_no_value_leaves_its_place(taking):
+    rows = [{"id": "a/../b?c"}, {"id": "ü"}, {"id": "ü"}]
+    write(taking, rows, url=taking.url + "/${topic}/${id}", method="PUT", batch_rows=5)
+    assert [(a.method, a.path) for a in taking.asked] == [
+        ("PUT", "/d/a%2F..%2Fb%3Fc"),
+        ("PUT", "/d/%C3%BC"),
+    ]
+    assert sent(taking)[1] == rows[1:]
+
+
+def test_a_row_without_an_address_is_a_bad_row_and_its_neighbours_pass(taking):
+    with sink_task(HttpSink, config(taking, url=taking.url + "/${id}")) as task:
+        txn = task.next_txn()
+        (result,) = task.put([{"id": 1}, {"id": None}, {"id": 3}], txn_id=txn)
+        assert [f.reason.code for f in result.failed] == ["http.null_in_address"]
+        task.prepare(txn, [(0, 0, 2)])
+    assert [a.path for a in taking.asked] == ["/1", "/3"]
+
+
+def test_headers_of_rows_are_sent_where_they_are_named(taking):
+    kind = pa.map_(pa.string(), pa.binary())
+    headers = [[("X-One", b"1"), ("X-Two", b"2")], [("X-One", b"a\nb")], None]
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([1, 2, 3]), pa.array(headers, kind)], ["id", "__headers"]
+    )
+    with sink_task(HttpSink, config(taking, row_headers="x-one")) as task:
+        txn = task.next_txn()
+        (result,) = task.put(rows, txn_id=txn)
+        task.prepare(txn, [(0, 0, 2)])
+    assert [f.reason.code for f in result.failed] == ["http.bad_header"]
+    assert [(a.headers["X-One"], a.headers["X-Two"]) for a in taking.asked] == [
+        ("1", None), (None, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", [Reply(status=503), Reply(status=429), Reply(broken="drop")])
+def test_a_request_that_is_sent_again_has_the_same_key(web, broken):
+    web.answer = [broken, broken, Reply(status=200)]
+    write(web, [{"id": 1}])
+    keys = [asked.headers["Idempotency-Key"] for asked in web.asked]
+    assert keys == ["test-0-1-1-0-0"] * 3
+    assert sent(web) == [{"id": 1}] * 3
+
+
+def test_keys_tell_lives_transactions_and_requests_apart(taking):
+    for epoch in (1, 2):
+        with sink_task(HttpSink, config(taking), epoch=epoch) as task:
+            for _ in range(2):
+                task.write(numbers(2))
+    keys = [asked.headers["Idempotency-Key"] for asked in taking.asked]
+    assert len(set(keys)) == 8
+
+
+def test_a_key_of_the_row_is_the_same_in_every_life(taking):
+    keys = {"idempotency_key": "row-${id}", "idempotency_header": "X-Id"}
+    for _ in range(2):
+        write(taking, [{"id": "a b"}], **keys)
+    assert [asked.headers["X-Id"] for asked in taking.asked] == ["row-a%20b"] * 2
+    write(taking, [{"id": 1}], idempotency_key="none")
+    assert taking.asked[-1].headers["Idempotency-Key"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "keys", "code"),
+    [
+        (400, {}, "http.refused"), (422, {}, "http.refused"), (401, {}, "http.auth"),
+        (404, {}, "http.not_found"), (500, {}, "http.server_error"),
+        (500, {"retry_statuses": "429"}, "http.refused"),
+        (409, {"retry_statuses": "409"}, "http.server_error"),
+        (302, {}, "http.redirect"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_no_success_fails_with_what_the_server_says(web, status, keys, code):
+    web.answer = lambda asked: Reply("size is too large", status=status)
+    with pytest.raises(RemoteError) as caught:
+        write(web, numbers(3), **keys)
+    assert caught.value.code == code
+    assert "size is too large" in caught.value.diagnostic.message
+    again = code == "http.server_error"
+    assert len(web.asked) == (3 if again else 1)
+
+
+def test_a_status_may_mean_that_the_row_is_known_already(web):
+    web.answer = lambda asked: Reply(status=409)
+    write(web, numbers(2), ok_statuses="409")
+    assert len(web.asked) == 2
+
+
+def test_rows_are_not_sent_to_where_a_server_leads(web, other_web):
+    web.answer = lambda asked: Reply(status=307, headers={"Location": other_web.url})
+    with pytest.raises(RemoteError) as caught:
+        write(web, numbers(1))
+    assert caught.value.code == "http.redirect"
+    assert other_web.asked == []
+
+
+def test_lanes_send_at_once_and_keep_the_order_of_each_key(web):
+    together, most, lock = [0], [0], threading.Lock()
+    full = threading.Event()
+
+    def answer(asked):
+        with lock:
+            together[0] += 1
+            most[0] = max(most[0], together[0])
+            if together[0] == 3:
+                full.set()
+        full.wait(5)
+        with lock:
+            together[0] -= 1
+        return Reply(status=200)
+
+    web.answer = answer
+    rows = [{"key": n % 7, "n": n} for n in range(70)]
+    write(web, rows, parallel=3, order_columns="key")
+    came = sent(web)
+    assert sorted(row["n"] for row in came) == list(range(70))
+    for key in range(7):
+        assert [r["n"] for r in came if r["key"] == key] == list(range(key, 70, 7))
+    assert most[0] == 3
+
+
+def test_an_error_in_one_lane_ends_the_others(web):
+    web.answer = lambda asked: Reply(status=400 if b'"n":3}' in asked.body else 200)
+    rows = [{"key": n % 5, "n": n} for n in range(200)]
+    with pytest.raises(RemoteError) as caught:
+        write(web, rows, parallel=4, order_columns="key")
+    assert caught.value.code == "http.refused"
+    assert len(web.asked) < 200
+
+
+def test_nothing_is_sent_before_it_counts(taking):
+    with sink_task(HttpSink, config(taking)) as task:
+        txn = task.next_txn()
+        task.put([{"id": 1}], txn_id=txn, attempt=0)
+        task.put([{"id": 2}], txn_id=txn, attempt=1)
+        assert taking.asked == []
+        task.prepare(txn, [(0, 1, 1)])
+        task.commit(txn)
+    assert sent(taking) == [{"id": 2}]
+
+
+def test_rows_that_wait_are_bounded(taking):
+    with sink_task(HttpSink, config(taking, staging_bytes="1kB")) as task:
+        txn = task.next_txn()
+        task.put([{"t": "x" * 900}], txn_id=txn)
+        with pytest.raises(RemoteError) as caught:
+            task.put([{"t": "x" * 900}], txn_id=txn, slot=1)
+    assert caught.value.code == "http.staging_full"
+
+
+def test_the_end_of_a_task_does_not_wait_for_a_server_that_hangs(web):
+    web.answer = lambda asked: Reply(broken="hang")
+    with sink_task(HttpSink, config(web, request_timeout="300ms", retries=0)) as task:
+        txn = task.next_txn()
+        task.put([{"id": 1}], txn_id=txn)
+        began = time.monotonic()
+        with pytest.raises(RemoteError) as caught:
+            task.prepare(txn, [(0, 0, 1)])
+        wait_until(lambda: web.asked, 5, "the request")
+    assert caught.value.code == "http.timeout"
+    assert time.monotonic() - began < 5
+
+
+def test_a_column_that_an_address_needs_must_be_there(taking):
+    with (
+        sink_task(HttpSink, config(taking, url=taking.url + "/${id}")) as task,
+        pytest.raises((RemoteError, ValueError)) as caught,
+    ):
+        task.write([{"other": 1}])
+    assert "id" in str(caught.value)
+    assert taking.asked == []
+
+
+@pytest.mark.parametrize(
+    ("more", "codes"),
+    [
+        ({}, []),
+        ({"parallel": "2"}, ["config.missing"]),
+        ({"parallel": "65", "order.columns": "a"}, ["config.invalid_value"]),
+        ({"format": "template"}, ["config.missing"]),
+        ({"body": "x"}, ["config.missing"]),
+        ({"batch.rows": "2", "row.headers": "*"}, ["config.invalid_value"]),
+        ({"batch.rows": "2", "idempotency.key": "${id}"}, ["config.invalid_value"]),
+        ({"batch.rows": "0"}, ["config.invalid_value"]),
+        ({"retry.statuses": "6xx"}, ["config.invalid_value"]),
+        ({"idempotency.header": "a b"}, ["config.invalid_value"]),
+        ({"method": "GET"}, ["config.invalid_choice"]),
+        ({"url": "http://x/${id}?q=${n}"}, []),
+    ],
+)
+def test_configurations_are_checked(more, codes):
+    assert validate(HttpSink, {"url": "http://x/", **more}) == codes
