@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from penstock_databases.url import Target, parse_url
 from penstock_databases.writing import Writer
+
+
+def reached_by(url: str) -> tuple[Target, Writer]:
+    """Return where a database is, and its writer.
+
+    Raises:
+        ConfigError: as `url.parse_url`.
+    """
+    target = parse_url(url)
+    return target, writer_of(target.dialect)
 
 
 def writer_of(dialect: str) -> Writer:

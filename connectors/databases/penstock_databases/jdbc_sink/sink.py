@@ -28,8 +28,7 @@ from penstock_databases.jdbc_sink.owning import Owning
 from penstock_databases.jdbc_sink.route import Piece, Route
 from penstock_databases.jdbc_sink.staging import Budget, JdbcStaging
 from penstock_databases.names import TableId
-from penstock_databases.url import parse_url
-from penstock_databases.writers import writer_of
+from penstock_databases.writers import reached_by
 
 _WRITE_WITHIN: Final = 100.0
 """Seconds after which a transaction is not tried again: the host waits 120 s for Prepare."""
@@ -59,15 +58,13 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
     @classmethod
     def check(cls, config: JdbcSinkConfig) -> None:
         """Try whether the database lets us in."""
-        target = parse_url(config.connection_url)
-        login = Login(config.connection_user, config.connection_password)
-        writer_of(target.dialect).connect(target, login).close()
+        target, writer = reached_by(config.connection_url)
+        writer.connect(target, Login(config.connection_user, config.connection_password)).close()
 
     def init(self, config: JdbcSinkConfig) -> None:
         """Take the configuration."""
         super().init(config)
-        self._target = parse_url(config.connection_url)
-        self._writer = writer_of(self._target.dialect)
+        self._target, self._writer = reached_by(config.connection_url)
         self._routes: dict[tuple[str, bytes], Route] = {}
         self._budget = Budget(config.staging_bytes)
         self._owning: Owning | None = None

@@ -1,1 +1,1 @@
-"""MariaDB and MySQL."""
+"""MariaDB and MySQL: sessions, catalog, types, reading and writing; and the faster ways in."""

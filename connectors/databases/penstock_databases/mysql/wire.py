@@ -23,6 +23,9 @@ _END, _FAILED = 0xFE, 0xFF
 _END_BELOW: Final = 9
 """A packet that begins with 254 is the end when it is shorter than this; else a long first cell."""
 
+_MALFORMED: Final = 2027
+"""The number that clients of MySQL give a packet that cannot be."""
+
 _MESSAGE_MOST: Final = 1100
 """Bytes of an error's packet, in which its mark is looked for."""
 
@@ -61,7 +64,7 @@ class RowStream:
                 yield from self._large()
                 continue
             if not sequence_fits(self._data, starts, self._next):
-                raise err.InternalError("packets came in another order")
+                raise err.InternalError(_MALFORMED, "packets came in another order")
             self._next = (self._next + len(starts)) & 0xFF
             last = int(starts[-1])
             mark, length = self._data[last + HEAD], end - last - HEAD
@@ -70,7 +73,7 @@ class RowStream:
             if len(rows):
                 cells = columns(self._data, rows, rows_end, self.count)
                 if cells is None:
-                    raise err.InternalError("a packet's cells do not add up")
+                    raise err.InternalError(_MALFORMED, "a packet's cells do not add up")
                 yield cells
             if over:
                 self._let_go()
@@ -130,7 +133,7 @@ class RowStream:
         while length == LONGEST:
             self._need(HEAD)
             if self._data[3] != self._next:
-                raise err.InternalError("packets came in another order")
+                raise err.InternalError(_MALFORMED, "packets came in another order")
             self._next = (self._next + 1) & 0xFF
             length = int.from_bytes(self._data[:3], "little")
             self._need(HEAD + length)

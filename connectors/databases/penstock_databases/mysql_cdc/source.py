@@ -32,7 +32,6 @@ from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.progress import Window
 from penstock_databases.mysql_cdc.snapshot import Snapshot
 from penstock_databases.mysql_cdc.statements import Means, Statement, TableName
-from penstock_databases.mysql_cdc.stream import Dump
 from penstock_databases.mysql_cdc.waiting import Bell
 
 _LOG = logging.getLogger(__name__)
@@ -113,14 +112,15 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._progress = offset.progress
         self._progress.resumed()
         self._follower = Follower(
-            offset, self._dial, self._tables, self._gathering, mariadb=origin.server.mariadb
+            offset,
+            lambda place, second: origin.dial(place, second, self._elsewhere),
+            self._tables,
+            self._gathering,
+            mariadb=origin.server.mariadb,
         )
         self._snapshot = Snapshot(
             self.config, self._progress, origin.link.open, self.wake, exact=origin.exact
         )
-
-    def _dial(self, place: Place, second: bool) -> Dump:
-        return self._origin.dial(place, second, self._elsewhere)
 
     def _elsewhere(self, now: Place) -> None:
         """Go on at another server: what was known by places is in doubt up to now."""

@@ -15,14 +15,11 @@ from penstock_databases.postgres_cdc.changes import Changes, Limits
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_of, to_offset
 from penstock_databases.postgres_cdc.pacing import Every
-from penstock_databases.postgres_cdc.publication import published
 from penstock_databases.postgres_cdc.reading import Reading
 from penstock_databases.postgres_cdc.rows import RowShape
 from penstock_databases.postgres_cdc.sessions import Sessions
-from penstock_databases.postgres_cdc.slot import check_server, find_slot
-from penstock_databases.postgres_cdc.start import Start, start
+from penstock_databases.postgres_cdc.start import Start, start, try_out
 from penstock_databases.postgres_cdc.stream import TELL_EVERY, Stream
-from penstock_databases.postgresql.connection import PostgresqlConnection
 
 _BURST: Final = 512
 """Messages that are taken at once. More would let acknowledgements wait."""
@@ -53,13 +50,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
     @classmethod
     def check(cls, config: PostgresCdcConfig) -> None:
         """Try whether the server can be reached, and gives its changes to this user."""
-        connection = PostgresqlConnection(config.target(), config.login())
-        try:
-            check_server(connection, config.target())
-            find_slot(connection, config.slot_name)
-            published(connection, config.publication_name, config.wanted)
-        finally:
-            connection.close()
+        try_out(config)
 
     @classmethod
     def plan(

@@ -11,6 +11,7 @@ from penstock_connector import OffsetLostError
 from penstock_databases.dialect import Connection
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import Plan, Position, plan_of, position_of, tables_of
+from penstock_databases.postgres_cdc.publication import published
 from penstock_databases.postgres_cdc.slot import (
     Slot,
     check_server,
@@ -20,6 +21,7 @@ from penstock_databases.postgres_cdc.slot import (
     make_slot,
 )
 from penstock_databases.postgres_cdc.tables import Tables
+from penstock_databases.postgresql.connection import PostgresqlConnection
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +43,17 @@ class Start:
     tables: Tables
     version: int
     is_new: bool
+
+
+def try_out(config: PostgresCdcConfig) -> None:
+    """Look at all that a beginning needs, and change nothing; raises what is wrong."""
+    connection = PostgresqlConnection(config.target(), config.login())
+    try:
+        check_server(connection, config.target())
+        find_slot(connection, config.slot_name)
+        published(connection, config.publication_name, config.wanted)
+    finally:
+        connection.close()
 
 
 def start(

@@ -1,1 +1,1 @@
-"""PostgreSQL."""
+"""PostgreSQL: sessions, catalog, types, COPY in both directions."""

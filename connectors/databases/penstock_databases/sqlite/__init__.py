@@ -1,1 +1,1 @@
-"""SQLite."""
+"""SQLite: files, their catalog, what their cells hold, reading and writing."""
