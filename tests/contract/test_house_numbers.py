@@ -27,7 +27,7 @@ TOP_LEVEL = {
     "buf.yaml",
 }
 VAGUE = {"common", "util", "utils", "helper", "helpers", "base", "manager", "misc"}
-ROOMS = ("penstock", "penstock_connector", "penstock_builtin", "penstock_databases")
+ROOMS = ("penstock", "penstock_connector", "penstock_builtin", "penstock_databases", "penstock_net")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -12,11 +12,12 @@ FORBIDDEN = {
     "connectors/python/penstock_connector/_values.py": "import penstock.model",
     "connectors/builtin/penstock_builtin/__init__.py": "import penstock.api.offset.v1",
     "connectors/databases/penstock_databases/__init__.py": "import penstock_builtin",
+    "connectors/net/penstock_net/__init__.py": "import penstock_databases",
 }
 
 
 def lint(folder):
-    plugins = ("python", "builtin", "databases")
+    plugins = ("python", "builtin", "databases", "net")
     rooms = ("services", *(f"connectors/{name}" for name in plugins))
     python_path = ":".join(str(folder / room) for room in rooms)
     return run("lint-imports", "--no-cache", cwd=folder, PYTHONPATH=python_path)

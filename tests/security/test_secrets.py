@@ -36,7 +36,8 @@ def prints_fields(owner: ast.ClassDef) -> bool:
 def is_hidden(field: ast.AnnAssign) -> bool:
     value = ast.unparse(field.value) if field.value else ""
     kind = ast.unparse(field.annotation)
-    return "repr=False" in value or "sensitive=True" in value or "Secret" in kind or kind == "bool"
+    marked = any(mark in value for mark in ("repr=False", "sensitive=True", "type='password'"))
+    return marked or "Secret" in kind or kind == "bool"  # a key of that type has `repr=False`
 
 
 def logged_secrets(tree: ast.AST) -> list[str]:

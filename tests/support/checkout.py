@@ -16,8 +16,10 @@ PRODUCT = (
     ROOT / "services/penstock",
     ROOT / "connectors/python/penstock_connector",
     ROOT / "connectors/builtin/penstock_builtin",
+    ROOT / "connectors/databases/penstock_databases",
+    ROOT / "connectors/net/penstock_net",
 )
-"""The three import packages of the distribution."""
+"""The import packages of the distribution."""
 
 GENERATED = ROOT / "services/penstock/api"
 

@@ -37,5 +37,5 @@ def test_a_build_is_given_what_the_wheel_is_made_of_and_nothing_else():
 def test_the_image_has_the_extras_that_the_units_have():
     """What the store and the topics may need, wherever a service runs."""
     extras = set(re.findall(r"\[([a-z0-9,]+)\]\"", DOCKERFILE))
-    assert extras == {"postgresql,s3"}
+    assert extras == {"avro,jdbc,postgresql,s3,sftp"}
     assert f"penstock[{extras.pop()}]" in (ROOT / "deploy" / "README.md").read_text("utf-8")

@@ -1,0 +1,103 @@
+"""What the README of the plugin host says of keys, codes and bounds is what the code has."""
+
+import re
+
+import pytest
+
+from penstock.plugin import logs, read_rules, schemas
+from penstock.spark.ends import declared
+from penstock.worker.machine import KEYS
+from support.checkout import ROOT
+
+ROOM = ROOT / "services" / "penstock" / "plugin"
+README = (ROOM / "README.md").read_text(encoding="utf-8")
+CODE = re.compile(r'"(plugin\.[a-z_]+)"')
+
+
+def section(title: str, text: str = README) -> str:
+    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def keys(text: str = README) -> set[str]:
+    return set(
+        re.findall(r"^\| `(plugin\.[a-z.]+)` \|", section("Keys of a worker", text), re.MULTILINE)
+    )
+
+
+def codes(text: str = README) -> set[str]:
+    """The codes of the first column; `.twice` is plugin.twice."""
+    rows = re.findall(r"^\| (`[^|]*) \|", section("Codes", text), re.MULTILINE)
+    words = [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
+    return {f"plugin{word}" if word.startswith(".") else word for word in words}
+
+
+def raised() -> set[str]:
+    """Every code that stands in the room, but stages of calls and keys of configurations."""
+    texts = [file.read_text(encoding="utf-8") for file in ROOM.glob("*.py")]
+    found = {code for text in texts for code in CODE.findall(text)}
+    stages = {"plugin.read", "plugin.write", "plugin.path", "plugin.toml", "plugin.sha256"}
+    return found - stages
+
+
+INTERNAL = {
+    "plugin.committed_order",
+    "plugin.credential_refused",
+    "plugin.failed",
+    "plugin.host_closed",
+    "plugin.not_open",
+    "plugin.ticket",
+    "plugin.unimplemented",
+    "plugin.aborted",
+    "plugin.cancelled",
+    "plugin.exhausted",
+}
+"""Defects of ours, or a plugin's bare status: their messages say all there is."""
+
+STAGES = {f"plugin.{stage}" for stage in ("apply", "check", "describe", "health", "plan")} | {
+    "plugin.shutdown",
+    "plugin.validate",
+    "plugin.monitor",
+}
+
+
+def test_every_key_is_in_the_table_and_every_row_is_a_key():
+    assert keys() == {key.name for key in KEYS if key.name.startswith("plugin.")}
+
+
+def test_every_code_that_a_person_can_meet_is_in_the_table():
+    assert raised() - STAGES - INTERNAL == codes() - {"plugin.protocol.…"}
+
+
+@pytest.mark.parametrize("name", ["`plugin.memory.max`", "`.memory_exceeded`"])
+def test_a_row_that_is_missing_goes_red(name):
+    text = README.replace(name, "`plugin.other`")
+    assert keys(text) != keys() or codes(text) != codes()
+
+
+def test_the_bounds_are_those_of_the_code():
+    assert declared.MOST_ROWS == read_rules.MOST_ROWS == 1 << 20
+    assert declared.MOST_INFLATED == 64 << 20
+    assert (schemas.MOST_COLUMNS, schemas.MOST_NESTING) == (10_000, 32)
+    assert (logs.LINES_AT_ONCE, logs.LINES_PER_SECOND) == (1_000, 200)
+    for bound in ("2^20", "64 MiB", "65,536", "10,000; 32"):
+        assert bound in section("Limits")
+
+
+TESTS = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+
+
+def missing(text: str) -> list[str]:
+    """Return the files of the table of misbehaving plugins that are not there."""
+    files = re.findall(r"`((?:\.\./|[a-z]+/)[\w./]+\.py)`", section("Plugins that misbehave", text))
+    assert len(files) > 10
+    return [file for file in files if not (ROOT / "tests" / file).is_file()]
+
+
+def test_every_file_in_the_table_of_misbehaving_plugins_is_there():
+    assert missing(TESTS) == []
+    assert missing(TESTS.replace("unit/plugin/test_seal.py", "unit/plugin/test_sea.py"))
+
+
+@pytest.mark.parametrize("goal", ["P1", "P2", "P3", "P4", "P5", "D8", "D12", "D13"])
+def test_every_goal_of_plugins_has_a_row(goal):
+    assert re.search(rf"^\| {goal} \|", section("Plugins that misbehave", TESTS), re.MULTILINE)
