@@ -1,6 +1,7 @@
 """`file-source`: rows of files.
 
-- `source`    the task: `tailing` the files of this machine, or `listing` those of other places
+- `source`    the task: `tailing` the files of this machine, or `listing` those of other places;
+              `files` is what both have in common
 - `finding`   which files a configuration means; the plan
 - `appearing` what watches for new files where several tasks read
 - `watch`     is told by the kernel when something changes

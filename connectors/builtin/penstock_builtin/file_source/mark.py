@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock_connector import OffsetLostError
+
 WINDOW: Final = 256
 """Bytes of either digest. Fewer could be equal in two logs that open with the same banner; more
 only costs when a file is opened again."""
@@ -67,3 +69,13 @@ def ends(fd: int, position: int) -> tuple[bytes, bytes]:
     """Return the first bytes of a file and the last before a position."""
     size = min(position, WINDOW)
     return os.pread(fd, size, 0), os.pread(fd, size, position - size)
+
+
+def truncated(what: str) -> OffsetLostError:
+    """Return the error for a file that is not what it was as far as it was read."""
+    return OffsetLostError(
+        "file.truncated",
+        what,
+        fix="Set `truncated` to `restart` to read it from its start, or set the offset by hand.",
+        config_path="truncated",
+    )

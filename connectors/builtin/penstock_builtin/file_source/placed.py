@@ -14,6 +14,7 @@ from typing import Any
 from penstock_builtin.file_source.chunk import Chunk, Reading
 from penstock_builtin.file_source.contents import Content, NotYet, OtherFile, content_of
 from penstock_builtin.file_source.keys import ReadingKeys
+from penstock_builtin.file_source.mark import truncated
 from penstock_builtin.file_source.text import Decoded
 from penstock_builtin.places.port import Found, Opened, Place
 from penstock_connector import ConfigError, ConnectorError, OffsetLostError
@@ -229,13 +230,7 @@ class PlacedReader:
         if self._placing.how.restart:
             log.warning("%s: reading it from its start", text)
             return
-        raise OffsetLostError(
-            "file.truncated",
-            text,
-            fix="Set `truncated` to `restart` to read it from its start, "
-            "or set the offset by hand.",
-            config_path="truncated",
-        )
+        raise truncated(text)
 
     def _missing(self) -> ConnectorError:
         if self._offset:

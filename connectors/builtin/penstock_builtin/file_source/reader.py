@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from penstock_builtin.file_source.chunk import BEGINNING_MOST, Chunk, Lines, Reading
-from penstock_builtin.file_source.mark import WINDOW, Mark, digest, ends
+from penstock_builtin.file_source.mark import WINDOW, Mark, digest, ends, truncated
 from penstock_builtin.opening import as_file_error, open_regular, telling
 from penstock_connector import ConfigError, ConnectorError, DataError, OffsetLostError
 
@@ -222,13 +222,7 @@ class FileReader:
     def _lost(self, what: str) -> None:
         text = f"{self.path} {what}; {self._mark.position} bytes of it were read"
         if not self._how.restart:
-            raise OffsetLostError(
-                "file.truncated",
-                text,
-                fix="Set `truncated` to `restart` to read it from its start, "
-                "or set the offset by hand.",
-                config_path="truncated",
-            )
+            raise truncated(text)
         log.warning("%s: reading it from its start", text)
 
     def _look_behind(self) -> None:

@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Sequence
+from typing import ClassVar
 
 from penstock_builtin.file_source.appearing import watch_for_files
 from penstock_builtin.file_source.config import FileSourceConfig
+from penstock_builtin.file_source.files import FilesSource
 from penstock_builtin.file_source.finding import is_pattern, may_grow, plan_files
 from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch_listing
-from penstock_builtin.file_source.slicing import decoder_for
 from penstock_builtin.file_source.tailing import TailedFiles
 from penstock_builtin.opening import as_file_error, open_regular
 from penstock_builtin.places.s3 import S3Place
-from penstock_connector import Batch, ConnectorError, Monitor, Partition, Source
+from penstock_connector import Monitor, Partition
 
 
-class Files(Protocol):
-    """The files of a task, wherever they are."""
-
-    def connect(self, partitions: Sequence[Partition]) -> None:
-        """Go on in every file where its offset says."""
-
-    def read_batch(self, paused: Collection[str]) -> Batch | None:
-        """Return the rows of the next block of a file that has one."""
-
-    def wait(self, timeout: float) -> None:
-        """Block until there may be more rows."""
-
-    def wake(self) -> None:
-        """End a wait."""
-
-    def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
-
-    def remaining(self) -> tuple[int, int]:
-        """Return the bytes and the rows that are left; -1 for unknown."""
-
-    def close(self) -> None:
-        """Close all files."""
-
-
-class FileSource(Source[FileSourceConfig]):
+class FileSource(FilesSource[FileSourceConfig]):
     """Rows of files: text, CSV, JSON lines, Parquet, Avro.
 
     Reads files, folders, patterns and prefixes of object stores, goes on with what is appended,
@@ -54,15 +29,6 @@ class FileSource(Source[FileSourceConfig]):
     aliases = ("org.apache.kafka.connect.file.FileStreamSourceConnector", "FileStreamSource")
     title = "Rows of files"
     bounded: ClassVar[bool] = True  # asked for `finished`, which says no while tailing
-
-    @classmethod
-    def validate(cls, config: FileSourceConfig) -> list[ConnectorError]:
-        """Return what is wrong with the columns."""
-        try:
-            decoder_for(config)
-        except ConnectorError as error:
-            return [error]
-        return []
 
     @classmethod
     def check(cls, config: FileSourceConfig) -> None:
@@ -109,36 +75,8 @@ class FileSource(Source[FileSourceConfig]):
     def init(self, config: FileSourceConfig) -> None:
         """Take the configuration."""
         super().init(config)
-        self.files: Files = (
+        self.files = (
             ListedFiles(config, S3Place(config), config.list_interval)
             if config.urls
             else TailedFiles(config)
         )
-
-    def connect(self, partitions: Sequence[Partition]) -> None:
-        """Go on in every file where its offset says."""
-        self.files.connect(partitions)
-
-    def read_batch(self) -> Batch | None:
-        """Return the rows of the next block of a file that has one."""
-        return self.files.read_batch(self.paused)
-
-    def wait(self, timeout: float) -> None:
-        """Block until there may be more rows."""
-        self.files.wait(timeout)
-
-    def wake(self) -> None:
-        """End a wait."""
-        self.files.wake()
-
-    def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
-        return self.files.finished()
-
-    def remaining(self) -> tuple[int, int]:
-        """Return the bytes that are left, while there are few enough files to add them up."""
-        return self.files.remaining()
-
-    def close(self) -> None:
-        """Close all files."""
-        self.files.close()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from penstock_builtin.file_source.files import FilesSource
 from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch_listing
-from penstock_builtin.file_source.slicing import decoder_for
 from penstock_builtin.places.sftp import SftpPlace
 from penstock_builtin.sftp_source.config import SftpSourceConfig
-from penstock_connector import Batch, ConnectorError, Monitor, Partition, Source
+from penstock_connector import Monitor, Partition
 
 
-class SftpSource(Source[SftpSourceConfig]):
+class SftpSource(FilesSource[SftpSourceConfig]):
     """Rows of files of an SFTP server: text, CSV, JSON lines, Parquet, Avro.
 
     Goes on with what is appended, follows rotation, and finds new files by listing.
@@ -21,15 +21,6 @@ class SftpSource(Source[SftpSourceConfig]):
     name = "sftp-source"
     title = "Rows of files of an SFTP server"
     bounded: ClassVar[bool] = True  # asked for `finished`, which says no while tailing
-
-    @classmethod
-    def validate(cls, config: SftpSourceConfig) -> list[ConnectorError]:
-        """Return what is wrong with the columns."""
-        try:
-            decoder_for(config)
-        except ConnectorError as error:
-            return [error]
-        return []
 
     @classmethod
     def check(cls, config: SftpSourceConfig) -> None:
@@ -61,31 +52,3 @@ class SftpSource(Source[SftpSourceConfig]):
         """Take the configuration."""
         super().init(config)
         self.files = ListedFiles(config, SftpPlace(config, config), config.list_interval)
-
-    def connect(self, partitions: Sequence[Partition]) -> None:
-        """Go on in every file where its offset says."""
-        self.files.connect(partitions)
-
-    def read_batch(self) -> Batch | None:
-        """Return the rows of the next block of a file that has one."""
-        return self.files.read_batch(self.paused)
-
-    def wait(self, timeout: float) -> None:
-        """Block until it is time to list."""
-        self.files.wait(timeout)
-
-    def wake(self) -> None:
-        """End a wait."""
-        self.files.wake()
-
-    def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
-        return self.files.finished()
-
-    def remaining(self) -> tuple[int, int]:
-        """Return the bytes that are left of what is open."""
-        return self.files.remaining()
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.files.close()
