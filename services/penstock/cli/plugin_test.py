@@ -25,6 +25,7 @@ from penstock.conformance import (
     run_cases,
 )
 from penstock.conformance.declared import FILE_NAME
+from penstock.model.errors import ConfigError
 from penstock.plugin.manifest import FILE_NAME as MANIFEST
 from penstock.plugin.manifest import Manifest, read_manifest
 
@@ -82,6 +83,16 @@ def _declared_of(folder: Path) -> Path:
 
 
 def _of_command(program: str, words: Sequence[str]) -> Manifest:
-    """Return the manifest of a plugin that is not installed: what it serves it says itself."""
-    found = shutil.which(program) or program  # on the person's path, not on the plugins'
+    """Return the manifest of a plugin that is not installed: what it serves it says itself.
+
+    Raises:
+        ConfigError: `conformance.no_program`.
+    """
+    found = shutil.which(program)  # on the person's path, not on the plugins'
+    if found is None:
+        raise ConfigError(
+            "conformance.no_program",
+            f"{program!r} is no program, and no folder with a {MANIFEST}",
+            fix="Name a command that starts the plugin, or the folder of its manifest.",
+        )
     return Manifest(Path([program, *words][-1]).stem, "", (found, *words), Path.cwd(), ())

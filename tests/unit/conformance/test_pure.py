@@ -238,6 +238,12 @@ def test_the_table_shows_what_a_plugin_says_without_obeying_it():
     assert summary([PASS, FAIL, WISH, NONE]) == told
 
 
+def test_a_plugin_that_is_not_there_is_told_once_and_ends_the_command_with_2(capsys, tmp_path):
+    for word in ("no-such-program", str(tmp_path)):
+        assert main(["plugin", "test", word]) == 2
+        assert capsys.readouterr().err.count("conformance.no_program") == 1
+
+
 def test_a_case_that_there_is_not_ends_the_command_with_2(capsys):
     assert main(["plugin", "test", "--case", "no.such", "true"]) == 2
     assert "conformance.no_case" in capsys.readouterr().err
