@@ -1,8 +1,11 @@
-"""One life of a task, in a process of its own: writes numbered transactions, and may die at a step.
+"""Lives of a task, each in a process of its own: writes numbered transactions, may die at a step.
 
-    python life.py '{"config": {…}, "epoch": 1, "until": 9, "die": 4}'
+    echo '{"config": {…}, "epoch": 1, "until": 9, "die": 4}' | python life.py
 
-Everything the sink does to the database is a step; before the given one the process kills itself.
+Each line of the input is a life. Everything the sink does to the database is a step; before the
+given one the process kills itself. How it ended, as `subprocess` tells it, is printed.
+Lives are forks of a process that has imported everything and connected to nothing: a start of
+Python would be most of each.
 """
 
 import itertools
@@ -65,5 +68,14 @@ def main(config, epoch, until, die):
     sink.close()
 
 
+def live(order):
+    pid = os.fork()
+    if not pid:
+        main(**order)  # an error ends it as it ends every program: told on stderr, with status 1
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 if __name__ == "__main__":
-    main(**json.loads(sys.argv[1]))
+    for line in sys.stdin:
+        print(live(json.loads(line)), flush=True)

@@ -70,22 +70,22 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(db):
 
     def live(epoch, die):
         order = {"config": config, "epoch": epoch, "until": epoch + 1, "die": die}
-        done = subprocess.run(
-            [sys.executable, str(HERE / "life.py"), json.dumps(order)],
-            capture_output=True,
-            timeout=60,
-            text=True,
-            check=False,
-        )
-        assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-        return done.returncode == 0
+        lives.stdin.write(json.dumps(order) + "\n")
+        lives.stdin.flush()
+        code = int(lives.stdout.readline())
+        assert code in {0, -signal.SIGKILL}, "it failed; why is in the output"
+        return code == 0
 
     life = 0
     finished = False
-    while not finished:
-        life += 1
-        finished = live(life, die=life)
-        assert life < 100
+    command = [sys.executable, str(HERE / "life.py")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as lives:
+        while not finished:
+            life += 1
+            finished = live(life, die=life)
+            assert life < 100
     assert life > 12
     values = [row[0] for row in db.rows("t")]
     wanted = [f"{n}.{slot}.{r}" for n in range(1, life + 2) for slot in range(2) for r in range(3)]
