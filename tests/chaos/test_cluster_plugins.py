@@ -85,25 +85,30 @@ class Moods:
         self.cluster.config(lambda config: config.delete(self.name))
 
 
-@pytest.mark.parametrize(
-    ("stage", "named"), [("plan", "plan"), ("connect", "open"), ("read", "sent nothing")]
-)
-def test_a_hang_is_named_and_touches_nobody_else(cluster: Cluster, stage: str, named: str) -> None:
-    """S6: a deadline ends the wait; rows of another pipeline flow all the time."""
-    flow = Flow(cluster, f"beside-{stage}", tasks=1)
+def test_hangs_are_named_and_touch_nobody_else(cluster: Cluster) -> None:
+    """S6: a deadline ends each wait; rows of another pipeline flow all the time."""
+    flow = Flow(cluster, "beside-hangs", tasks=1)
     flow.start()
-    moods = Moods(cluster, f"hangs-in-{stage}", f"hang {stage}")
-    moods.create()
+    named = {"plan": "plan", "connect": "open", "read": "sent nothing"}
+    hanging = {stage: Moods(cluster, f"hangs-in-{stage}", f"hang {stage}") for stage in named}
+    for moods in hanging.values():
+        moods.create()
 
-    def told() -> bool:
-        diagnostic = moods.found()
-        return diagnostic is not None and named in diagnostic.message
+    told: set[str] = set()
 
-    cluster.until(told, READY, f"a hang in {stage} to be named", moods.found)
+    def all_told() -> bool:
+        for stage, moods in hanging.items():
+            diagnostic = moods.found()
+            if diagnostic and named[stage] in diagnostic.message:
+                told.add(stage)
+        return told == set(named)
+
+    cluster.until(all_told, READY, "each hang to be named", lambda: told)
     epochs = flow.epochs()
     flow.advance()
     assert flow.epochs() == epochs
-    moods.runs_after_all()
+    for moods in hanging.values():
+        moods.runs_after_all()
     flow.delete()
 
 
