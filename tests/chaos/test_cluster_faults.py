@@ -141,12 +141,14 @@ def test_etcd_away_for_less_than_a_lease_changes_nothing(cluster: Cluster, flow:
 def test_etcd_away_for_longer_ends_all_tasks_and_brings_them_back(
     cluster: Cluster, flow: Flow
 ) -> None:
-    """Workers fence themselves, and recover without anybody's help."""
+    """Workers fence themselves, and recover without anybody's help. Who is back before the leader
+    has looked has the same tasks at the same epochs; their lives are told apart by their claims.
+    """
     before = flow.epochs()
     etcd_away(cluster, 12.0)
     cluster.until(lambda: set(WORKERS) <= cluster.connected(), READY, "workers to be back")
     flow.advance()
-    assert all(flow.epochs()[id_] > epoch for id_, epoch in before.items())
+    assert all(flow.epochs()[id_] >= epoch for id_, epoch in before.items())
     for name in WORKERS:
         assert "all tasks are cut off" in cluster.processes[name].output
 

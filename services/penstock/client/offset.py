@@ -28,12 +28,14 @@ AT_ONCE: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class Claim:
     """Where a claimed task stands. `recover`: the sink must apply `last_prepared` again. `floor`:
-    tokens of epochs up to this do not count any more, a person has altered offsets since.
+    tokens of epochs up to this do not count any more, a person has altered offsets since. `number`
+    is for the commits that belong to it.
     """
 
     last_prepared: PreparedTxn | None
     recover: bool
     floor: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,12 @@ class OffsetClient(Caller):
         self._stub = grpc_api.OffsetServiceStub(self._channel)
 
     async def claim(self, generation: str, task_id: str, epoch: int) -> Claim:
-        """Fence all older epochs of a task, and say where it stands."""
+        """Fence all older epochs of a task, end its earlier claims, and say where it stands."""
         request = pb.ClaimTaskRequest(generation=generation, task_id=task_id, epoch=epoch)
         answer = await self._call("offset.claim", self._stub.ClaimTask, request)
         has = answer.HasField("last_prepared")
         last = prepared_from_proto(answer.last_prepared) if has else None
-        return Claim(last, answer.recover, answer.floor)
+        return Claim(last, answer.recover, answer.floor, answer.claim)
 
     async def commit(
         self,
@@ -89,10 +91,13 @@ class OffsetClient(Caller):
         offsets: Offsets,
         prepared: PreparedTxn | None = None,
         applied_txn_id: int = 0,
+        claim: int = 0,
     ) -> int:
-        """Store offsets and prepared state in one fenced write; returns its revision.
+        """Store offsets and prepared state in one fenced write; returns its revision. `claim` is
+        the number of the claim that it belongs to; 0: not compared.
 
         Raises:
+            RetriableError: `offset.claimed_again`.
             FencedError: `offset.stale_epoch`: a newer epoch owns the task or a partition.
             ConfigError: `offset.commit_too_large`.
         """
@@ -102,6 +107,7 @@ class OffsetClient(Caller):
             epoch=epoch,
             prepared=None if prepared is None else prepared_to_proto(prepared),
             applied_txn_id=applied_txn_id,
+            claim=claim,
         )
         add_offsets(request.offsets, offsets)
         if request.ByteSize() > MAX_MESSAGE_BYTES:

@@ -50,6 +50,7 @@ POINTS: Final[Mapping[str, str]] = {
     "worker.drop_ack": "break: the source is never told (invariant 2)",
     "worker.skip_recover": "break: a half-applied transaction is not applied again (invariant 1)",
     "offset.epoch_check": "break: a commit of an older epoch is taken (invariant 4)",
+    "offset.claim_check": "break: a commit of an earlier life of a task is taken (invariant 1)",
     "offset.storing": "before the store writes a commit",
     "offset.stored": "the store has written a commit; it is not answered yet",
     "offset.folding": "before journals are folded, or a dead line is swept",

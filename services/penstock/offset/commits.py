@@ -57,7 +57,8 @@ class Commits:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def claim(self, generation: str, task_id: str, epoch: int) -> TaskRecord:
-        """Fence all older epochs of a task; returns where it stands.
+        """Fence all older epochs of a task, and what its own has on its way; returns where it
+        stands. It is a write each time: whatever was decided before it fails its check.
 
         Raises:
             FencedError: `offset.stale_epoch`.
@@ -68,13 +69,10 @@ class Commits:
             for _ in range(ATTEMPTS):
                 self._grounds.forget_task(key)  # another instance may have seen a newer claim
                 ground = await self._grounds.read(generation, key)
-                before, head = ground.task.value, ground.head.value
-                record = rules.claimed(before, head.floor, epoch)
+                head = ground.head.value
+                record = rules.claimed(ground.task.value, head.floor, epoch)
                 if epoch > head.top:
                     await self._raise_top(generation, epoch)
-                elif record is before:
-                    self._grounds.remember(ground, record, head, 0)
-                    return record
                 elif await self._write(ground, record, head):
                     return record
         raise _contended(task_id)

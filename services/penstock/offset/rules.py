@@ -35,11 +35,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """Where a task stands. `applied`: what was prepared last is visible in the sink."""
+    """Where a task stands. `applied`: what was prepared last is visible in the sink. `claim` counts
+    the claims: a task that starts again at its epoch has one more.
+    """
 
     epoch: int
     prepared: Prepared | None = None
     applied: bool = True
+    claim: int = 1
 
     @property
     def recover(self) -> bool:
@@ -49,7 +52,9 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A step forward of a task. `offsets` are as they came, by partition id."""
+    """A step forward of a task. `offsets` are as they came, by partition id. `claim` is the number
+    of the claim that it belongs to; 0: not known, and not compared.
+    """
 
     generation: str
     task_id: str
@@ -57,10 +62,12 @@ class Commit:
     offsets: Mapping[str, bytes]
     prepared: Prepared | None = None
     applied_txn_id: int = 0
+    claim: int = 0
 
 
 def claimed(record: TaskRecord | None, floor: int, epoch: int) -> TaskRecord:
-    """Return the record of a task that `epoch` takes over; the same object when it has it already.
+    """Return the record of a task that `epoch` takes over, also from itself: a task that starts
+    again after an error has a commit on its way perhaps, and would not know of it.
 
     Raises:
         FencedError: `offset.stale_epoch`.
@@ -70,7 +77,7 @@ def claimed(record: TaskRecord | None, floor: int, epoch: int) -> TaskRecord:
         raise stale("the task", epoch, known)
     if record is None:
         return TaskRecord(epoch)
-    return record if record.epoch >= epoch else replace(record, epoch=epoch)
+    return replace(record, epoch=max(record.epoch, epoch), claim=record.claim + 1)
 
 
 def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskRecord | None:
@@ -79,7 +86,8 @@ def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskReco
     Raises:
         FencedError: `offset.stale_epoch`.
         InternalError: `offset.not_claimed`, `offset.not_applied`.
-        RetriableError: `offset.txn_superseded`: claim again, and see what was stored.
+        RetriableError: `offset.claimed_again`; `offset.txn_superseded`: claim again, and see what
+            was stored.
     """
     if record is None or (commit.epoch > record.epoch and commit.epoch > floor):
         raise InternalError(
@@ -90,6 +98,8 @@ def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskReco
     known = max(floor + 1, record.epoch)
     if is_stale(commit.epoch, known):
         raise stale(f"task {commit.task_id}", commit.epoch, known)
+    if is_ended(commit, record):
+        raise _claimed_again(commit.task_id, commit.claim, record.claim)
     old, new = record.prepared, commit.prepared
     applied = record.applied or (old is not None and commit.applied_txn_id >= old.txn_id)
     if new is None:
@@ -121,6 +131,24 @@ def check_owner(partition_id: str, written_by: int, epoch: int) -> None:
 def is_stale(epoch: int, known: int) -> bool:
     """Tell whether an epoch is older than a known one (invariant 4)."""
     return epoch < known and not faults.hit("offset.epoch_check")
+
+
+def is_ended(commit: Commit, record: TaskRecord) -> bool:
+    """Tell whether a commit is of an earlier life of its owner. What it prepared may be swept by
+    the life that followed, so its offsets must not count (invariant 1).
+    """
+    if not commit.claim or commit.epoch != record.epoch or commit.claim == record.claim:
+        return False
+    return not faults.hit("offset.claim_check")
+
+
+def _claimed_again(task_id: str, claim: int, newest: int) -> RetriableError:
+    return RetriableError(
+        "offset.claimed_again",
+        f"task {task_id} was claimed again: this commit belongs to claim {claim}, {newest} is the "
+        "newest",
+        fix="Claim the task again before its next commit.",
+    )
 
 
 def stale(what: str, epoch: int, known: int) -> FencedError:

@@ -75,9 +75,11 @@ class OffsetService(grpc_api.OffsetServiceServicer):
         record = await self._commits.claim(request.generation, request.task_id, request.epoch)
         floor = await self._commits.floor(request.generation)
         if record.prepared is None:
-            return pb.ClaimTaskResponse(floor=floor)
+            return pb.ClaimTaskResponse(floor=floor, claim=record.claim)
         last = sink_pb.PreparedTxn.FromString(record.prepared.body)
-        return pb.ClaimTaskResponse(last_prepared=last, recover=record.recover, floor=floor)
+        return pb.ClaimTaskResponse(
+            last_prepared=last, recover=record.recover, floor=floor, claim=record.claim
+        )
 
     @within(QUICK)
     async def CommitOffsets(
@@ -91,6 +93,7 @@ class OffsetService(grpc_api.OffsetServiceServicer):
             messages.committed_bodies(request.offsets),
             messages.prepared(request),
             request.applied_txn_id,
+            request.claim,
         )
         return pb.CommitOffsetsResponse(revision=await self._commits.commit(commit))
 

@@ -59,7 +59,11 @@ def chunk_key(generation: str, id_: str, number: int) -> str:
 
 def encode_task(record: TaskRecord) -> bytes:
     """Return the stored form of a task's record."""
-    head: dict[str, int | bool] = {"epoch": record.epoch, "applied": record.applied}
+    head: dict[str, int | bool] = {
+        "epoch": record.epoch,
+        "applied": record.applied,
+        "claim": record.claim,
+    }
     if record.prepared is None:
         return json.dumps(head).encode() + b"\n"
     prepared = record.prepared
@@ -75,7 +79,8 @@ def decode_task(value: bytes) -> TaskRecord:
     """Return a task's record."""
     line, _, body = value.partition(b"\n")
     head = json.loads(line)
+    claim = head.get("claim", 1)  # absent: from before claims were counted
     if "txn_id" not in head:
-        return TaskRecord(head["epoch"], None, head["applied"])
+        return TaskRecord(head["epoch"], None, head["applied"], claim)
     prepared = Prepared(head["txn_id"], body, head["state_bytes"], head["txn_epoch"])
-    return TaskRecord(head["epoch"], prepared, head["applied"])
+    return TaskRecord(head["epoch"], prepared, head["applied"], claim)

@@ -85,18 +85,20 @@ class EndMaker:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServiceOffsets:
-    """The offset service, as one task at one epoch sees it."""
+    """The offset service, as one life of a task at one epoch sees it."""
 
     client: OffsetClient
     generation: str
     task_id: str
     epoch: int
+    _claim: int = 0
 
     async def claim(self) -> Claim:
-        """Fence older epochs."""
+        """Fence older epochs, and what earlier lives have on their way."""
         claim = await self.client.claim(self.generation, self.task_id, self.epoch)
+        self._claim = claim.number
         return Claim(claim.last_prepared, claim.recover)
 
     async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
@@ -112,5 +114,11 @@ class ServiceOffsets:
     ) -> None:
         """Store offsets and prepared state in one fenced write."""
         await self.client.commit(
-            self.generation, self.task_id, self.epoch, offsets, prepared, applied_txn_id
+            self.generation,
+            self.task_id,
+            self.epoch,
+            offsets,
+            prepared,
+            applied_txn_id,
+            self._claim,
         )

@@ -57,6 +57,19 @@ def test_offsets_of_every_type_come_back(mesh):
     mesh(test)
 
 
+def test_a_claim_ends_the_one_before_it(mesh):
+    async def test(mesh):
+        generation, task, epoch = await claimed(mesh)
+        first = await mesh.offset.claim(generation, task, epoch)
+        second = await mesh.offset.claim(generation, task, epoch)
+        with pytest.raises(RetriableError, match=r"offset\.claimed_again"):
+            await mesh.offset.commit(generation, task, epoch, {P: {"n": 1}}, claim=first.number)
+        await mesh.offset.commit(generation, task, epoch, {P: {"n": 2}}, claim=second.number)
+        assert await mesh.offset.get(generation, [P]) == {P: {"n": 2}}
+
+    mesh(test)
+
+
 def test_a_claim_gives_back_what_was_prepared(mesh):
     async def test(mesh):
         generation, task, epoch = await claimed(mesh)

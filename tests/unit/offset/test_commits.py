@@ -12,9 +12,9 @@ from penstock.offset import Commit, Commits, Prepared, TaskRecord
 G, T = "g1", "g1-0"
 
 
-def step(epoch, offsets=None, txn=0, applied=0, task=T, content=b"state"):
+def step(epoch, offsets=None, txn=0, applied=0, task=T, content=b"state", claim=0):
     prepared = Prepared(txn, content, len(content)) if txn else None
-    return Commit(G, task, epoch, offsets or {}, prepared, applied)
+    return Commit(G, task, epoch, offsets or {}, prepared, applied, claim)
 
 
 def test_a_claim_is_durable_and_fences_after_a_restart(room):
@@ -38,7 +38,7 @@ def test_a_commit_of_an_older_epoch_is_refused_and_stores_nothing(room):
         with pytest.raises(FencedError, match=r"offset\.stale_epoch"):
             await room.commits.commit(step(5, {"p": b"2", "q": b"2"}, txn=1))
         assert await room.edits.get(G, ["p", "q"]) == {"p": b"1"}
-        assert await room.commits.claim(G, T, 9) == TaskRecord(9)
+        assert await room.commits.claim(G, T, 9) == TaskRecord(9, claim=3)
 
     room(test)
 
@@ -107,7 +107,7 @@ def test_a_claim_tells_what_was_prepared_and_whether_to_recover(room):
         await room.commits.claim(G, T, 5)
         await room.commits.commit(step(5, {"p": b"1"}, txn=1, content=b"files"))
         record = await Commits(room.store).claim(G, T, 9)
-        assert record == TaskRecord(9, Prepared(1, b"files", 5), applied=False)
+        assert record == TaskRecord(9, Prepared(1, b"files", 5), applied=False, claim=2)
         await room.commits.commit(step(9, {}, applied=1))
         assert not (await Commits(room.store).claim(G, T, 10)).recover
 
@@ -162,6 +162,64 @@ def test_a_second_instance_sees_the_claims_of_the_first(room):
         await one.commit(step(9, {"p": b"4"}))
         await two.commit(step(9, {"p": b"5"}))
         assert await room.edits.get(G, ["p"]) == {"p": b"5"}
+
+    room(test)
+
+
+class Held:
+    """A store whose writes wait, as those of a store do that is away for a moment."""
+
+    def __init__(self, store):
+        self.store, self.waits, self.goes = store, asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    async def write(self, *arguments):
+        self.waits.set()
+        await self.goes.wait()
+        return await self.store.write(*arguments)
+
+
+async def overtaken(room, offsets):
+    """Return a commit that was decided before its task was claimed once more, and that claim."""
+    first = await room.commits.claim(G, T, 5)
+    held = Held(room.store)
+    late = asyncio.create_task(
+        Commits(held).commit(step(5, offsets, txn=1, claim=first.claim)),
+    )
+    await held.waits.wait()
+    again = await Commits(room.store).claim(G, T, 5)
+    held.goes.set()
+    return late, again
+
+
+@pytest.mark.parametrize("partitions", [1, 300])
+def test_what_an_earlier_life_has_on_its_way_is_not_stored_after_a_claim(room, partitions):
+    """The life that follows was told that nothing is prepared, and sweeps what is."""
+
+    async def test(room):
+        offsets = {f"p{n}": b"1" for n in range(partitions)}
+        late, again = await overtaken(room, offsets)
+        with pytest.raises(RetriableError, match=r"offset\.claimed_again"):
+            await late
+        assert again.prepared is None
+        assert await room.edits.get(G, list(offsets)) == {}
+        await room.commits.commit(step(5, {"p0": b"2"}, txn=1, claim=again.claim))
+        assert await room.edits.get(G, ["p0"]) == {"p0": b"2"}
+
+    room(test)
+
+
+def test_breaking_the_claim_check_lets_an_earlier_life_through(room, arm):
+    """The twin: offsets say that rows are there which the life that followed has swept."""
+
+    async def test(room):
+        arm("offset.claim_check=break")
+        late, again = await overtaken(room, {"p0": b"1"})
+        await late
+        assert again.prepared is None
+        assert await room.edits.get(G, ["p0"]) == {"p0": b"1"}
 
     room(test)
 

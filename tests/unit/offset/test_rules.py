@@ -18,8 +18,8 @@ from penstock.offset.rules import (
 )
 
 
-def commit(epoch=5, prepared=None, applied=0):
-    return Commit("g", "g-0", epoch, {"p": b"1"}, prepared, applied)
+def commit(epoch=5, prepared=None, applied=0, claim=0):
+    return Commit("g", "g-0", epoch, {"p": b"1"}, prepared, applied, claim)
 
 
 def txn(number, body=b"body"):
@@ -34,12 +34,17 @@ def test_a_first_claim_makes_a_record_with_nothing_to_recover():
 
 def test_a_newer_epoch_takes_over_with_what_was_prepared():
     before = TaskRecord(5, txn(3), applied=False)
-    assert claimed(before, 0, 9) == TaskRecord(9, txn(3), applied=False)
+    assert claimed(before, 0, 9) == TaskRecord(9, txn(3), applied=False, claim=2)
 
 
-def test_the_same_epoch_claims_again_without_a_change():
+def test_the_same_epoch_claims_again_and_ends_its_earlier_life():
     before = TaskRecord(5, txn(3), applied=True)
-    assert claimed(before, 0, 5) is before
+    again = claimed(before, 0, 5)
+    assert again == TaskRecord(5, txn(3), applied=True, claim=2)
+    with pytest.raises(RetriableError, match=r"offset\.claimed_again"):
+        committed(again, 0, commit(claim=before.claim))
+    assert committed(again, 0, commit(claim=again.claim)) == again
+    assert committed(again, 0, commit()) == again, "who does not say is not compared"
 
 
 @pytest.mark.parametrize(("record", "floor"), [(TaskRecord(9), 0), (None, 5), (TaskRecord(2), 7)])

@@ -10,7 +10,9 @@ from penstock.offset import Prepared, TaskRecord, stored
 epochs = st.integers(1, 2**64 - 1)
 
 
-@given(epochs, st.none() | st.builds(Prepared, epochs, st.binary(), epochs, epochs), st.booleans())
-def test_a_record_comes_back(epoch, prepared, applied):
-    record = TaskRecord(epoch, prepared, applied)
+prepared = st.none() | st.builds(Prepared, epochs, st.binary(), epochs, epochs)
+
+
+@given(st.builds(TaskRecord, epochs, prepared, st.booleans(), epochs))
+def test_a_record_comes_back(record):
     assert stored.decode_task(stored.encode_task(record)) == record

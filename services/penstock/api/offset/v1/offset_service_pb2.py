@@ -27,7 +27,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as penstock_dot_api_dot_c
 from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+penstock/api/offset/v1/offset_service.proto\x12\x16penstock.api.offset.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a,penstock/api/connector/v1/sink_service.proto\x1a#penstock/api/record/v1/record.proto\"W\n\x0fPartitionOffset\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06offset\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"F\n\x10\x43laimTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"r\n\x11\x43laimTaskResponse\x12=\n\rlast_prepared\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x0f\n\x07recover\x18\x02 \x01(\x08\x12\r\n\x05\x66loor\x18\x03 \x01(\x04\"\xd6\x01\n\x14\x43ommitOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x38\n\x07offsets\x18\x04 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\x12\x38\n\x08prepared\x18\x05 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x16\n\x0e\x61pplied_txn_id\x18\x06 \x01(\x04\")\n\x15\x43ommitOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\">\n\x11GetOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x15\n\rpartition_ids\x18\x02 \x03(\t\"N\n\x12GetOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\"8\n\x12ListOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"O\n\x13ListOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\"/\n\nJsonOffset\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\t\"\xb0\x01\n\x13\x41lterOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x38\n\x07offsets\x18\x03 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\x12\x38\n\x0cjson_offsets\x18\x04 \x03(\x0b\x32\".penstock.api.offset.v1.JsonOffset\"(\n\x14\x41lterOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"L\n\x13ResetOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x0e\n\x06\x66orget\x18\x03 \x01(\x08\"(\n\x14ResetOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"~\n\rOffsetVersion\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12.\n\nwritten_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x06offset\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"C\n\x17GetOffsetHistoryRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x14\n\x0cpartition_id\x18\x02 \x01(\t\"S\n\x18GetOffsetHistoryResponse\x12\x37\n\x08versions\x18\x01 \x03(\x0b\x32%.penstock.api.offset.v1.OffsetVersion\"\x8b\x01\n\x14RewindOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12+\n\x07to_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x0e\n\x06prefix\x18\x05 \x01(\t\"\xb9\x01\n\x0cOffsetChange\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12-\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12\x34\n\x10\x61\x66ter_written_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x90\x01\n\x15RewindOffsetsResponse\x12\x35\n\x07\x63hanges\x18\x01 \x03(\x0b\x32$.penstock.api.offset.v1.OffsetChange\x12\x0c\n\x04seen\x18\x02 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x04\x12\x0f\n\x07removed\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\x32\xeb\x06\n\rOffsetService\x12`\n\tClaimTask\x12(.penstock.api.offset.v1.ClaimTaskRequest\x1a).penstock.api.offset.v1.ClaimTaskResponse\x12l\n\rCommitOffsets\x12,.penstock.api.offset.v1.CommitOffsetsRequest\x1a-.penstock.api.offset.v1.CommitOffsetsResponse\x12\x63\n\nGetOffsets\x12).penstock.api.offset.v1.GetOffsetsRequest\x1a*.penstock.api.offset.v1.GetOffsetsResponse\x12h\n\x0bListOffsets\x12*.penstock.api.offset.v1.ListOffsetsRequest\x1a+.penstock.api.offset.v1.ListOffsetsResponse0\x01\x12i\n\x0c\x41lterOffsets\x12+.penstock.api.offset.v1.AlterOffsetsRequest\x1a,.penstock.api.offset.v1.AlterOffsetsResponse\x12i\n\x0cResetOffsets\x12+.penstock.api.offset.v1.ResetOffsetsRequest\x1a,.penstock.api.offset.v1.ResetOffsetsResponse\x12u\n\x10GetOffsetHistory\x12/.penstock.api.offset.v1.GetOffsetHistoryRequest\x1a\x30.penstock.api.offset.v1.GetOffsetHistoryResponse\x12n\n\rRewindOffsets\x12,.penstock.api.offset.v1.RewindOffsetsRequest\x1a-.penstock.api.offset.v1.RewindOffsetsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n+penstock/api/offset/v1/offset_service.proto\x12\x16penstock.api.offset.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a,penstock/api/connector/v1/sink_service.proto\x1a#penstock/api/record/v1/record.proto\"W\n\x0fPartitionOffset\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06offset\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"F\n\x10\x43laimTaskRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"\x81\x01\n\x11\x43laimTaskResponse\x12=\n\rlast_prepared\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x0f\n\x07recover\x18\x02 \x01(\x08\x12\r\n\x05\x66loor\x18\x03 \x01(\x04\x12\r\n\x05\x63laim\x18\x04 \x01(\x04\"\xe5\x01\n\x14\x43ommitOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x38\n\x07offsets\x18\x04 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\x12\x38\n\x08prepared\x18\x05 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x16\n\x0e\x61pplied_txn_id\x18\x06 \x01(\x04\x12\r\n\x05\x63laim\x18\x07 \x01(\x04\")\n\x15\x43ommitOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\">\n\x11GetOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x15\n\rpartition_ids\x18\x02 \x03(\t\"N\n\x12GetOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\"8\n\x12ListOffsetsRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\"O\n\x13ListOffsetsResponse\x12\x38\n\x07offsets\x18\x01 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\"/\n\nJsonOffset\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\t\"\xb0\x01\n\x13\x41lterOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x38\n\x07offsets\x18\x03 \x03(\x0b\x32\'.penstock.api.offset.v1.PartitionOffset\x12\x38\n\x0cjson_offsets\x18\x04 \x03(\x0b\x32\".penstock.api.offset.v1.JsonOffset\"(\n\x14\x41lterOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"L\n\x13ResetOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12\x0e\n\x06\x66orget\x18\x03 \x01(\x08\"(\n\x14ResetOffsetsResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"~\n\rOffsetVersion\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12.\n\nwritten_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x06offset\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\"C\n\x17GetOffsetHistoryRequest\x12\x12\n\ngeneration\x18\x01 \x01(\t\x12\x14\n\x0cpartition_id\x18\x02 \x01(\t\"S\n\x18GetOffsetHistoryResponse\x12\x37\n\x08versions\x18\x01 \x03(\x0b\x32%.penstock.api.offset.v1.OffsetVersion\"\x8b\x01\n\x14RewindOffsetsRequest\x12\x11\n\tconnector\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\t\x12+\n\x07to_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\x12\x0e\n\x06prefix\x18\x05 \x01(\t\"\xb9\x01\n\x0cOffsetChange\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12.\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12-\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset\x12\x34\n\x10\x61\x66ter_written_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x90\x01\n\x15RewindOffsetsResponse\x12\x35\n\x07\x63hanges\x18\x01 \x03(\x0b\x32$.penstock.api.offset.v1.OffsetChange\x12\x0c\n\x04seen\x18\x02 \x01(\x04\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x04\x12\x0f\n\x07removed\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\x32\xeb\x06\n\rOffsetService\x12`\n\tClaimTask\x12(.penstock.api.offset.v1.ClaimTaskRequest\x1a).penstock.api.offset.v1.ClaimTaskResponse\x12l\n\rCommitOffsets\x12,.penstock.api.offset.v1.CommitOffsetsRequest\x1a-.penstock.api.offset.v1.CommitOffsetsResponse\x12\x63\n\nGetOffsets\x12).penstock.api.offset.v1.GetOffsetsRequest\x1a*.penstock.api.offset.v1.GetOffsetsResponse\x12h\n\x0bListOffsets\x12*.penstock.api.offset.v1.ListOffsetsRequest\x1a+.penstock.api.offset.v1.ListOffsetsResponse0\x01\x12i\n\x0c\x41lterOffsets\x12+.penstock.api.offset.v1.AlterOffsetsRequest\x1a,.penstock.api.offset.v1.AlterOffsetsResponse\x12i\n\x0cResetOffsets\x12+.penstock.api.offset.v1.ResetOffsetsRequest\x1a,.penstock.api.offset.v1.ResetOffsetsResponse\x12u\n\x10GetOffsetHistory\x12/.penstock.api.offset.v1.GetOffsetHistoryRequest\x1a\x30.penstock.api.offset.v1.GetOffsetHistoryResponse\x12n\n\rRewindOffsets\x12,.penstock.api.offset.v1.RewindOffsetsRequest\x1a-.penstock.api.offset.v1.RewindOffsetsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,42 +38,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTITIONOFFSET']._serialized_end=274
   _globals['_CLAIMTASKREQUEST']._serialized_start=276
   _globals['_CLAIMTASKREQUEST']._serialized_end=346
-  _globals['_CLAIMTASKRESPONSE']._serialized_start=348
-  _globals['_CLAIMTASKRESPONSE']._serialized_end=462
-  _globals['_COMMITOFFSETSREQUEST']._serialized_start=465
-  _globals['_COMMITOFFSETSREQUEST']._serialized_end=679
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=681
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=722
-  _globals['_GETOFFSETSREQUEST']._serialized_start=724
-  _globals['_GETOFFSETSREQUEST']._serialized_end=786
-  _globals['_GETOFFSETSRESPONSE']._serialized_start=788
-  _globals['_GETOFFSETSRESPONSE']._serialized_end=866
-  _globals['_LISTOFFSETSREQUEST']._serialized_start=868
-  _globals['_LISTOFFSETSREQUEST']._serialized_end=924
-  _globals['_LISTOFFSETSRESPONSE']._serialized_start=926
-  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1005
-  _globals['_JSONOFFSET']._serialized_start=1007
-  _globals['_JSONOFFSET']._serialized_end=1054
-  _globals['_ALTEROFFSETSREQUEST']._serialized_start=1057
-  _globals['_ALTEROFFSETSREQUEST']._serialized_end=1233
-  _globals['_ALTEROFFSETSRESPONSE']._serialized_start=1235
-  _globals['_ALTEROFFSETSRESPONSE']._serialized_end=1275
-  _globals['_RESETOFFSETSREQUEST']._serialized_start=1277
-  _globals['_RESETOFFSETSREQUEST']._serialized_end=1353
-  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1355
-  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1395
-  _globals['_OFFSETVERSION']._serialized_start=1397
-  _globals['_OFFSETVERSION']._serialized_end=1523
-  _globals['_GETOFFSETHISTORYREQUEST']._serialized_start=1525
-  _globals['_GETOFFSETHISTORYREQUEST']._serialized_end=1592
-  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_start=1594
-  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_end=1677
-  _globals['_REWINDOFFSETSREQUEST']._serialized_start=1680
-  _globals['_REWINDOFFSETSREQUEST']._serialized_end=1819
-  _globals['_OFFSETCHANGE']._serialized_start=1822
-  _globals['_OFFSETCHANGE']._serialized_end=2007
-  _globals['_REWINDOFFSETSRESPONSE']._serialized_start=2010
-  _globals['_REWINDOFFSETSRESPONSE']._serialized_end=2154
-  _globals['_OFFSETSERVICE']._serialized_start=2157
-  _globals['_OFFSETSERVICE']._serialized_end=3032
+  _globals['_CLAIMTASKRESPONSE']._serialized_start=349
+  _globals['_CLAIMTASKRESPONSE']._serialized_end=478
+  _globals['_COMMITOFFSETSREQUEST']._serialized_start=481
+  _globals['_COMMITOFFSETSREQUEST']._serialized_end=710
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=712
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=753
+  _globals['_GETOFFSETSREQUEST']._serialized_start=755
+  _globals['_GETOFFSETSREQUEST']._serialized_end=817
+  _globals['_GETOFFSETSRESPONSE']._serialized_start=819
+  _globals['_GETOFFSETSRESPONSE']._serialized_end=897
+  _globals['_LISTOFFSETSREQUEST']._serialized_start=899
+  _globals['_LISTOFFSETSREQUEST']._serialized_end=955
+  _globals['_LISTOFFSETSRESPONSE']._serialized_start=957
+  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1036
+  _globals['_JSONOFFSET']._serialized_start=1038
+  _globals['_JSONOFFSET']._serialized_end=1085
+  _globals['_ALTEROFFSETSREQUEST']._serialized_start=1088
+  _globals['_ALTEROFFSETSREQUEST']._serialized_end=1264
+  _globals['_ALTEROFFSETSRESPONSE']._serialized_start=1266
+  _globals['_ALTEROFFSETSRESPONSE']._serialized_end=1306
+  _globals['_RESETOFFSETSREQUEST']._serialized_start=1308
+  _globals['_RESETOFFSETSREQUEST']._serialized_end=1384
+  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1386
+  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1426
+  _globals['_OFFSETVERSION']._serialized_start=1428
+  _globals['_OFFSETVERSION']._serialized_end=1554
+  _globals['_GETOFFSETHISTORYREQUEST']._serialized_start=1556
+  _globals['_GETOFFSETHISTORYREQUEST']._serialized_end=1623
+  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_start=1625
+  _globals['_GETOFFSETHISTORYRESPONSE']._serialized_end=1708
+  _globals['_REWINDOFFSETSREQUEST']._serialized_start=1711
+  _globals['_REWINDOFFSETSREQUEST']._serialized_end=1850
+  _globals['_OFFSETCHANGE']._serialized_start=1853
+  _globals['_OFFSETCHANGE']._serialized_end=2038
+  _globals['_REWINDOFFSETSRESPONSE']._serialized_start=2041
+  _globals['_REWINDOFFSETSRESPONSE']._serialized_end=2185
+  _globals['_OFFSETSERVICE']._serialized_start=2188
+  _globals['_OFFSETSERVICE']._serialized_end=3063
 # @@protoc_insertion_point(module_scope)

@@ -30,30 +30,34 @@ class ClaimTaskRequest(_message.Message):
     def __init__(self, generation: _Optional[str] = ..., task_id: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class ClaimTaskResponse(_message.Message):
-    __slots__ = ("last_prepared", "recover", "floor")
+    __slots__ = ("last_prepared", "recover", "floor", "claim")
     LAST_PREPARED_FIELD_NUMBER: _ClassVar[int]
     RECOVER_FIELD_NUMBER: _ClassVar[int]
     FLOOR_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     last_prepared: _sink_service_pb2.PreparedTxn
     recover: bool
     floor: int
-    def __init__(self, last_prepared: _Optional[_Union[_sink_service_pb2.PreparedTxn, _Mapping]] = ..., recover: bool = ..., floor: _Optional[int] = ...) -> None: ...
+    claim: int
+    def __init__(self, last_prepared: _Optional[_Union[_sink_service_pb2.PreparedTxn, _Mapping]] = ..., recover: bool = ..., floor: _Optional[int] = ..., claim: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("generation", "task_id", "epoch", "offsets", "prepared", "applied_txn_id")
+    __slots__ = ("generation", "task_id", "epoch", "offsets", "prepared", "applied_txn_id", "claim")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
     APPLIED_TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
     generation: str
     task_id: str
     epoch: int
     offsets: _containers.RepeatedCompositeFieldContainer[PartitionOffset]
     prepared: _sink_service_pb2.PreparedTxn
     applied_txn_id: int
-    def __init__(self, generation: _Optional[str] = ..., task_id: _Optional[str] = ..., epoch: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ..., prepared: _Optional[_Union[_sink_service_pb2.PreparedTxn, _Mapping]] = ..., applied_txn_id: _Optional[int] = ...) -> None: ...
+    claim: int
+    def __init__(self, generation: _Optional[str] = ..., task_id: _Optional[str] = ..., epoch: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ..., prepared: _Optional[_Union[_sink_service_pb2.PreparedTxn, _Mapping]] = ..., applied_txn_id: _Optional[int] = ..., claim: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsResponse(_message.Message):
     __slots__ = ("revision",)

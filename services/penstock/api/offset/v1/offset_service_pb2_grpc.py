@@ -84,7 +84,8 @@ class OffsetServiceServicer(object):
     """
 
     def ClaimTask(self, request, context):
-        """ClaimTask fences all older epochs of a task and tells where it stands. Idempotent for the same epoch.
+        """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
+        of the same epoch, so that nothing which they still have on its way is stored after the answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,6 +93,7 @@ class OffsetServiceServicer(object):
 
     def CommitOffsets(self, request, context):
         """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
+        Refused with offset.claimed_again when the task was claimed since.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,9 +36,13 @@ class OffsetServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OffsetServiceAsyncStub: ...
     ClaimTask: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.ClaimTaskRequest, _offset_service_pb2.ClaimTaskResponse]
-    """ClaimTask fences all older epochs of a task and tells where it stands. Idempotent for the same epoch."""
+    """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
+    of the same epoch, so that nothing which they still have on its way is stored after the answer.
+    """
     CommitOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.CommitOffsetsRequest, _offset_service_pb2.CommitOffsetsResponse]
-    """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id."""
+    """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
+    Refused with offset.claimed_again when the task was claimed since.
+    """
     GetOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetsRequest, _offset_service_pb2.GetOffsetsResponse]
     """GetOffsets reads the offsets of named partitions."""
     ListOffsets: _grpc.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]
@@ -73,9 +77,13 @@ class OffsetServiceAsyncStub(OffsetServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ClaimTask: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.ClaimTaskRequest, _offset_service_pb2.ClaimTaskResponse]  # type: ignore[assignment]
-    """ClaimTask fences all older epochs of a task and tells where it stands. Idempotent for the same epoch."""
+    """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
+    of the same epoch, so that nothing which they still have on its way is stored after the answer.
+    """
     CommitOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.CommitOffsetsRequest, _offset_service_pb2.CommitOffsetsResponse]  # type: ignore[assignment]
-    """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id."""
+    """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
+    Refused with offset.claimed_again when the task was claimed since.
+    """
     GetOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetsRequest, _offset_service_pb2.GetOffsetsResponse]  # type: ignore[assignment]
     """GetOffsets reads the offsets of named partitions."""
     ListOffsets: _aio.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]  # type: ignore[assignment]
@@ -113,7 +121,9 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.ClaimTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.ClaimTaskResponse, _abc.Awaitable[_offset_service_pb2.ClaimTaskResponse]]:
-        """ClaimTask fences all older epochs of a task and tells where it stands. Idempotent for the same epoch."""
+        """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
+        of the same epoch, so that nothing which they still have on its way is stored after the answer.
+        """
 
     @_abc_1.abstractmethod
     def CommitOffsets(
@@ -121,7 +131,9 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.CommitOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.CommitOffsetsResponse, _abc.Awaitable[_offset_service_pb2.CommitOffsetsResponse]]:
-        """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id."""
+        """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
+        Refused with offset.claimed_again when the task was claimed since.
+        """
 
     @_abc_1.abstractmethod
     def GetOffsets(
