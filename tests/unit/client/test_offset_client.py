@@ -20,6 +20,7 @@ from penstock.model.identity import partition_id
 from penstock.model.stream import PreparedTxn
 from penstock.offset.edits import MOST_ASKED
 from penstock.store import SqliteStore
+from penstock.worker.ends import ServiceOffsets
 
 P = partition_id({"file": "/data/a.csv"})
 Q = partition_id({"file": "/data/b.csv"})
@@ -66,6 +67,23 @@ def test_a_claim_ends_the_one_before_it(mesh):
             await mesh.offset.commit(generation, task, epoch, {P: {"n": 1}}, claim=first.number)
         await mesh.offset.commit(generation, task, epoch, {P: {"n": 2}}, claim=second.number)
         assert await mesh.offset.get(generation, [P]) == {P: {"n": 2}}
+
+    mesh(test)
+
+
+def test_a_task_that_begins_again_ends_its_earlier_life(mesh):
+    """As a worker has it: the same task and epoch, after an error or a lost membership."""
+
+    async def test(mesh):
+        generation, task, epoch = await claimed(mesh)
+        earlier, later = (ServiceOffsets(mesh.offset, generation, task, epoch) for _ in range(2))
+        await earlier.claim()
+        await earlier.commit({P: {"n": 1}}, None, 0)
+        await later.claim()
+        with pytest.raises(RetriableError, match=r"offset\.claimed_again"):
+            await earlier.commit({P: {"n": 2}}, None, 0)
+        await later.commit({P: {"n": 3}}, None, 0)
+        assert await later.get([P]) == {P: {"n": 3}}
 
     mesh(test)
 
