@@ -26,7 +26,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files whose tests may take long first: one that began last would be waited for alone.
-    xdist keeps this order only with `--no-loadscope-reorder`.
+    Among equals the order stays random. xdist keeps it only with `--no-loadscope-reorder`.
     """
     most: dict[str, float] = {}
     counts = Counter(item.nodeid.partition("::")[0] for item in items)
@@ -34,8 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         file, mark = item.nodeid.partition("::")[0], item.get_closest_marker("timeout")
         most[file] = max(most.get(file, 0), mark.args[0] if mark else USUAL)
 
-    def length(item: pytest.Item) -> tuple[float, int, str]:
+    def length(item: pytest.Item) -> tuple[float, int]:
         file = item.nodeid.partition("::")[0]
-        return -most[file], -counts[file], file
+        return -most[file], -counts[file]
 
     items.sort(key=length)
