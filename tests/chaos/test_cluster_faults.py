@@ -194,10 +194,12 @@ def test_a_revoked_lease_moves_the_tasks(cluster: Cluster, flow: Flow) -> None:
 def test_all_instances_of_a_service_restarted(cluster: Cluster, flow: Flow, service: str) -> None:
     """Rows flow on when they are back; nothing is lost or repeated."""
     names = [n for n in cluster.processes if n != "w4" and cluster.service_of(n) == service]
+    before = members(cluster, service)
     for name in names:
         cluster.processes[name].kill()
     for name in names:
         cluster.start(service, name, **(SPARK if service == "worker" else {}))
+    cluster.until(lambda: len(members(cluster, service) - before) == len(names), READY, "members")
     flow.advance()
 
 
@@ -267,6 +269,16 @@ def keys(cluster: Cluster) -> set[str]:
 
     changing = ("/members/", "/elections/")
     return {key for key in cluster.in_etcd(read) if not any(part in key for part in changing)}
+
+
+def members(cluster: Cluster, service: str) -> set[str]:
+    """Return the keys of a service's instances, also of those whose leases outlive them."""
+
+    async def read(etcd: Etcd) -> set[str]:
+        found = await etcd.range(f"{etcd.prefix}members/{service}/")
+        return {kv.key for kv in found.entries}
+
+    return cluster.in_etcd(read)
 
 
 def census(cluster: Cluster) -> dict[str, int]:

@@ -53,6 +53,7 @@ class RoutedChannel:
         self._address = place if isinstance(place, str) else ""
         self._channel: grpc.aio.Channel | None = None
         self._listed = True  # False: it was named by another, and discovery may learn of it later
+        self._left: list[str] = []  # instances that were left, the latest last
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
@@ -152,11 +153,13 @@ class RoutedChannel:
             self._leaving.add(ending)
             ending.add_done_callback(self._leaving.discard)
 
-    def _pick(self, other_than: str) -> str:
-        """Return an instance; another one where there is one."""
+    def _pick(self, left: str) -> str:
+        """Return an instance. Each one is tried before any is tried again: a lease outlives its
+        holder, so the dead are listed for a while, and a few tries must not be spent on them.
+        """
         if isinstance(self._place, str):
             return self._place
-        known = list(self._place())
+        known = set(self._place())
         if not known:
             raise RetriableError(
                 "discovery.nobody",
@@ -164,5 +167,7 @@ class RoutedChannel:
                 fix="Start one, and see that its cluster has the same name.",
                 retry_after=0.5,
             )
-        others = [address for address in known if address != other_than] or known
-        return random.choice(others)  # noqa: S311 - spreads clients, no secret
+        before = [other for other in self._left if other != left]
+        self._left = [other for other in (*before, left) if other in known]
+        fresh = sorted(known.difference(self._left))
+        return random.choice(fresh) if fresh else self._left[0]  # noqa: S311 - spreads clients

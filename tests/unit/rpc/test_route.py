@@ -222,6 +222,39 @@ def test_two_calls_that_fail_at_one_instance_move_the_channel_once(tmp_path):
     asyncio.run(main())
 
 
+def test_every_instance_is_tried_before_one_is_tried_again():
+    """Those whose leases outlive them are listed, too: four of them and one that answers."""
+
+    async def main():
+        places = [f"unix:/nowhere/{n}" for n in range(5)]
+        route = RoutedChannel(lambda: places)
+        for _ in range(20):
+            visits = []
+            for _ in places:
+                route.go()
+                visits.append(route.address)
+            assert sorted(visits) == places
+        places.append("unix:/nowhere/5")
+        places.remove(route.address)
+        visited = set()
+        for _ in places:
+            route.go()
+            visited.add(route.address)
+        assert visited == set(places)
+
+    asyncio.run(main())
+
+
+def test_one_that_answers_is_found_among_those_that_died_lately(tmp_path):
+    async def main():
+        async with two(tmp_path) as (one, _):
+            dead = [f"unix:{tmp_path}/dead-{n}" for n in range(4)]
+            async with SchedulerClient(lambda: [*dead, one.address]) as client:
+                assert (await client.cluster()).leader == "one"
+
+    asyncio.run(main())
+
+
 def test_what_is_under_way_where_the_channel_left_fails_as_if_the_service_were_away(
     tmp_path, monkeypatch
 ):
