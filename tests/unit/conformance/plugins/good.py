@@ -1,6 +1,7 @@
 """A plugin that keeps every promise: a queue that forgets what was committed, and three sinks."""
 
 import json
+import os
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -109,7 +110,7 @@ class Queue(Door, Source[Config]):
 
     def ack(self, offsets):
         for offset in offsets.values():
-            self.gone.write_text(str(offset["next"]))
+            swap(self.gone, str(offset["next"]))
 
 
 def plain(value):
@@ -143,6 +144,13 @@ def refused_of(rows):
     return [(number, error) for number, text in enumerate(texts) if text == "bad"]
 
 
+def swap(place, text):
+    """Write a file so that whoever reads it, also after a kill, finds it whole."""
+    part = place.with_name(f".{place.name}.{os.getpid()}")
+    part.write_text(text)
+    part.rename(place)
+
+
 def write_rows(place, rows):
     place.write_text("".join(json.dumps(row, default=plain) + "\n" for row in rows))
 
@@ -159,7 +167,7 @@ class Shelf(Door, TransactionalSink[Config]):
 
     def connect(self, task_id, epoch):
         self.task, self.epoch = task_id, epoch
-        (self.place / f"epoch-{task_id}").write_text(str(epoch))
+        swap(self.place / f"epoch-{task_id}", str(epoch))
         self.known = []
 
     def columns(self, dataset):
@@ -205,9 +213,7 @@ class Till(Shelf):
 
     def commit(self, txn_id, epoch, state):
         super().commit(txn_id, epoch, state)
-        part = self.place / "token.part"
-        part.write_text(json.dumps([txn_id, epoch, json.loads(state)["token"]]))
-        part.rename(self.place / "token")
+        swap(self.place / "token", json.dumps([txn_id, epoch, json.loads(state)["token"]]))
         return {}
 
     def committed(self):

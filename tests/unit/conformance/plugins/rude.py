@@ -344,7 +344,7 @@ def place_further(offset):
 def commit_gated():
     def forget(batch, self):
         if batch is not None:
-            self.gone.write_text(str(self.next))
+            good.swap(self.gone, str(self.next))
         return batch
 
     after(good.Queue, "read_batch", forget)
@@ -649,7 +649,7 @@ def recover_forgotten():
 
 def recover_token():
     def too_early(state, self, txn_id, epoch, *_):
-        (self.place / "token").write_text(json.dumps([txn_id, epoch, json.loads(state)["token"]]))
+        good.swap(self.place / "token", json.dumps([txn_id, epoch, json.loads(state)["token"]]))
         return state
 
     after(good.Till, "prepare", too_early)
