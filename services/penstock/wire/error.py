@@ -12,10 +12,14 @@ from penstock.model.errors import Diagnostic, ErrorClass, Severity
 
 _E = TypeVar("_E", bound=IntEnum)
 
-_MOST_TEXT: Final = ((6 << 20, 2000), (9 << 20, 80))
+_MOST_TEXT: Final = ((6 << 20, 2000), (8 << 20, 80))
 """Up to how many bytes of diagnostics in one message there are how many characters of each text:
 enough to mend what is wrong, then what it is about. Beyond, class and code alone are told. The rest
 of the 16 MiB of a message is for the numbers of more than 30,000 tasks."""
+
+_MOST_MEASURED: Final = 1 << 20
+"""Bytes of what is measured of tasks in one message, beside their rows and bytes: that of more than
+1,000 tasks with all the datasets that they may name."""
 
 
 class Brief:
@@ -24,7 +28,13 @@ class Brief:
     """
 
     def __init__(self) -> None:
-        self._bytes = 0
+        self._bytes = self._measured = 0
+
+    def affords(self, measured: int) -> bool:
+        """Tell whether there is room for so many bytes of what is measured, and take it."""
+        fits = self._measured + measured <= _MOST_MEASURED
+        self._measured += measured if fits else 0
+        return fits
 
     def to_proto(self, diagnostic: Diagnostic | None) -> pb.Diagnostic | None:
         """Return the message for a diagnostic."""

@@ -10,6 +10,7 @@ from penstock.model.errors import Diagnostic
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,
+    Rebalances,
     RunState,
     RunStatus,
     WorkerStatus,
@@ -111,6 +112,11 @@ def cluster_to_proto(status: ClusterStatus) -> pb.GetClusterResponse:
         ],
         unassigned=status.unassigned,
         moving=status.moving,
+        rebalances=pb.Rebalances(
+            completed=status.rebalances.completed,
+            mean_seconds=status.rebalances.mean,
+            most_seconds=status.rebalances.most,
+        ),
     )
 
 
@@ -134,6 +140,11 @@ def cluster_from_proto(message: pb.GetClusterResponse) -> ClusterStatus:
         ),
         unassigned=message.unassigned,
         moving=message.moving,
+        rebalances=Rebalances(
+            message.rebalances.completed,
+            message.rebalances.mean_seconds,
+            message.rebalances.most_seconds,
+        ),
     )
 
 

@@ -1,17 +1,19 @@
-"""penstock.api.worker.v1 ↔ task status, plugins, checks of a connection, and live rows."""
+"""penstock.api.worker.v1 ↔ task status, plugins, their keys, checks of a connection, live rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
 
+from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.error.v1 import diagnostic_pb2 as diagnostic_pb
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.model.connector import TaskState, TaskStatus
+from penstock.model.described import DescribedConnector, DescribedKey, KeyValue
 from penstock.model.errors import Diagnostic
 from penstock.model.looks import Looked, LookedRow, LookRules, RowStage
-from penstock.wire import error
+from penstock.wire import error, numbers
 
 _KINDS = {
     plugin_pb.KIND_SOURCE: "source",
@@ -56,7 +58,7 @@ class CheckedStep:
 
 def status_to_proto(status: TaskStatus, brief: error.Brief | None = None) -> pb.TaskStatus:
     """Return the message for a task's status; with `brief`, as one of many."""
-    return pb.TaskStatus(
+    message = pb.TaskStatus(
         task_id=status.task_id,
         connector=status.connector,
         epoch=status.epoch,
@@ -68,9 +70,13 @@ def status_to_proto(status: TaskStatus, brief: error.Brief | None = None) -> pb.
         batches=status.batches,
         bytes_left=status.bytes_left,
         rows_left=status.rows_left,
+        rows_failed=status.rows_failed,
         restarts=status.restarts,
         restarts_in_a_row=status.restarts_in_a_row,
+        plugin_version=status.plugin_version,
     )
+    numbers.add_to(message, status, brief)
+    return message
 
 
 def _diagnostic_to_proto(
@@ -98,8 +104,11 @@ def status_from_proto(message: pb.TaskStatus) -> TaskStatus:
         batches=message.batches,
         bytes_left=message.bytes_left,
         rows_left=message.rows_left,
+        rows_failed=message.rows_failed,
         restarts=message.restarts,
         restarts_in_a_row=message.restarts_in_a_row,
+        plugin_version=message.plugin_version,
+        **numbers.from_proto(message),
     )
 
 
@@ -131,6 +140,89 @@ def plugin_from_proto(message: pb.InstalledPlugin) -> InstalledPlugin:
             for c in message.connectors
         ),
     )
+
+
+def described_to_proto(described: DescribedConnector) -> pb.DescribeConnectorResponse:
+    """Return the message for what a connector can be told."""
+    kinds = {word: number for number, word in _KINDS.items()}
+    return pb.DescribeConnectorResponse(
+        plugin=described.plugin,
+        version=described.version,
+        connector=plugin_pb.ConnectorSpec(
+            name=described.name,
+            kind=kinds.get(described.kind, plugin_pb.KIND_UNSPECIFIED),
+            config_keys=map(key_to_proto, described.keys),
+        ),
+        framework_keys=map(key_to_proto, described.framework_keys),
+    )
+
+
+def described_from_proto(message: pb.DescribeConnectorResponse) -> DescribedConnector:
+    """Return what a connector can be told."""
+    return DescribedConnector(
+        message.connector.name,
+        _KINDS.get(message.connector.kind, ""),
+        message.plugin,
+        message.version,
+        tuple(map(key_from_proto, message.connector.config_keys)),
+        tuple(map(key_from_proto, message.framework_keys)),
+    )
+
+
+def key_to_proto(key: DescribedKey) -> plugin_pb.ConfigKey:
+    """Return the message for a key."""
+    return plugin_pb.ConfigKey(
+        name=key.name,
+        type=key.type,
+        default_value=key.default,
+        required=key.required,
+        sensitive=key.sensitive,
+        importance=key.importance,
+        group=key.group,
+        order=key.order,
+        width=key.width,
+        display_name=key.display_name,
+        documentation=key.documentation,
+        dependents=key.dependents,
+        choices=key.choices,
+        replaced_by=key.replaced_by,
+    )
+
+
+def key_from_proto(message: plugin_pb.ConfigKey) -> DescribedKey:
+    """Return the key of a message."""
+    return DescribedKey(
+        name=message.name,
+        type=message.type or "string",
+        default=message.default_value if message.HasField("default_value") else None,
+        required=message.required,
+        sensitive=message.sensitive,
+        documentation=message.documentation,
+        importance=message.importance,
+        group=message.group,
+        order=message.order,
+        width=message.width,
+        display_name=message.display_name,
+        choices=tuple(message.choices),
+        dependents=tuple(message.dependents),
+        replaced_by=message.replaced_by,
+    )
+
+
+def value_to_proto(value: KeyValue) -> connector_pb.ConfigValue:
+    """Return the message for what a plugin makes of a key."""
+    return connector_pb.ConfigValue(
+        name=value.name,
+        value=value.value,
+        recommended=value.recommended,
+        visible=value.visible,
+    )
+
+
+def value_from_proto(message: connector_pb.ConfigValue) -> KeyValue:
+    """Return what a plugin makes of a key."""
+    value = message.value if message.HasField("value") else None
+    return KeyValue(message.name, value, tuple(message.recommended), message.visible)
 
 
 def step_to_proto(step: CheckedStep) -> pb.CheckConnectionResponse:

@@ -457,3 +457,37 @@ class ValidateConnectorResponse(_message.Message):
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     kind: ConnectorKind
     def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ...) -> None: ...
+
+class NoteTopicsRequest(_message.Message):
+    __slots__ = ("generation", "topics")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    generation: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, generation: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NoteTopicsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTopicsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListTopicsResponse(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ResetTopicsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ResetTopicsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

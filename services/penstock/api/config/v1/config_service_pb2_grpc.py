@@ -126,6 +126,21 @@ class ConfigServiceStub(object):
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.FromString,
                 _registered_method=True)
+        self.NoteTopics = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/NoteTopics',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsResponse.FromString,
+                _registered_method=True)
+        self.ListTopics = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/ListTopics',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTopicsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTopicsResponse.FromString,
+                _registered_method=True)
+        self.ResetTopics = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/ResetTopics',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ResetTopicsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ResetTopicsResponse.FromString,
+                _registered_method=True)
         self.WatchLogLevels = channel.unary_stream(
                 '/penstock.api.config.v1.ConfigService/WatchLogLevels',
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.WatchLogLevelsRequest.SerializeToString,
@@ -279,6 +294,28 @@ class ConfigServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def NoteTopics(self, request, context):
+        """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
+        the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTopics(self, request, context):
+        """ListTopics tells the topics of a connector that were noted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResetTopics(self, request, context):
+        """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchLogLevels(self, request, context):
         """WatchLogLevels sends the levels of a service, and again whenever they changed.
         """
@@ -378,6 +415,21 @@ def add_ConfigServiceServicer_to_server(servicer, server):
                     servicer.ValidateConnector,
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.SerializeToString,
+            ),
+            'NoteTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoteTopics,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsResponse.SerializeToString,
+            ),
+            'ListTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTopics,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTopicsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTopicsResponse.SerializeToString,
+            ),
+            'ResetTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetTopics,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ResetTopicsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ResetTopicsResponse.SerializeToString,
             ),
             'WatchLogLevels': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchLogLevels,
@@ -873,6 +925,87 @@ class ConfigService(object):
             '/penstock.api.config.v1.ConfigService/ValidateConnector',
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.SerializeToString,
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoteTopics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/NoteTopics',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTopics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/ListTopics',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTopicsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ListTopicsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetTopics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.config.v1.ConfigService/ResetTopics',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ResetTopicsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ResetTopicsResponse.FromString,
             options,
             channel_credentials,
             insecure,

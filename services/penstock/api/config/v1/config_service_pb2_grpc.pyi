@@ -94,6 +94,14 @@ class ConfigServiceStub:
     """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
     other method asks a worker, so that a stored connector never depends on one.
     """
+    NoteTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.NoteTopicsRequest, _config_service_pb2.NoteTopicsResponse]
+    """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
+    the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+    """
+    ListTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListTopicsRequest, _config_service_pb2.ListTopicsResponse]
+    """ListTopics tells the topics of a connector that were noted."""
+    ResetTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ResetTopicsRequest, _config_service_pb2.ResetTopicsResponse]
+    """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent."""
     WatchLogLevels: _grpc.UnaryStreamMultiCallable[_config_service_pb2.WatchLogLevelsRequest, _config_service_pb2.WatchLogLevelsResponse]
     """WatchLogLevels sends the levels of a service, and again whenever they changed."""
 
@@ -163,6 +171,14 @@ class ConfigServiceAsyncStub(ConfigServiceStub):
     """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
     other method asks a worker, so that a stored connector never depends on one.
     """
+    NoteTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.NoteTopicsRequest, _config_service_pb2.NoteTopicsResponse]  # type: ignore[assignment]
+    """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
+    the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+    """
+    ListTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListTopicsRequest, _config_service_pb2.ListTopicsResponse]  # type: ignore[assignment]
+    """ListTopics tells the topics of a connector that were noted."""
+    ResetTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ResetTopicsRequest, _config_service_pb2.ResetTopicsResponse]  # type: ignore[assignment]
+    """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent."""
     WatchLogLevels: _aio.UnaryStreamMultiCallable[_config_service_pb2.WatchLogLevelsRequest, _config_service_pb2.WatchLogLevelsResponse]  # type: ignore[assignment]
     """WatchLogLevels sends the levels of a service, and again whenever they changed."""
 
@@ -337,6 +353,32 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
         other method asks a worker, so that a stored connector never depends on one.
         """
+
+    @_abc_1.abstractmethod
+    def NoteTopics(
+        self,
+        request: _config_service_pb2.NoteTopicsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.NoteTopicsResponse, _abc.Awaitable[_config_service_pb2.NoteTopicsResponse]]:
+        """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
+        the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTopics(
+        self,
+        request: _config_service_pb2.ListTopicsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.ListTopicsResponse, _abc.Awaitable[_config_service_pb2.ListTopicsResponse]]:
+        """ListTopics tells the topics of a connector that were noted."""
+
+    @_abc_1.abstractmethod
+    def ResetTopics(
+        self,
+        request: _config_service_pb2.ResetTopicsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_config_service_pb2.ResetTopicsResponse, _abc.Awaitable[_config_service_pb2.ResetTopicsResponse]]:
+        """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent."""
 
     @_abc_1.abstractmethod
     def WatchLogLevels(

@@ -145,18 +145,30 @@ class GetClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetClusterResponse(_message.Message):
-    __slots__ = ("leader", "revision", "workers", "unassigned", "moving")
+    __slots__ = ("leader", "revision", "workers", "unassigned", "moving", "rebalances")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     UNASSIGNED_FIELD_NUMBER: _ClassVar[int]
     MOVING_FIELD_NUMBER: _ClassVar[int]
+    REBALANCES_FIELD_NUMBER: _ClassVar[int]
     leader: str
     revision: int
     workers: _containers.RepeatedCompositeFieldContainer[WorkerStatus]
     unassigned: int
     moving: int
-    def __init__(self, leader: _Optional[str] = ..., revision: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., unassigned: _Optional[int] = ..., moving: _Optional[int] = ...) -> None: ...
+    rebalances: Rebalances
+    def __init__(self, leader: _Optional[str] = ..., revision: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., unassigned: _Optional[int] = ..., moving: _Optional[int] = ..., rebalances: _Optional[_Union[Rebalances, _Mapping]] = ...) -> None: ...
+
+class Rebalances(_message.Message):
+    __slots__ = ("completed", "mean_seconds", "most_seconds")
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    MEAN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MOST_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    completed: int
+    mean_seconds: float
+    most_seconds: float
+    def __init__(self, completed: _Optional[int] = ..., mean_seconds: _Optional[float] = ..., most_seconds: _Optional[float] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("worker_id", "name", "address", "labels", "draining", "connected", "tasks", "leaving")

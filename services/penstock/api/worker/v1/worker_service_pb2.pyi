@@ -43,7 +43,7 @@ ROW_STAGE_READ: RowStage
 ROW_STAGE_TRANSFORMED: RowStage
 
 class TaskStatus(_message.Message):
-    __slots__ = ("task_id", "connector", "epoch", "state", "diagnostic", "rows_read", "rows_written", "bytes_read", "batches", "bytes_left", "rows_left", "restarts", "restarts_in_a_row")
+    __slots__ = ("task_id", "connector", "epoch", "state", "diagnostic", "rows_read", "rows_written", "bytes_read", "batches", "bytes_left", "rows_left", "restarts", "restarts_in_a_row", "rows_failed", "work", "datasets", "datasets_left_out", "plugin_numbers", "plugin_version")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,12 @@ class TaskStatus(_message.Message):
     ROWS_LEFT_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_IN_A_ROW_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FAILED_FIELD_NUMBER: _ClassVar[int]
+    WORK_FIELD_NUMBER: _ClassVar[int]
+    DATASETS_FIELD_NUMBER: _ClassVar[int]
+    DATASETS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    PLUGIN_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    PLUGIN_VERSION_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     connector: str
     epoch: int
@@ -70,17 +76,103 @@ class TaskStatus(_message.Message):
     rows_left: int
     restarts: int
     restarts_in_a_row: int
-    def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ..., restarts_in_a_row: _Optional[int] = ...) -> None: ...
+    rows_failed: int
+    work: TaskWork
+    datasets: _containers.RepeatedCompositeFieldContainer[DatasetRows]
+    datasets_left_out: int
+    plugin_numbers: _containers.RepeatedCompositeFieldContainer[PluginNumber]
+    plugin_version: str
+    def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ..., restarts_in_a_row: _Optional[int] = ..., rows_failed: _Optional[int] = ..., work: _Optional[_Union[TaskWork, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetRows, _Mapping]]] = ..., datasets_left_out: _Optional[int] = ..., plugin_numbers: _Optional[_Iterable[_Union[PluginNumber, _Mapping]]] = ..., plugin_version: _Optional[str] = ...) -> None: ...
+
+class TaskWork(_message.Message):
+    __slots__ = ("running", "paused", "starts", "started", "start_failures", "commits_failed", "retries", "rows_skipped", "errors_logged", "last_error_ms", "rows_under_way", "partitions", "commit_seconds", "batch_seconds", "batch_rows", "under_way")
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    START_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_FAILED_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    ROWS_SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_LOGGED_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_MS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_UNDER_WAY_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_ROWS_FIELD_NUMBER: _ClassVar[int]
+    UNDER_WAY_FIELD_NUMBER: _ClassVar[int]
+    running: float
+    paused: float
+    starts: int
+    started: int
+    start_failures: int
+    commits_failed: int
+    retries: int
+    rows_skipped: int
+    errors_logged: int
+    last_error_ms: int
+    rows_under_way: int
+    partitions: int
+    commit_seconds: Spread
+    batch_seconds: Spread
+    batch_rows: Spread
+    under_way: Spread
+    def __init__(self, running: _Optional[float] = ..., paused: _Optional[float] = ..., starts: _Optional[int] = ..., started: _Optional[int] = ..., start_failures: _Optional[int] = ..., commits_failed: _Optional[int] = ..., retries: _Optional[int] = ..., rows_skipped: _Optional[int] = ..., errors_logged: _Optional[int] = ..., last_error_ms: _Optional[int] = ..., rows_under_way: _Optional[int] = ..., partitions: _Optional[int] = ..., commit_seconds: _Optional[_Union[Spread, _Mapping]] = ..., batch_seconds: _Optional[_Union[Spread, _Mapping]] = ..., batch_rows: _Optional[_Union[Spread, _Mapping]] = ..., under_way: _Optional[_Union[Spread, _Mapping]] = ...) -> None: ...
+
+class Spread(_message.Message):
+    __slots__ = ("least", "mean", "most")
+    LEAST_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    least: float
+    mean: float
+    most: float
+    def __init__(self, least: _Optional[float] = ..., mean: _Optional[float] = ..., most: _Optional[float] = ...) -> None: ...
+
+class DatasetRows(_message.Message):
+    __slots__ = ("dataset", "rows_read", "rows_written")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    ROWS_READ_FIELD_NUMBER: _ClassVar[int]
+    ROWS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    rows_read: int
+    rows_written: int
+    def __init__(self, dataset: _Optional[str] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ...) -> None: ...
+
+class PluginNumber(_message.Message):
+    __slots__ = ("plugin", "name", "value", "end")
+    PLUGIN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    plugin: str
+    name: str
+    value: float
+    end: str
+    def __init__(self, plugin: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[float] = ..., end: _Optional[str] = ...) -> None: ...
 
 class ListPluginsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class ListPluginsResponse(_message.Message):
-    __slots__ = ("plugins",)
+    __slots__ = ("plugins", "built_in")
     PLUGINS_FIELD_NUMBER: _ClassVar[int]
+    BUILT_IN_FIELD_NUMBER: _ClassVar[int]
     plugins: _containers.RepeatedCompositeFieldContainer[InstalledPlugin]
-    def __init__(self, plugins: _Optional[_Iterable[_Union[InstalledPlugin, _Mapping]]] = ...) -> None: ...
+    built_in: _containers.RepeatedCompositeFieldContainer[BuiltIn]
+    def __init__(self, plugins: _Optional[_Iterable[_Union[InstalledPlugin, _Mapping]]] = ..., built_in: _Optional[_Iterable[_Union[BuiltIn, _Mapping]]] = ...) -> None: ...
+
+class BuiltIn(_message.Message):
+    __slots__ = ("name", "type", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class ReloadPluginsRequest(_message.Message):
     __slots__ = ()
@@ -113,12 +205,34 @@ class ValidateConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
 
 class ValidateConnectorResponse(_message.Message):
-    __slots__ = ("diagnostics", "kind")
+    __slots__ = ("diagnostics", "kind", "values")
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     kind: _config_service_pb2.ConnectorKind
-    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[_config_service_pb2.ConnectorKind, str]] = ...) -> None: ...
+    values: _containers.RepeatedCompositeFieldContainer[_connector_service_pb2.ConfigValue]
+    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[_config_service_pb2.ConnectorKind, str]] = ..., values: _Optional[_Iterable[_Union[_connector_service_pb2.ConfigValue, _Mapping]]] = ...) -> None: ...
+
+class DescribeConnectorRequest(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class DescribeConnectorResponse(_message.Message):
+    __slots__ = ("plugin", "version", "connector", "framework_keys")
+    PLUGIN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    FRAMEWORK_KEYS_FIELD_NUMBER: _ClassVar[int]
+    plugin: str
+    version: str
+    connector: _plugin_service_pb2.ConnectorSpec
+    framework_keys: _containers.RepeatedCompositeFieldContainer[_plugin_service_pb2.ConfigKey]
+    def __init__(self, plugin: _Optional[str] = ..., version: _Optional[str] = ..., connector: _Optional[_Union[_plugin_service_pb2.ConnectorSpec, _Mapping]] = ..., framework_keys: _Optional[_Iterable[_Union[_plugin_service_pb2.ConfigKey, _Mapping]]] = ...) -> None: ...
 
 class PlanConnectorRequest(_message.Message):
     __slots__ = ("connector",)
@@ -188,6 +302,43 @@ class CheckConnectionResponse(_message.Message):
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     def __init__(self, end: _Optional[str] = ..., step: _Optional[str] = ..., ok: bool = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
+class RehearseRowsRequest(_message.Message):
+    __slots__ = ("connector", "dataset", "columns", "rows")
+    class ColumnsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    connector: _config_service_pb2.Connector
+    dataset: str
+    columns: _containers.ScalarMap[str, str]
+    rows: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., dataset: _Optional[str] = ..., columns: _Optional[_Mapping[str, str]] = ..., rows: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RehearseRowsResponse(_message.Message):
+    __slots__ = ("dataset", "rows", "failed")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    rows: _containers.RepeatedScalarFieldContainer[str]
+    failed: _containers.RepeatedCompositeFieldContainer[RefusedRow]
+    def __init__(self, dataset: _Optional[str] = ..., rows: _Optional[_Iterable[str]] = ..., failed: _Optional[_Iterable[_Union[RefusedRow, _Mapping]]] = ...) -> None: ...
+
+class RefusedRow(_message.Message):
+    __slots__ = ("row", "reason")
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    row: int
+    reason: _diagnostic_pb2.Diagnostic
+    def __init__(self, row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
+
 class InspectRowsRequest(_message.Message):
     __slots__ = ("task_id", "stage", "max_rows", "max_row_bytes", "max_ms")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -226,6 +377,47 @@ class InspectedRow(_message.Message):
     cut: bool
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[str] = ..., offset: _Optional[str] = ..., timestamp_us: _Optional[int] = ..., json: _Optional[str] = ..., cut: bool = ...) -> None: ...
 
+class WatchLogsRequest(_message.Message):
+    __slots__ = ("connector", "level", "tail", "follow")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    level: str
+    tail: int
+    follow: bool
+    def __init__(self, connector: _Optional[str] = ..., level: _Optional[str] = ..., tail: _Optional[int] = ..., follow: bool = ...) -> None: ...
+
+class WatchLogsResponse(_message.Message):
+    __slots__ = ("lines", "missed")
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    lines: _containers.RepeatedCompositeFieldContainer[LogLine]
+    missed: int
+    def __init__(self, lines: _Optional[_Iterable[_Union[LogLine, _Mapping]]] = ..., missed: _Optional[int] = ...) -> None: ...
+
+class LogLine(_message.Message):
+    __slots__ = ("at_us", "level", "logger", "message", "attributes")
+    class AttributesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    at_us: int
+    level: str
+    logger: str
+    message: str
+    attributes: _containers.ScalarMap[str, str]
+    def __init__(self, at_us: _Optional[int] = ..., level: _Optional[str] = ..., logger: _Optional[str] = ..., message: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class SetLogLevelRequest(_message.Message):
     __slots__ = ("logger", "level")
     LOGGER_FIELD_NUMBER: _ClassVar[int]
@@ -257,3 +449,105 @@ class ProcessLogLevel(_message.Message):
     level: str
     own: bool
     def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ..., own: bool = ...) -> None: ...
+
+class ReadLettersRequest(_message.Message):
+    __slots__ = ("topic", "connector", "ids", "stage", "code", "dataset", "since_us", "limit", "replays", "waiting", "whole", "set_json", "edits")
+    class EditsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    SINCE_US_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    SET_JSON_FIELD_NUMBER: _ClassVar[int]
+    EDITS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    connector: str
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    stage: str
+    code: str
+    dataset: str
+    since_us: int
+    limit: int
+    replays: str
+    waiting: bool
+    whole: bool
+    set_json: str
+    edits: _containers.ScalarMap[str, str]
+    def __init__(self, topic: _Optional[str] = ..., connector: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., since_us: _Optional[int] = ..., limit: _Optional[int] = ..., replays: _Optional[str] = ..., waiting: bool = ..., whole: bool = ..., set_json: _Optional[str] = ..., edits: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ReadLettersResponse(_message.Message):
+    __slots__ = ("counts", "more", "letters")
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedCompositeFieldContainer[LetterCount]
+    more: bool
+    letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
+    def __init__(self, counts: _Optional[_Iterable[_Union[LetterCount, _Mapping]]] = ..., more: bool = ..., letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ...) -> None: ...
+
+class LetterCount(_message.Message):
+    __slots__ = ("stage", "code", "dataset", "letters", "replayed")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    code: str
+    dataset: str
+    letters: int
+    replayed: int
+    def __init__(self, stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., letters: _Optional[int] = ..., replayed: _Optional[int] = ...) -> None: ...
+
+class DeadLetter(_message.Message):
+    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers")
+    class HeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TXN_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILED_AT_US_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    HAS_ROW_FIELD_NUMBER: _ClassVar[int]
+    ROW_JSON_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    connector: str
+    task_id: str
+    stage: str
+    reason: _diagnostic_pb2.Diagnostic
+    dataset: str
+    partition: str
+    epoch: int
+    txn_id: int
+    failed_at_us: int
+    replayed: bool
+    has_row: bool
+    row_json: str
+    raw: bytes
+    headers: _containers.ScalarMap[str, bytes]
+    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ...) -> None: ...

@@ -51,6 +51,11 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ValidateConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ValidateConnectorResponse.FromString,
                 _registered_method=True)
+        self.DescribeConnector = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/DescribeConnector',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.DescribeConnectorRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.DescribeConnectorResponse.FromString,
+                _registered_method=True)
         self.PlanConnector = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/PlanConnector',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.SerializeToString,
@@ -60,6 +65,11 @@ class WorkerServiceStub(object):
                 '/penstock.api.worker.v1.WorkerService/CheckConnection',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
+                _registered_method=True)
+        self.RehearseRows = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/RehearseRows',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsResponse.FromString,
                 _registered_method=True)
         self.ListTasks = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/ListTasks',
@@ -75,6 +85,16 @@ class WorkerServiceStub(object):
                 '/penstock.api.worker.v1.WorkerService/InspectRows',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsResponse.FromString,
+                _registered_method=True)
+        self.WatchLogs = channel.unary_stream(
+                '/penstock.api.worker.v1.WorkerService/WatchLogs',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsResponse.FromString,
+                _registered_method=True)
+        self.ReadLetters = channel.unary_stream(
+                '/penstock.api.worker.v1.WorkerService/ReadLetters',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersResponse.FromString,
                 _registered_method=True)
         self.SetLogLevel = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/SetLogLevel',
@@ -115,6 +135,14 @@ class WorkerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeConnector(self, request, context):
+        """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
+        beside that. Starts the plugin when it does not run. Changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PlanConnector(self, request, context):
         """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans.
         """
@@ -125,6 +153,14 @@ class WorkerServiceServicer(object):
     def CheckConnection(self, request, context):
         """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
         streams each result: those of the source, then those of the sink. Changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RehearseRows(self, request, context):
+        """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
+        written or stored. Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,6 +185,23 @@ class WorkerServiceServicer(object):
         before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
         reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
         task ends here, and with worker.not_found when it is not here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchLogs(self, request, context):
+        """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
+        reader that is slow misses lines, and is told how many.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadLetters(self, request, context):
+        """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
+        With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+        nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -187,6 +240,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ValidateConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ValidateConnectorResponse.SerializeToString,
             ),
+            'DescribeConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeConnector,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.DescribeConnectorRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.DescribeConnectorResponse.SerializeToString,
+            ),
             'PlanConnector': grpc.unary_unary_rpc_method_handler(
                     servicer.PlanConnector,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.FromString,
@@ -196,6 +254,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.CheckConnection,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.SerializeToString,
+            ),
+            'RehearseRows': grpc.unary_unary_rpc_method_handler(
+                    servicer.RehearseRows,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsResponse.SerializeToString,
             ),
             'ListTasks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTasks,
@@ -211,6 +274,16 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.InspectRows,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsResponse.SerializeToString,
+            ),
+            'WatchLogs': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchLogs,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsResponse.SerializeToString,
+            ),
+            'ReadLetters': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadLetters,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersResponse.SerializeToString,
             ),
             'SetLogLevel': grpc.unary_unary_rpc_method_handler(
                     servicer.SetLogLevel,
@@ -317,6 +390,33 @@ class WorkerService(object):
             _registered_method=True)
 
     @staticmethod
+    def DescribeConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/DescribeConnector',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.DescribeConnectorRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.DescribeConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def PlanConnector(request,
             target,
             options=(),
@@ -360,6 +460,33 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/CheckConnection',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RehearseRows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/RehearseRows',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -441,6 +568,60 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/InspectRows',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.InspectRowsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/WatchLogs',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/ReadLetters',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,11 +43,19 @@ class WorkerServiceStub:
     """
     ValidateConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ValidateConnectorRequest, _worker_service_pb2.ValidateConnectorResponse]
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
+    DescribeConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.DescribeConnectorRequest, _worker_service_pb2.DescribeConnectorResponse]
+    """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
+    beside that. Starts the plugin when it does not run. Changes nothing.
+    """
     PlanConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
     CheckConnection: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]
     """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
     streams each result: those of the source, then those of the sink. Changes nothing.
+    """
+    RehearseRows: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.RehearseRowsRequest, _worker_service_pb2.RehearseRowsResponse]
+    """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
+    written or stored. Changes nothing.
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]
     """ListTasks tells how the tasks here are."""
@@ -58,6 +66,15 @@ class WorkerServiceStub:
     before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
     reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
     task ends here, and with worker.not_found when it is not here.
+    """
+    WatchLogs: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]
+    """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
+    reader that is slow misses lines, and is told how many.
+    """
+    ReadLetters: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.ReadLettersRequest, _worker_service_pb2.ReadLettersResponse]
+    """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
+    With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+    nothing.
     """
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.SetLogLevelRequest, _worker_service_pb2.SetLogLevelResponse]
     """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
@@ -81,11 +98,19 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     ValidateConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ValidateConnectorRequest, _worker_service_pb2.ValidateConnectorResponse]  # type: ignore[assignment]
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
+    DescribeConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.DescribeConnectorRequest, _worker_service_pb2.DescribeConnectorResponse]  # type: ignore[assignment]
+    """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
+    beside that. Starts the plugin when it does not run. Changes nothing.
+    """
     PlanConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]  # type: ignore[assignment]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
     CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
     streams each result: those of the source, then those of the sink. Changes nothing.
+    """
+    RehearseRows: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.RehearseRowsRequest, _worker_service_pb2.RehearseRowsResponse]  # type: ignore[assignment]
+    """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
+    written or stored. Changes nothing.
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]  # type: ignore[assignment]
     """ListTasks tells how the tasks here are."""
@@ -96,6 +121,15 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
     reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
     task ends here, and with worker.not_found when it is not here.
+    """
+    WatchLogs: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]  # type: ignore[assignment]
+    """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
+    reader that is slow misses lines, and is told how many.
+    """
+    ReadLetters: _aio.UnaryStreamMultiCallable[_worker_service_pb2.ReadLettersRequest, _worker_service_pb2.ReadLettersResponse]  # type: ignore[assignment]
+    """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
+    With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+    nothing.
     """
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.SetLogLevelRequest, _worker_service_pb2.SetLogLevelResponse]  # type: ignore[assignment]
     """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
@@ -136,6 +170,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
 
     @_abc_1.abstractmethod
+    def DescribeConnector(
+        self,
+        request: _worker_service_pb2.DescribeConnectorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.DescribeConnectorResponse, _abc.Awaitable[_worker_service_pb2.DescribeConnectorResponse]]:
+        """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
+        beside that. Starts the plugin when it does not run. Changes nothing.
+        """
+
+    @_abc_1.abstractmethod
     def PlanConnector(
         self,
         request: _worker_service_pb2.PlanConnectorRequest,
@@ -151,6 +195,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.CheckConnectionResponse], _abc.AsyncIterator[_worker_service_pb2.CheckConnectionResponse]]:
         """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
         streams each result: those of the source, then those of the sink. Changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def RehearseRows(
+        self,
+        request: _worker_service_pb2.RehearseRowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.RehearseRowsResponse, _abc.Awaitable[_worker_service_pb2.RehearseRowsResponse]]:
+        """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
+        written or stored. Changes nothing.
         """
 
     @_abc_1.abstractmethod
@@ -179,6 +233,27 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
         reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
         task ends here, and with worker.not_found when it is not here.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchLogs(
+        self,
+        request: _worker_service_pb2.WatchLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.WatchLogsResponse], _abc.AsyncIterator[_worker_service_pb2.WatchLogsResponse]]:
+        """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
+        reader that is slow misses lines, and is told how many.
+        """
+
+    @_abc_1.abstractmethod
+    def ReadLetters(
+        self,
+        request: _worker_service_pb2.ReadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.ReadLettersResponse], _abc.AsyncIterator[_worker_service_pb2.ReadLettersResponse]]:
+        """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
+        With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+        nothing.
         """
 
     @_abc_1.abstractmethod
