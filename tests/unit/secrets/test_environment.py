@@ -1,0 +1,36 @@
+"""Variables that were allowed, and never the worker's own."""
+
+import asyncio
+import re
+
+import pytest
+
+from penstock.model.errors import PenstockError
+from penstock.secrets.environment import EnvironmentProvider
+
+PLACE = {"DB_PASSWORD": "x", "HOME": "/root", "PENSTOCK_ETCD_PASSWORD": "hidden"}
+
+
+def read(pattern, key, path=""):
+    provider = EnvironmentProvider(re.compile(pattern), PLACE)
+    return dict(asyncio.run(provider.read(path, [key])).values)
+
+
+def test_names_that_match_as_a_whole_are_read():
+    assert read("DB_.*", "DB_PASSWORD") == {"DB_PASSWORD": "x"}
+    assert read("DB_.*", "DB_OTHER") == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "path"),
+    [
+        ("DB_", "DB_PASSWORD", ""),
+        ("DB_.*", "HOME", ""),
+        (".*", "PENSTOCK_ETCD_PASSWORD", ""),
+        (".*", "HOME", "a"),
+    ],
+)
+def test_all_others_are_refused(pattern, key, path):
+    with pytest.raises(PenstockError, match=r"secrets\.refused") as caught:
+        read(pattern, key, path)
+    assert "hidden" not in str(caught.value)

@@ -1,0 +1,43 @@
+"""References stand anywhere in a value; what is no reference is text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.secrets.references import Reference, filled, referred
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("${file:/a/b.properties:key}", [Reference("file", "/a/b.properties", "key")]),
+        ("${env:NAME}", [Reference("env", "", "NAME")]),
+        ("${vault:app/db:pass:word}", [Reference("vault", "app/db", "pass:word")]),
+        ("a${env:X}b${env:Y}", [Reference("env", "", "X"), Reference("env", "", "Y")]),
+        ("${name}", []),
+        ("$1 ${} ${:x} $", []),
+        ("${env:X", []),
+    ],
+)
+def test_the_form_is_that_of_kafka_connect(value, found):
+    assert [reference for _, reference in referred({"k": value})] == found
+
+
+def test_values_take_the_place_of_references_and_what_is_unknown_stays():
+    known = {Reference("env", "", "X"): "1"}
+    assert filled("a${env:X}b${env:Y}c${d}", known.get) == "a1b${env:Y}c${d}"
+
+
+def test_what_comes_in_is_not_looked_at_again():
+    values = {Reference("env", "", "X"): "${env:Y}", Reference("env", "", "Y"): "secret"}
+    assert filled("${env:X}", values.get) == "${env:Y}"
+
+
+@given(st.text())
+def test_any_text_is_left_alone_by_who_knows_nothing(text):
+    assert filled(text, lambda _: None) == text
+
+
+@given(st.text(alphabet="${}:ab", max_size=200))
+def test_each_reference_that_is_found_is_filled(text):
+    assert list(referred({"k": filled(text, lambda _: "")})) == [] or "${" in text
