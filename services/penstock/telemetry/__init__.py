@@ -1,14 +1,17 @@
 """How services are watched.
 
-- `logs`    logging as text or JSON lines on stderr, each line attributed to connector and task
+- `logs`    logging as text or JSON lines on stderr
+- `attributes` which connector and task a line is about
+- `recent`  the last lines, for people who read along from elsewhere
 - `levels`  levels of loggers, changed while the process runs
 - `redact`  secrets as values that print `***`, and a filter that keeps them out of log lines
-
-Metrics and traces get a file each beside these.
+- `otlp`    traces, metrics and logs to a collector, by OpenTelemetry's standard variables;
+            `sending` is what sends them, imported only then; `usage` what this process uses
 """
 
-from penstock.telemetry.logs import LogFormat, attributed, set_up
-from penstock.telemetry.redact import MASK, Redaction, Secret, register_secret
+from penstock.telemetry.attributes import attributed
+from penstock.telemetry.logs import LogFormat, set_up
+from penstock.telemetry.redact import MASK, Redaction, Secret, masked, register_secret
 
 __all__ = [
     "MASK",
@@ -16,6 +19,7 @@ __all__ = [
     "Redaction",
     "Secret",
     "attributed",
+    "masked",
     "register_secret",
     "set_up",
 ]

@@ -1,8 +1,5 @@
 """Logging as text or JSON lines on stderr, each line attributed to connector, task and epoch.
 
-    with attributed(connector="orders", task="…-0", epoch=7):
-        log.info("…")            # also in what is awaited, and in tasks that are made, inside
-
 Control characters of messages are escaped: a record's text can forge neither a line nor a colour.
 """
 
@@ -11,16 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TextIO
 
+from penstock.telemetry.attributes import attributes_now
+from penstock.telemetry.recent import RECENT
 from penstock.telemetry.redact import Redaction
 
-_attributes: ContextVar[Mapping[str, str | int] | None] = ContextVar("penstock_log", default=None)
 _MADE_HERE: Final = "penstock-stderr"
 
 
@@ -29,16 +24,6 @@ class LogFormat(Enum):
 
     TEXT = "text"
     JSON = "json"
-
-
-@contextmanager
-def attributed(**attributes: str | int) -> Iterator[None]:
-    """Attribute what is logged inside: connector, task, epoch, or any other name."""
-    token = _attributes.set({**(_attributes.get() or {}), **attributes})
-    try:
-        yield
-    finally:
-        _attributes.reset(token)
 
 
 def set_up(
@@ -55,6 +40,7 @@ def set_up(
     for old in [h for h in root.handlers if h.get_name() == _MADE_HERE]:
         root.removeHandler(old)
     root.addHandler(handler)
+    root.addHandler(RECENT)  # as often as it likes: a logger has a handler once
     root.setLevel(level)
 
 
@@ -63,7 +49,7 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback follows on lines of its own."""
-        attributes = "".join(f" {k}={v}" for k, v in (_attributes.get() or {}).items())
+        attributes = "".join(f" {k}={v}" for k, v in attributes_now().items())
         head = f"{_time(record)} {record.levelname:<7}{escaped(attributes)} {record.name}"
         lines = [f"{head}: {escaped(record.getMessage())}"]
         if record.exc_text or record.exc_info:
@@ -78,7 +64,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         document: dict[str, str | int] = {
-            **(_attributes.get() or {}),
+            **attributes_now(),
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,

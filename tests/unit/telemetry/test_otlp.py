@@ -1,0 +1,166 @@
+"""What is sent by OTLP, and whether; and what is said when it cannot be."""
+
+import json
+import sys
+
+import pytest
+
+from penstock.model.errors import ConfigError
+from penstock.telemetry.otlp import Signal, exported, is_sent, is_wanted
+from support.checkout import run
+from support.traces import Receiver, attributes
+
+ALL = "OTEL_EXPORTER_OTLP_ENDPOINT"
+HERE = "http://c:4317"
+
+
+@pytest.mark.parametrize("signal", Signal)
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, False),
+        ({ALL: HERE}, True),
+        ({"OTEL_EXPORTER_OTLP_{}_ENDPOINT": HERE}, True),
+        ({ALL: HERE, "OTEL_{}_EXPORTER": "none"}, False),
+        ({"OTEL_{}_EXPORTER": "otlp"}, True),
+        ({ALL: HERE, "OTEL_SDK_DISABLED": "true"}, False),
+        ({ALL: ""}, False),
+    ],
+)
+def test_the_standard_variables_say_whether(signal, environment, wanted):
+    named = {name.format(signal.value): value for name, value in environment.items()}
+    assert is_wanted(signal, named) is wanted
+
+
+def test_one_signal_may_be_sent_and_the_others_not():
+    environment = {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": HERE}
+    assert [one for one in Signal if is_wanted(one, environment)] == [Signal.LOGS]
+
+
+def test_a_process_that_sends_nothing_imports_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "penstock.telemetry.sending", None)
+    with exported("worker", {}):
+        assert not any(map(is_sent, Signal))
+
+
+def test_what_is_missing_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "penstock.telemetry.sending", None)
+    with (
+        pytest.raises(ConfigError, match=r"telemetry\.not_installed"),
+        exported("worker", {ALL: HERE}),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("signal", Signal)
+def test_a_protocol_that_is_not_spoken_is_told(signal):
+    environment = {ALL: HERE, f"OTEL_EXPORTER_OTLP_{signal.value}_PROTOCOL": "http/json"}
+    with (
+        pytest.raises(ConfigError, match=rf"telemetry\.protocol.*{signal.value.lower()}"),
+        exported("worker", environment),
+    ):
+        pass
+
+
+SENDS = """
+import asyncio, logging, os
+from penstock.model.connector import TaskState, TaskStatus
+from penstock.model.errors import ConfigError
+from penstock.model.numbers import DatasetRows, PluginNumber
+from penstock.rpc.timing import timed
+from penstock.rpc.tracing import span
+from penstock.telemetry import attributed, register_secret, set_up
+from penstock.telemetry.otlp import exported
+from penstock.worker import metering
+
+TASK = TaskStatus(
+    "g-3", "orders", 1, TaskState.RUNNING, rows_read=7,
+    datasets=(DatasetRows("lines", 5, 4),),
+    plugin_numbers=(
+        PluginNumber("mine", "sink", "requests_total", 2),
+        PluginNumber("mine", "sink", "queue_size", 0.5),
+    ),
+)
+
+class Holdings:
+    def statuses(self):
+        return [TASK]
+
+async def main():
+    metering.observe(Holdings())
+    log = logging.getLogger("penstock.test")
+    with attributed(connector="orders"), span("work"):
+        log.warning("the password is %s", "hunter22hunter")
+        try:
+            raise ValueError("hunter22hunter")
+        except ValueError:
+            log.exception("failed")
+    with timed("a/B"):
+        pass
+    try:
+        with timed("a/B"):
+            raise ConfigError("config.bad", "x")
+    except ConfigError:
+        pass
+    await asyncio.sleep(0.5)
+
+set_up()
+register_secret("hunter22hunter")
+with exported("worker", os.environ):
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def sent():
+    with Receiver() as receiver:
+        done = run(sys.executable, "-c", SENDS, **receiver.environment)
+        assert done.returncode == 0, done.stderr
+        yield receiver
+
+
+def newest(sent, name):
+    """The newest data point of a name, for each set of attributes."""
+    points = {json.dumps(n.attributes, sort_keys=True): n for n in sent.numbers(name)}
+    return list(points.values())
+
+
+def test_lines_of_the_log_come_with_the_trace_and_their_attributes(sent):
+    (service, line), (_, failed) = sent.lines()
+    (span,) = sent.named("work")
+    assert service == "penstock-worker"
+    assert line.trace_id == failed.trace_id == span.trace_id
+    assert line.span_id == span.span_id
+    assert attributes(line.attributes)["connector"] == "orders"
+    assert (line.severity_text, failed.severity_text) == ("WARNING", "ERROR")
+
+
+def test_secrets_are_masked_in_what_is_sent(sent):
+    (_, line), (_, failed) = sent.lines()
+    assert line.body.string_value == "the password is ***"
+    assert "ValueError: ***" in attributes(failed.attributes)["exception.stacktrace"]
+    assert "hunter22" not in str(sent.lines()) + str(sent.spans())
+
+
+def test_a_worker_tells_its_tasks(sent):
+    (read,) = newest(sent, "penstock.task.rows.read")
+    assert (read.service, read.value) == ("penstock-worker", 7)
+    assert read.attributes == {"connector": "orders", "task": "3"}
+    (lines,) = newest(sent, "penstock.dataset.rows.read")
+    assert (lines.value, lines.attributes["dataset"]) == (5, "lines")
+    assert not sent.numbers("penstock.task.rows.left"), "what is unknown is left out"
+    (count,) = newest(sent, "penstock.plugin.count")
+    assert (count.value, count.attributes["name"]) == (2, "requests_total")
+    (value,) = newest(sent, "penstock.plugin.value")
+    assert (value.value, value.attributes["end"]) == (0.5, "sink")
+
+
+def test_calls_are_measured_and_the_process_is(sent):
+    calls = {
+        n.attributes.get("error.type", ""): n for n in newest(sent, "rpc.server.call.duration")
+    }
+    assert {code: n.count for code, n in calls.items()} == {"": 1, "config.bad": 1}
+    assert calls[""].attributes["rpc.method"] == "a/B"
+    (memory,) = newest(sent, "process.memory.usage")
+    assert 10e6 < memory.value < 1e9
+    assert newest(sent, "process.cpu.time")[0].value > 0
