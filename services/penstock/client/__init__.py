@@ -7,7 +7,7 @@
 - `plans`   task plans as an upload
 - `offset`  OffsetClient: claim, commit, get, list, history, alter, reset, rewind
 - `scheduler`  SchedulerClient: sessions, who is there, how tasks are, drain
-- `worker`  WorkerClient: plugins, validation, plans, tasks
+- `worker`  WorkerClient: plugins, validation, plans; `shown`: its tasks, rows, log
 """
 
 from penstock.client.call import Caller

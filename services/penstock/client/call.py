@@ -10,10 +10,13 @@ from typing import Any, Protocol, Self, TypeVar
 
 import grpc
 import grpc.aio
+from opentelemetry.trace import SpanKind
 
 from penstock.model.errors import PenstockError, RetriableError
+from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.route import Place, RoutedChannel
 from penstock.rpc.status import DIAGNOSTIC_KEY, cut_off, error_from
+from penstock.rpc.tracing import span
 
 _A = TypeVar("_A")
 _A_co = TypeVar("_A_co", covariant=True)
@@ -48,10 +51,10 @@ class Caller:
     answer, `place` finds them: a call goes on to another one when the present one is away.
     """
 
-    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
-        """`deadline` is for calls that name none, in seconds."""
+    def __init__(self, place: Place, deadline: float = DEADLINE, dial: Dial = open_channel) -> None:
+        """`deadline` is for calls that name none, in seconds; `dial` opens a channel."""
         self._deadline = deadline
-        self._route = RoutedChannel(place)
+        self._route = RoutedChannel(place, dial)
         self._channel = self._route.for_stubs()
 
     @property
@@ -88,8 +91,13 @@ class Caller:
         Raises:
             PenstockError: what the service answered, or `rpc.*`, or `deadline.exceeded`.
         """
+        with span(stage, SpanKind.CLIENT):
+            return await self._tried(stage, method, request, deadline or self._deadline, idempotent)
+
+    async def _tried(
+        self, stage: str, method: _Method[_A], request: Any, most: float, idempotent: bool
+    ) -> _A:
         loop = asyncio.get_running_loop()
-        most = deadline or self._deadline
         end, attempt, delay = loop.time() + most, 0, FIRST_DELAY
         while True:
             at = ""
@@ -97,7 +105,8 @@ class Caller:
                 self._route.channel()  # where the call goes is settled before it is made
                 at = self.address
                 with _left(stage, at):
-                    return await method(request, timeout=max(end - loop.time(), 0.001))
+                    left = max(end - loop.time(), 0.001)
+                    return await method(request, timeout=left)
             except (grpc.aio.AioRpcError, PenstockError) as failed:
                 error, away, elsewhere = self._judged(failed, stage, at)
                 pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, no secret

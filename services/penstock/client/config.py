@@ -22,6 +22,7 @@ from penstock.model.connector import (
     TaskPlan,
 )
 from penstock.model.errors import RetriableError
+from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.route import Place
 from penstock.wire.config import (
     connector_from_proto,
@@ -83,9 +84,9 @@ class ConnectorsChanged:
 class ConfigClient(Caller):
     """The config service. Every method may raise PenstockError."""
 
-    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
-        """`place` is `unix:/path` or `host:port`, or finds such addresses."""
-        super().__init__(place, deadline)
+    def __init__(self, place: Place, deadline: float = DEADLINE, dial: Dial = open_channel) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `Caller`."""
+        super().__init__(place, deadline, dial)
         self._stub = grpc_api.ConfigServiceStub(self._channel)
 
     async def create(self, connector: Connector) -> Connector:
@@ -261,6 +262,22 @@ class ConfigClient(Caller):
         )
         async for answer in self._stream("config.watch", answers):
             yield ConnectorsChanged(answer.revision, tuple(answer.names))
+
+    async def note_topics(self, generation: str, topics: Sequence[str]) -> None:
+        """Tell that a connector has rows of topics."""
+        request = pb.NoteTopicsRequest(generation=generation, topics=topics)
+        await self._call("config.note_topics", self._stub.NoteTopics, request)
+
+    async def topics(self, name: str) -> tuple[str, ...]:
+        """Read the topics that a connector has rows of, since it was made or they were reset."""
+        request = pb.ListTopicsRequest(name=name)
+        answer = await self._call("config.topics", self._stub.ListTopics, request)
+        return tuple(answer.topics)
+
+    async def reset_topics(self, name: str) -> None:
+        """Forget the topics of a connector."""
+        request = pb.ResetTopicsRequest(name=name)
+        await self._call("config.reset_topics", self._stub.ResetTopics, request)
 
     async def set_log_level(self, service: str, logger: str, level: str) -> None:
         """Set the level of a logger in every instance of a service; empty takes it away."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,6 +13,7 @@ from penstock.client.call import DEADLINE, Caller
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.stream import Offsets, PreparedTxn
 from penstock.rpc import MAX_MESSAGE_BYTES
+from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.route import Place
 from penstock.wire.connector import prepared_from_proto, prepared_to_proto
 from penstock.wire.offset import add_offsets, offsets_from_proto
@@ -70,9 +71,9 @@ class Rewound:
 class OffsetClient(Caller):
     """The offset service. Every method may raise PenstockError."""
 
-    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
-        """`place` is `unix:/path` or `host:port`, or finds such addresses."""
-        super().__init__(place, deadline)
+    def __init__(self, place: Place, deadline: float = DEADLINE, dial: Dial = open_channel) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `Caller`."""
+        super().__init__(place, deadline, dial)
         self._stub = grpc_api.OffsetServiceStub(self._channel)
 
     async def claim(self, generation: str, task_id: str, epoch: int) -> Claim:
@@ -195,7 +196,7 @@ class OffsetClient(Caller):
         *,
         dry_run: bool = False,
         prefix: str = "",
-    ) -> AsyncIterator[Rewound]:
+    ) -> AsyncGenerator[Rewound, None]:
         """Give partitions the offsets that they had at a time; iterates over progress.
 
         Refused unless STOPPED. Whoever stops iterating before the revision has changed nothing.

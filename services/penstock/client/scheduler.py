@@ -9,6 +9,7 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.client.call import DEADLINE, Caller
 from penstock.model.status import ClusterStatus, ConnectorStatus
+from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.route import Place
 from penstock.wire.scheduler import cluster_from_proto, connector_status_from_proto
 
@@ -26,9 +27,9 @@ class SchedulerClient(Caller):
     `scheduler.not_leader` has the leader's address as its suggestion.
     """
 
-    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
-        """`place` is `unix:/path` or `host:port`, or finds such addresses."""
-        super().__init__(place, deadline)
+    def __init__(self, place: Place, deadline: float = DEADLINE, dial: Dial = open_channel) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `Caller`."""
+        super().__init__(place, deadline, dial)
         self._stub = grpc_api.SchedulerServiceStub(self._channel)
 
     async def session(

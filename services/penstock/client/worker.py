@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
-from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
-from penstock.client.call import Caller
-from penstock.model.connector import Connector, ConnectorKind, TaskPlan, TaskStatus
+from penstock.client.shown import DEADLINE, ShownWorker
+from penstock.model.connector import Connector, ConnectorKind, TaskPlan
+from penstock.model.described import DescribedConnector, KeyValue
 from penstock.model.errors import Diagnostic
-from penstock.model.looks import Looked, LookRules
-from penstock.rpc.route import Place
-from penstock.telemetry.levels import LoggerLevel
-from penstock.wire import error
+from penstock.model.rehearsal import Given, Rehearsed
+from penstock.wire import built_in, error
 from penstock.wire.config import connector_to_proto
 from penstock.wire.connector import plan_from_proto
+from penstock.wire.rehearsal import rehearsed_from_proto, request_to_proto
 from penstock.wire.worker import (
     CheckedStep,
     InstalledPlugin,
-    look_to_proto,
-    looked_from_proto,
+    described_from_proto,
     plugin_from_proto,
-    status_from_proto,
     step_from_proto,
+    value_from_proto,
 )
-
-DEADLINE = 60.0
-"""Seconds for a call: a plugin may have to be started, and may ask a database for its tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidatedConnector:
-    """The findings about a configuration, and the kind that its plugin gives it."""
+    """The findings about a configuration, and the kind that its plugin gives it; asked of a worker,
+    also what the plugins make of their keys.
+    """
 
     diagnostics: tuple[Diagnostic, ...]
     kind: ConnectorKind
+    values: tuple[KeyValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +54,20 @@ class ReloadedPlugins:
     problems: tuple[Diagnostic, ...] = ()
 
 
-class WorkerClient(Caller):
-    """A worker. Every method may raise PenstockError."""
-
-    def __init__(self, place: Place, deadline: float = DEADLINE) -> None:
-        """`place` is `unix:/path` or `host:port`, or finds such addresses."""
-        super().__init__(place, deadline)
-        self._stub = grpc_api.WorkerServiceStub(self._channel)
+class WorkerClient(ShownWorker):
+    """A worker, asked for what only it can do. Every method may raise PenstockError."""
 
     async def list_plugins(self) -> list[InstalledPlugin]:
         """Tell what is installed there."""
         request = pb.ListPluginsRequest()
         answer = await self._call("worker.list_plugins", self._stub.ListPlugins, request)
         return [plugin_from_proto(plugin) for plugin in answer.plugins]
+
+    async def list_built_in(self) -> list[built_in.BuiltIn]:
+        """Tell what is there without a plugin."""
+        request = pb.ListPluginsRequest()
+        answer = await self._call("worker.list_plugins", self._stub.ListPlugins, request)
+        return [built_in.from_proto(one) for one in answer.built_in]
 
     async def reload_plugins(self) -> ReloadedPlugins:
         """Let it look again at what is installed there."""
@@ -85,7 +84,14 @@ class WorkerClient(Caller):
         request = pb.ValidateConnectorRequest(connector=connector_to_proto(connector))
         answer = await self._call("worker.validate", self._stub.ValidateConnector, request)
         diagnostics = tuple(error.from_proto(d) for d in answer.diagnostics)
-        return ValidatedConnector(diagnostics, ConnectorKind(answer.kind))
+        values = tuple(value_from_proto(value) for value in answer.values)
+        return ValidatedConnector(diagnostics, ConnectorKind(answer.kind), values)
+
+    async def describe(self, name: str, version: str = "") -> DescribedConnector:
+        """Tell what a connector, a transform or a converter there can be told."""
+        request = pb.DescribeConnectorRequest(name=name, version=version)
+        answer = await self._call("worker.describe", self._stub.DescribeConnector, request)
+        return described_from_proto(answer)
 
     async def plan(self, connector: Connector) -> PlannedConnector:
         """Split a connector into tasks."""
@@ -104,33 +110,10 @@ class WorkerClient(Caller):
         async for answer in self._stream("worker.check", answers):
             yield step_from_proto(answer)
 
-    async def list_tasks(self) -> list[TaskStatus]:
-        """Tell how the tasks there are, ordered by id."""
-        request = pb.ListTasksRequest()
-        answer = await self._call("worker.list_tasks", self._stub.ListTasks, request)
-        return [status_from_proto(task) for task in answer.tasks]
-
-    async def watch_tasks(self, every: float = 0.0) -> AsyncIterator[TaskStatus]:
-        """Iterate over status: every task first, then changes, and numbers each `every` seconds."""
-        answers = self._stub.WatchTasks(pb.WatchTasksRequest(every_ms=round(every * 1000)))
-        async for answer in self._stream("worker.watch_tasks", answers):
-            yield status_from_proto(answer.task)
-
-    async def inspect(
-        self, task_id: str, rules: LookRules | None = None
-    ) -> AsyncGenerator[Looked, None]:
-        """Look at live rows of a task there, until so many rows or seconds are used up."""
-        answers = self._stub.InspectRows(look_to_proto(task_id, rules or LookRules()))
-        async for answer in self._stream("worker.inspect", answers):
-            yield looked_from_proto(answer)
-
-    async def set_log_level(self, logger: str, level: str) -> None:
-        """Set the level of a logger in that process alone; empty takes it away."""
-        request = pb.SetLogLevelRequest(logger=logger, level=level)
-        await self._call("worker.set_log_level", self._stub.SetLogLevel, request)
-
-    async def log_levels(self) -> list[LoggerLevel]:
-        """Tell which loggers of that process have a level."""
-        request = pb.ListLogLevelsRequest()
-        answer = await self._call("worker.log_levels", self._stub.ListLogLevels, request)
-        return [LoggerLevel(one.logger, one.level, one.own) for one in answer.levels]
+    async def rehearse(self, connector: Connector, given: Given) -> Rehearsed:
+        """Tell what its transforms make of rows; its ends stay closed."""
+        request = request_to_proto(connector, given)
+        method = self._stub.RehearseRows
+        # the engine may not be warm yet
+        answer = await self._call("worker.rehearse", method, request, deadline=DEADLINE)
+        return rehearsed_from_proto(answer)

@@ -3,9 +3,12 @@
 - `server`       a server on a unix socket or host:port: health, reflection, limits, drain
 - `address`      the forms of an address, and how they are checked
 - `interceptor`  what every call passes: errors become statuses, watches end when draining
+- `mutual`       TLS with certificates on both sides; `roles` who may call what, `admission`
+                 refuses the others
 - `status`       the only place that builds a gRPC status from an error, and reads it back
 - `channels`     channels with the same limits as the servers
 - `deadlines`    a deadline that names its stage
+- `tracing`      a trace that goes on in whoever is called; `timing` how long calls take
 """
 
 from penstock.rpc.address import is_unix

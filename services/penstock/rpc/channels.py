@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import grpc.aio
 
@@ -26,6 +27,10 @@ _OPTIONS: Final = (
 )
 
 
+Dial: TypeAlias = Callable[[str], grpc.aio.Channel]
+"""Opens a channel to an address."""
+
+
 def limits(max_message_bytes: int) -> list[tuple[str, int]]:
     """Return the options that bound messages both ways (invariant 12)."""
     return [
@@ -45,6 +50,11 @@ def server_options(max_message_bytes: int) -> list[tuple[str, int]]:
     ]
 
 
+def options(max_message_bytes: int) -> list[tuple[str, int]]:
+    """Return the options of a channel."""
+    return [*_OPTIONS, *limits(max_message_bytes)]
+
+
 def open_channel(address: str, max_message_bytes: int = MAX_MESSAGE_BYTES) -> grpc.aio.Channel:
     """Return a channel to `unix:/path` or `host:port`; it connects when first used."""
-    return grpc.aio.insecure_channel(address, options=[*_OPTIONS, *limits(max_message_bytes)])
+    return grpc.aio.insecure_channel(address, options=options(max_message_bytes))

@@ -13,7 +13,10 @@ import grpc
 import grpc.aio
 
 from penstock.model.errors import InternalError, PenstockError, RetriableError
+from penstock.rpc.reading import checked, each_checked, tolerant
 from penstock.rpc.status import status_of
+from penstock.rpc.timing import timed
+from penstock.rpc.tracing import served
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +60,11 @@ class Statuses(grpc.aio.ServerInterceptor):
         async def call(request: Any, context: Context) -> Any:
             began = time.monotonic()
             try:
-                return await inner(request, context)
+                with (
+                    timed(method.lstrip("/")),
+                    served(method.lstrip("/"), context.invocation_metadata()),
+                ):
+                    return await inner(_read(handler, request, method), context)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
                 await refuse(context, error, method)
             finally:
@@ -68,7 +75,7 @@ class Statuses(grpc.aio.ServerInterceptor):
             if handler.request_streaming
             else grpc.unary_unary_rpc_method_handler
         )
-        return make(call, handler.request_deserializer, handler.response_serializer)
+        return make(call, tolerant(handler.request_deserializer), handler.response_serializer)
 
     def _streaming(self, handler: Handler, method: str) -> Handler:
         inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
@@ -77,7 +84,7 @@ class Statuses(grpc.aio.ServerInterceptor):
 
         async def call(request: Any, context: Context) -> AsyncIterator[Any]:
             try:
-                answers = inner(request, context)
+                answers = inner(_read(handler, request, method), context)
                 async for answer in self._until_drained(answers) if endless else answers:
                     yield answer
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
@@ -88,7 +95,7 @@ class Statuses(grpc.aio.ServerInterceptor):
             if handler.request_streaming
             else grpc.unary_stream_rpc_method_handler
         )
-        return make(call, handler.request_deserializer, handler.response_serializer)
+        return make(call, tolerant(handler.request_deserializer), handler.response_serializer)
 
     async def _until_drained(self, answers: AsyncIterator[Any]) -> AsyncIterator[Any]:
         drained = asyncio.ensure_future(self._draining.wait())
@@ -109,6 +116,10 @@ class Statuses(grpc.aio.ServerInterceptor):
                 following.cancel()
                 # it ends the watch, which lets go of its source, and may have ended by itself
                 await asyncio.gather(following, return_exceptions=True)
+
+
+def _read(handler: Handler, request: Any, method: str) -> Any:
+    return (each_checked if handler.request_streaming else checked)(request, method)
 
 
 async def refuse(context: Context, error: Exception, method: str) -> NoReturn:

@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import grpc.aio
 
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.rpc.channels import open_channel
+from penstock.rpc.channels import Dial, open_channel
+from penstock.rpc.tracing import with_trace
 
 ENDING: Final = 5.0
 """Seconds that calls under way get on a channel that was left: they may still be answered."""
@@ -46,7 +47,7 @@ class RoutedChannel:
     def __init__(
         self,
         place: Place,
-        dial: Callable[[str], grpc.aio.Channel] = open_channel,
+        dial: Dial = open_channel,
     ) -> None:
         """`place` is an address, or returns those there are."""
         self._place, self._dial = place, dial
@@ -132,6 +133,7 @@ class RoutedChannel:
         self, kind: str, method: tuple[Any, ...], how: Mapping[str, Any]
     ) -> Callable[..., Any]:
         def call(*arguments: Any, **more: Any) -> Any:
+            more |= with_trace(more.get("metadata") or ())  # the trace goes where the call goes
             return getattr(self.channel(), kind)(*method, **how)(*arguments, **more)
 
         return call

@@ -12,8 +12,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from penstock.rpc.address import address_in_use, is_unix, prepare_socket, socket_path
+from penstock.rpc.admission import Admission
 from penstock.rpc.channels import MAX_MESSAGE_BYTES, server_options
 from penstock.rpc.interceptor import Statuses
+from penstock.rpc.mutual import Mutual
 
 log = logging.getLogger(__name__)
 
@@ -41,16 +43,19 @@ class Server:
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         most_calls: int = MOST_CALLS,
         grace: float = GRACE,
+        tls: Mutual | None = None,
     ) -> None:
-        """`address` is `unix:/path` or `host:port`; port 0 lets the kernel choose."""
+        """`address` is `unix:/path` or `host:port`; port 0 lets the kernel choose. With `tls`, who
+        may call what follows from certificates; without, whoever reaches the address may.
+        """
         self.address = address
-        self._grace = grace
+        self._grace, self._tls = grace, tls
         self._draining = asyncio.Event()
         self._health = health.aio.HealthServicer()
         self._names: list[str] = []
         self._listening = False
         self._server = grpc.aio.server(
-            interceptors=[Statuses(self._draining)],
+            interceptors=[Statuses(self._draining), *([Admission()] if tls else [])],
             options=server_options(max_message_bytes),
             maximum_concurrent_rpcs=most_calls,
         )
@@ -107,7 +112,10 @@ class Server:
         if unix:
             prepare_socket(socket_path(self.address))
         try:
-            port = self._server.add_insecure_port(self.address)
+            if self._tls is None:
+                port = self._server.add_insecure_port(self.address)
+            else:
+                port = self._server.add_secure_port(self.address, self._tls.server())
         except RuntimeError as error:
             raise address_in_use(self.address) from error
         if not unix:

@@ -1,0 +1,214 @@
+"""Services know each other by certificates: who has none, another's, or an old one is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from penstock.api.config.v1 import config_service_pb2_grpc as config_grpc
+from penstock.api.config.v1.config_service_pb2_grpc import add_ConfigServiceServicer_to_server
+from penstock.api.offset.v1 import offset_service_pb2_grpc as offset_grpc
+from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as scheduler_grpc
+from penstock.api.worker.v1 import worker_service_pb2_grpc as worker_grpc
+from penstock.client import ConfigClient
+from penstock.config.service import ConfigService
+from penstock.model.errors import AuthError, ConfigError, PenstockError
+from penstock.rpc import Server
+from penstock.rpc.mutual import Mutual
+from penstock.rpc.roles import ALLOWED, GATEWAY, OPERATOR, VIEWER
+from penstock.store import SqliteStore
+from support.certificates import Authority
+
+EVERY_SERVICE = (
+    (add_ConfigServiceServicer_to_server, config_grpc.ConfigServiceServicer),
+    (offset_grpc.add_OffsetServiceServicer_to_server, offset_grpc.OffsetServiceServicer),
+    (
+        scheduler_grpc.add_SchedulerServiceServicer_to_server,
+        scheduler_grpc.SchedulerServiceServicer,
+    ),
+    (worker_grpc.add_WorkerServiceServicer_to_server, worker_grpc.WorkerServiceServicer),
+)
+"""What protoc made: each answers that it is not implemented."""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def shown(authority, name):
+    return Mutual(authority.ca, *authority.sign(f"{name}.penstock"))
+
+
+@pytest.fixture
+def served(authority, tmp_path):
+    """Run a test against a config service that asks for certificates."""
+
+    def run(test):
+        async def main():
+            store = await SqliteStore.open(tmp_path / "state.db")
+            server = Server("127.0.0.1:0", tls=shown(authority, "config"))
+            server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
+            try:
+                async with asyncio.timeout(60), server:
+                    await test(server.address)
+            finally:
+                await store.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+async def listed(address, dial):
+    async with ConfigClient(address, 3.0, dial) as client:
+        return (await client.list()).connectors
+
+
+def test_a_service_that_may_call_is_answered(served, authority):
+    async def test(address):
+        assert await listed(address, shown(authority, "worker").dial("config")) == ()
+
+    served(test)
+
+
+def test_a_role_that_may_not_is_refused_by_name(served, authority):
+    async def test(address):
+        dial = shown(authority, "worker").dial("config")
+        async with ConfigClient(address, 3.0, dial) as client:
+            with pytest.raises(
+                AuthError, match=r"rpc\.denied.*worker may not call DeleteConnector"
+            ):
+                await client.delete("orders")
+
+    served(test)
+
+
+PEOPLE = {OPERATOR, VIEWER, GATEWAY}
+INTERNAL = sorted(method for method, roles in ALLOWED.items() if not roles & PEOPLE)
+
+
+def test_task_plans_fencing_and_commits_are_among_services():
+    names = {method.rpartition("/")[2] for method in INTERNAL}
+    assert names >= {"UploadTaskPlans", "ClaimTask", "CommitOffsets", "Session", "PlanConnector"}
+
+
+def test_what_services_say_among_themselves_nobody_else_can_say(authority):
+    """Not even by the gateway, which speaks for people; the service that may is let through."""
+
+    async def main():
+        server = Server("127.0.0.1:0", tls=shown(authority, "config"))
+        for add, nothing in EVERY_SERVICE:
+            server.add(add, nothing())
+        async with asyncio.timeout(60), server:
+            for role in sorted(PEOPLE):
+                assert await answers(server.address, role) == {"UNAUTHENTICATED"}, role
+            served_by = {role for method in INTERNAL for role in ALLOWED[method]}
+            for role in sorted(served_by):
+                assert await answers(server.address, role) - {"UNAUTHENTICATED"}, role
+
+    async def answers(address, role):
+        async with shown(authority, role).dial("config")(address) as channel:
+            return {await answer(channel, method) for method in INTERNAL}
+
+    async def answer(channel, method):
+        call = channel.stream_stream(method)(iter([b""]), timeout=10)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        return caught.value.code().name
+
+    asyncio.run(main())
+
+
+def test_a_certificate_without_a_role_is_refused(served, authority):
+    async def test(address):
+        nobody = Mutual(authority.ca, *authority.sign("node-1.example"))
+        with pytest.raises(AuthError, match=r"rpc\.denied"):
+            await listed(address, nobody.dial("config"))
+
+    served(test)
+
+
+def test_who_shows_no_certificate_is_refused_before_any_call(served, authority):
+    async def test(address):
+        def bare(to):
+            trusted = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+            name = [("grpc.ssl_target_name_override", "config.penstock")]
+            return grpc.aio.secure_channel(to, trusted, options=name)
+
+        for dial in (bare, grpc.aio.insecure_channel):
+            with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
+                await listed(address, dial)
+
+    served(test)
+
+
+def test_a_certificate_of_another_authority_is_refused(served, authority, tmp_path):
+    async def test(address):
+        other = Authority(tmp_path / "other")
+        certificate, key = other.sign("worker.penstock")
+        with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
+            await listed(address, Mutual(authority.ca, certificate, key).dial("config"))
+        with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
+            await listed(address, Mutual(other.ca, certificate, key).dial("config"))
+
+    served(test)
+
+
+def test_a_service_that_is_not_the_one_that_is_meant_is_refused(served, authority):
+    async def test(address):
+        with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
+            await listed(address, shown(authority, "worker").dial("offset"))
+
+    served(test)
+
+
+def test_old_versions_of_tls_are_refused(served, authority):
+    async def test(address):
+        host, _, port = address.rpartition(":")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+            context.maximum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await asyncio.open_connection(host, int(port), ssl=context)
+
+    served(test)
+
+
+def test_a_certificate_is_replaced_while_the_server_runs(authority, tmp_path):
+    """What is signed anew, by another authority even, counts from the next connection on."""
+    folder = tmp_path / "shown"
+    folder.mkdir()
+
+    def put(signed: Authority) -> None:
+        certificate, key = signed.sign("config.penstock")
+        for source, name in ((signed.ca, "ca"), (certificate, "pem"), (key, "key")):
+            shutil.copy(source, folder / name)
+
+    async def main():
+        put(authority)
+        store = await SqliteStore.open(tmp_path / "state.db")
+        server = Server("127.0.0.1:0", tls=Mutual(*(folder / n for n in ("ca", "pem", "key"))))
+        server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
+        async with server:
+            assert await listed(server.address, shown(authority, "worker").dial("config")) == ()
+            other = Authority(tmp_path / "other")
+            put(other)
+            assert await listed(server.address, shown(other, "worker").dial("config")) == ()
+            with pytest.raises(PenstockError):
+                await listed(server.address, shown(authority, "worker").dial("config"))
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(ConfigError, match=r"tls\.file") as caught:
+        Mutual(Path("/no/ca"), Path("/no/pem"), Path("/no/key")).check()
+    assert caught.value.diagnostic.config_path == "tls.authority"
