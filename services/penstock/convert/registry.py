@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from penstock.convert.connect import NotASchemaError
@@ -10,15 +11,30 @@ from penstock.convert.json import JsonConverter, JsonOptions
 from penstock.convert.numbers import NUMBERS
 from penstock.convert.plain import BytesConverter, StringConverter
 from penstock.convert.port import Converter
+from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError, nearest
 
 _KAFKA: Final = "org.apache.kafka.connect"
 _JSON_KEYS: Final = (
-    "schemas.enable", "schemas.cache.size", "decimal.format", "replace.null.with.default",
-    "schema.content",
+    ConfigKey("schemas.enable", "boolean", default=True, doc="Messages have their schema in them."),
+    ConfigKey("schemas.cache.size", "int", 1000, doc="Schemas that are remembered."),
+    ConfigKey("decimal.format", default="BASE64", doc="How decimals are written.",
+              choices=("BASE64", "NUMERIC")),
+    ConfigKey("replace.null.with.default", "boolean", default=True,
+              doc="A null becomes the default of its schema."),
+    ConfigKey("schema.content", doc="The schema of all messages that are read."),
 )  # fmt: skip
 
 Config = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConverterKind:
+    """A converter: its names, its own first, its keys, and how it is made of their values."""
+
+    names: tuple[str, ...]
+    keys: tuple[ConfigKey, ...]
+    make: Callable[[Config], Converter]
 
 
 def converter(name: str, config: Config) -> Converter:
@@ -31,16 +47,17 @@ def converter(name: str, config: Config) -> Converter:
     Raises:
         ConfigError: `converter.unknown`, `config.unknown_key`, `config.invalid_value`, …
     """
-    found = _CONVERTERS.get(_ALIASES.get(name, name))
+    found = _BY_NAME.get(name)
     if found is None:
-        like = nearest(name, [*_CONVERTERS, *_ALIASES])
+        like = nearest(name, _BY_NAME)
+        own = ", ".join(kind.names[0] for kind in KINDS)
         raise ConfigError(
             "converter.unknown",
             f"there is no converter {name!r}",
             suggestion=like[0] if like else "",
-            fix=f"The converters are {', '.join(_CONVERTERS)}; a plugin may bring others.",
+            fix=f"The converters are {own}; a plugin may bring others.",
         )
-    keys, make = found
+    keys = [key.name for key in found.keys]
     for key in config:
         if key not in (*keys, "converter.type"):
             raise ConfigError(
@@ -49,7 +66,7 @@ def converter(name: str, config: Config) -> Converter:
                 config_path=key,
                 fix=f"Its keys are: {', '.join(keys) or 'none'}.",
             )
-    return make(config)
+    return found.make(config)
 
 
 def _json(config: Config) -> Converter:
@@ -94,23 +111,26 @@ def _number(name: str) -> Callable[[Config], Converter]:
     return lambda _config: NUMBERS[name]
 
 
-_CONVERTERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Config], Converter]]]] = {
-    "json": (_JSON_KEYS, _json),
-    "string": (
-        ("converter.encoding",),
-        lambda config: StringConverter(config.get("converter.encoding", "UTF-8")),
-    ),
-    "bytes": ((), lambda _config: BytesConverter()),
-    **{name.lower(): ((), _number(name)) for name in NUMBERS},
-}
+def _kind(
+    name: str,
+    java: str,
+    make: Callable[[Config], Converter],
+    keys: tuple[ConfigKey, ...] = (),
+) -> ConverterKind:
+    return ConverterKind((name, java.rpartition(".")[2], f"{_KAFKA}.{java}"), keys, make)
 
-_ALIASES: Final[Mapping[str, str]] = {
-    "JsonConverter": "json",
-    f"{_KAFKA}.json.JsonConverter": "json",
-    "StringConverter": "string",
-    f"{_KAFKA}.storage.StringConverter": "string",
-    "ByteArrayConverter": "bytes",
-    f"{_KAFKA}.converters.ByteArrayConverter": "bytes",
-    **{f"{name}Converter": name.lower() for name in NUMBERS},
-    **{f"{_KAFKA}.converters.{name}Converter": name.lower() for name in NUMBERS},
-}
+
+KINDS: Final = (
+    _kind("json", "json.JsonConverter", _json, _JSON_KEYS),
+    _kind(
+        "string",
+        "storage.StringConverter",
+        lambda config: StringConverter(config.get("converter.encoding", "UTF-8")),
+        (ConfigKey("converter.encoding", default="UTF-8", doc="How texts are bytes."),),
+    ),
+    _kind("bytes", "converters.ByteArrayConverter", lambda _config: BytesConverter()),
+    *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),
+)
+"""All converters."""
+
+_BY_NAME: Final[Mapping[str, ConverterKind]] = {name: kind for kind in KINDS for name in kind.names}

@@ -92,6 +92,17 @@ class CombinedError(ConfigError):
         self.errors = tuple(errors)
 
 
+def written(key: ConfigKey) -> str:
+    """Return a key's default as a person would write it; empty when it has none."""
+    if key.default is None or key.type == "password":
+        return ""
+    if key.type == "list":
+        return ",".join(key.default)
+    if key.type == "duration":
+        return f"{key.default:g}s"
+    return str(key.default).lower() if key.type == "boolean" else str(key.default)
+
+
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
     """Return a fix that names the nearest valid names, or all of them when none is near."""
     valid = sorted(valid)

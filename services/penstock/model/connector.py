@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.model.errors import Diagnostic
 from penstock.model.identity import partition_id
+from penstock.model.numbers import DatasetRows, PluginNumber, TaskWork
 
 
 class ConnectorKind(IntEnum):
@@ -194,8 +195,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """How a task is, with its numbers since it was started. `bytes_left`, `rows_left`: -1 when
-    unknown. `restarts` are all of its life, `restarts_in_a_row` those since it last ran well.
+    """How a task is, with its numbers since it was started. `rows_failed` are in dead letters, or
+    were skipped. `bytes_left`, `rows_left`: -1 when unknown. `restarts` are all of its life,
+    `restarts_in_a_row` those since it last ran well. `plugin_version` is that of the source, where
+    both ends are plugins. `datasets` are bounded, `datasets_left_out` are those without numbers of
+    their own.
     """
 
     task_id: str
@@ -209,5 +213,11 @@ class TaskStatus:
     batches: int = 0
     bytes_left: int = -1
     rows_left: int = -1
+    rows_failed: int = 0
     restarts: int = 0
     restarts_in_a_row: int = 0
+    plugin_version: str = ""
+    work: TaskWork | None = None
+    datasets: tuple[DatasetRows, ...] = ()
+    datasets_left_out: int = 0
+    plugin_numbers: tuple[PluginNumber, ...] = ()

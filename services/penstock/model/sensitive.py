@@ -8,13 +8,17 @@ of the value (invariant 9).
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from typing import Final
+
+from penstock.model.connector import Difference
 
 MASK: Final = "***"
 
 _KEY: Final = re.compile(
     r"passw(or)?d|passphrase|pwd|secret|token|credential|jaas|api[._-]?key|access[._-]?key"
-    r"|private[._-]?key|auth(orization)?$|basic\.auth",
+    r"|private[._-]?key|auth(orization)?$|basic\.auth"
+    r"|^replay\.(set|edits)$",  # parts of rows, which who looks at configurations need not see
     re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(r"\$\{[^{}$]*\}")
@@ -38,3 +42,22 @@ def shown(key: str, value: str, *, sensitive: bool = False) -> str:
         return MASK
     value = _IN_URL.sub(rf"\1:{MASK}@", value)
     return _PARAMETER.sub(rf"\1{MASK}", value)
+
+
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str], sensitive: Collection[str] = ()
+) -> list[Difference]:
+    """Return what differs, ordered by key, secrets masked (invariant 9). A secret that changed is
+    told as changed, not how.
+    """
+    found = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            continue
+        hidden = key in sensitive
+        old_shown = None if old is None else shown(key, old, sensitive=hidden)
+        new_shown = None if new is None else shown(key, new, sensitive=hidden)
+        masked = (old_shown, new_shown) != (old, new)
+        found.append(Difference(key, old_shown, new_shown, masked))
+    return found

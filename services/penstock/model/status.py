@@ -74,6 +74,17 @@ class WorkerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebalances:
+    """Times in which tasks left their workers, since the leader leads; `mean` and `most` seconds of
+    one.
+    """
+
+    completed: int = 0
+    mean: float = 0.0
+    most: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """The cluster as its leader sees it, after its write at `revision`."""
 
@@ -82,3 +93,4 @@ class ClusterStatus:
     workers: tuple[WorkerStatus, ...] = ()
     unassigned: int = 0
     moving: int = 0
+    rebalances: Rebalances = field(default_factory=Rebalances)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.model.connector import CommitMode
 from penstock.model.errors import Diagnostic
+
+if TYPE_CHECKING:  # services that move no rows know these words, too, and need not load it
+    import pyarrow as pa
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Partition id to offset fields."""

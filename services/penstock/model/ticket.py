@@ -1,7 +1,8 @@
 """What one micro-batch is told to do, and what it reports back.
 
 The plan of a task is kept; only the ticket differs from batch to batch. It travels to the executors
-as canonical JSON in a Spark local property, so it must stay small: places of rows, never rows.
+as canonical JSON in a Spark local property, so it must stay small: places of rows, and rows only
+where somebody gave a few to try (`model/rehearsal`).
 
 `SlotTicket.read` and `.write` are the ends' own words, chosen by `kind` (`plugin`, `embedded`): the
 driver's side of an end makes them, the executor's side of the same end reads them.
@@ -33,8 +34,9 @@ class SlotTicket:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One Spark job. `job_slots[i]` is what Spark partition i does; `stall` is the longest time, in
-    seconds, that a fetch or a put may make no progress.
+    """One Spark job. `slots[i]` is what Spark partition i does; `stall` is the longest time, in
+    seconds, that a fetch or a put may make no progress; `trace` the `traceparent` of the
+    micro-batch, empty for none.
     """
 
     task_id: str
@@ -42,6 +44,7 @@ class Ticket:
     txn_id: int
     slots: tuple[SlotTicket, ...]
     stall: float = 60.0
+    trace: str = ""
 
     def to_json(self) -> str:
         """Return the text that executors parse."""
@@ -51,6 +54,7 @@ class Ticket:
                 "epoch": self.epoch,
                 "txn_id": self.txn_id,
                 "stall": self.stall,
+                "trace": self.trace,
                 "slots": [[s.slot, s.rows, dict(s.read), dict(s.write)] for s in self.slots],
             },
             separators=(",", ":"),
@@ -66,6 +70,7 @@ class Ticket:
             raw["txn_id"],
             tuple(SlotTicket(*s) for s in raw["slots"]),
             raw["stall"],
+            raw["trace"],
         )
 
 
@@ -74,8 +79,9 @@ class SlotReport:
     """What became of a slot. `error` set means that nothing of this attempt counts.
 
     `seconds` is the time from the first fetch to the last answer.
-    `rejected` are rows that the sink refused (row number in the slot's output, why); they are not
-    in `rows_out`.
+    `rejected` are rows that the sink refused (row number, why); they are not in `rows_out`. The
+    number is that in the slot's input where the plan numbers rows or has no steps, else that in its
+    output.
     `set_apart` are rows that the chain could not change (row number in the slot's input, why); they
     are not in `rows_out` either, and the first of many.
     `detail` is the write end's own: what its driver's side needs to prepare (for instance files and

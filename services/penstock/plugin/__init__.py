@@ -16,6 +16,7 @@ From the outside in:
   reason
 - `launch`, `guard`, `handshake`, `running`, `memory`: a process with a clean environment, bounded
   memory, and no orphan
+- `numbers`: what a plugin measures of itself
 - `logs`, `lines`, `escape`, `redact`: what a plugin prints, made harmless
 - `serving`: a plugin at an address, for its author
 
@@ -32,7 +33,6 @@ from penstock.plugin.answers import (
 )
 from penstock.plugin.deadlines import Deadlines
 from penstock.plugin.describe import (
-    ConfigKey,
     ConnectorSpec,
     PluginDescription,
     SinkAbilities,
@@ -43,6 +43,7 @@ from penstock.plugin.installed import PluginPath
 from penstock.plugin.limits import StreamLimits
 from penstock.plugin.manifest import ConnectorEntry, Kind, Manifest
 from penstock.plugin.monitoring import PluginMonitor
+from penstock.plugin.numbers import PluginNumbers
 from penstock.plugin.process import PluginProcess
 from penstock.plugin.reading import PluginReadStream
 from penstock.plugin.registry import Registry
@@ -54,7 +55,6 @@ __all__ = [
     "Applied",
     "ApplyAction",
     "CheckStep",
-    "ConfigKey",
     "ConfigValue",
     "ConnectorEntry",
     "ConnectorSpec",
@@ -66,6 +66,7 @@ __all__ = [
     "PluginDescription",
     "PluginHost",
     "PluginMonitor",
+    "PluginNumbers",
     "PluginPath",
     "PluginProcess",
     "PluginReadStream",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.model.connector import CommitMode
+from penstock.model.described import DescribedKey
 from penstock.plugin.manifest import Kind
+from penstock.wire.worker import key_from_proto
 
 _KINDS = {
     pb.KIND_SOURCE: Kind.SOURCE,
@@ -14,24 +16,6 @@ _KINDS = {
     pb.KIND_TRANSFORM: Kind.TRANSFORM,
     pb.KIND_CONVERTER: Kind.CONVERTER,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key of a connector's configuration. `default` is text, None when there is none."""
-
-    name: str
-    type: str = "string"
-    default: str | None = None
-    required: bool = False
-    sensitive: bool = False
-    documentation: str = ""
-    importance: str = ""
-    group: str = ""
-    order: int = 0
-    choices: tuple[str, ...] = ()
-    dependents: tuple[str, ...] = ()
-    replaced_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +47,7 @@ class ConnectorSpec:
     title: str = ""
     description: str = ""
     aliases: tuple[str, ...] = ()
-    keys: tuple[ConfigKey, ...] = ()
+    keys: tuple[DescribedKey, ...] = ()
     source: SourceAbilities = SourceAbilities()
     sink: SinkAbilities = SinkAbilities()
 
@@ -107,7 +91,7 @@ def _spec(message: pb.ConnectorSpec) -> ConnectorSpec:
         title=message.title,
         description=message.description,
         aliases=tuple(message.aliases),
-        keys=tuple(_key(key) for key in message.config_keys),
+        keys=tuple(key_from_proto(key) for key in message.config_keys),
         source=SourceAbilities(
             partitioned=source.partitioned,
             dynamic_partitions=source.dynamic_partitions,
@@ -120,21 +104,4 @@ def _spec(message: pb.ConnectorSpec) -> ConnectorSpec:
             auto_create=sink.auto_create,
             pipelined=sink.pipelined,
         ),
-    )
-
-
-def _key(message: pb.ConfigKey) -> ConfigKey:
-    return ConfigKey(
-        name=message.name,
-        type=message.type or "string",
-        default=message.default_value if message.HasField("default_value") else None,
-        required=message.required,
-        sensitive=message.sensitive,
-        documentation=message.documentation,
-        importance=message.importance,
-        group=message.group,
-        order=message.order,
-        choices=tuple(message.choices),
-        dependents=tuple(message.dependents),
-        replaced_by=message.replaced_by,
     )

@@ -24,6 +24,7 @@ from penstock.model.stream import (
 )
 from penstock.plugin import schemas
 from penstock.plugin.failures import clean, violation
+from penstock.plugin.numbers import PluginNumbers
 from penstock.plugin.read_rules import ReadRules, check_partition
 from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
@@ -38,6 +39,7 @@ class Reader:
     rules: ReadRules
     redact: Callable[[str], str]
     who: str
+    numbers: PluginNumbers
     draining: bool = False
 
     def event(self, frame: pb.ReadResponse) -> ReadEvent | None:
@@ -98,6 +100,7 @@ class Reader:
     def _progress(self, message: types_pb2.Progress) -> Progress | None:
         if self.rules.drained:
             return None  # a heartbeat that was under way
+        self.numbers.take(message)
         self.rules.confirm(message.committed_checkpoint_id)
         return Progress(
             bytes_left=max(-1, message.lag_bytes),

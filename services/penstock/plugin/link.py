@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from opentelemetry.trace import SpanKind
 
 from penstock.model.errors import PenstockError
 from penstock.plugin import failures
@@ -18,6 +19,7 @@ from penstock.plugin.life import Life
 from penstock.plugin.redact import Redactor
 from penstock.rpc.status import cut_off
 from penstock.rpc.tls import ClientTls
+from penstock.rpc.tracing import span, with_trace
 
 _R = TypeVar("_R")
 
@@ -87,7 +89,8 @@ class Link:
             raise death
         self.idleness.begin()
         try:
-            return await method(request, timeout=seconds, metadata=self.metadata)
+            with span(stage, SpanKind.CLIENT):
+                return await method(request, timeout=seconds, **with_trace(self.metadata))
         except grpc.aio.AioRpcError as error:
             raise await self.failure(error, stage, seconds) from None
         finally:

@@ -30,6 +30,7 @@ from penstock.plugin import failures
 from penstock.plugin.events import Reader
 from penstock.plugin.heartbeat import missed, silence
 from penstock.plugin.limits import READ_ENCODINGS, StreamLimits, duration
+from penstock.plugin.numbers import PluginNumbers
 from penstock.plugin.process import PluginProcess
 from penstock.plugin.read_rules import MOST_BATCHES, ReadRules
 from penstock.plugin.stream import ControlStream
@@ -61,6 +62,7 @@ class PluginReadStream:
         *,
         credit_bytes: int | None = None,
         limits: StreamLimits | None = None,
+        numbers: PluginNumbers | None = None,
     ) -> None:
         self._process, self._target, self._plan, self._epoch = process, target, plan, epoch
         self._limits = limits or StreamLimits()
@@ -68,7 +70,9 @@ class PluginReadStream:
         self._deadlines = process.deadlines
         planned = None if plan.finds_others else {partition.id for partition in plan.partitions}
         self._rules = ReadRules(self._credit_bytes, planned)
-        self._reader = Reader(self._rules, process.link.redact, process.who)
+        self._reader = Reader(
+            self._rules, process.link.redact, process.who, numbers or PluginNumbers()
+        )
         self._events: asyncio.Queue[ReadEvent | _End] = asyncio.Queue(_MOST_EVENTS)
         self._silence: float | None = None
         self._control: _Control | None = None

@@ -34,11 +34,12 @@ from penstock.model.stream import (
     TxnCommitted,
     WriteOpened,
 )
-from penstock.plugin import failures, schemas, write_rules
-from penstock.plugin.escape import printable
+from penstock.plugin import escape, failures, schemas, write_rules
 from penstock.plugin.limits import GRPC_DEFAULT_BYTES, WRITE_ENCODINGS, StreamLimits, duration
+from penstock.plugin.numbers import PluginNumbers
 from penstock.plugin.process import PluginProcess
 from penstock.plugin.stream import ControlStream
+from penstock.rpc.tracing import PARENT, carried
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
@@ -60,7 +61,9 @@ class PluginWriteStream:
         plan: TaskPlan,
         *,
         limits: StreamLimits | None = None,
+        numbers: PluginNumbers | None = None,
     ) -> None:
+        self._numbers = numbers or PluginNumbers()
         self._process, self._target, self._plan = process, target, plan
         self._limits = limits or StreamLimits()
         self._deadlines = process.deadlines
@@ -160,6 +163,7 @@ class PluginWriteStream:
             slots=[pb.PutSlot(slot=s.slot, attempt=s.attempt, rows=s.rows) for s in slots],
             rows=sum(s.rows for s in slots),
             offsets={id_: record_wire.offset_to_proto(offset) for id_, offset in offsets.items()},
+            traceparent=carried().get(PARENT, ""),
         )
         answer = await self._ask(
             pb.WriteRequest(prepare=frame),
@@ -285,12 +289,14 @@ class PluginWriteStream:
                 raise failures.violation(
                     "feature_not_agreed", "SinkAsk.rewind needs a feature that this host has not"
                 )
+            case "progress":
+                self._numbers.take(frame.progress)
             case "diagnostic":
                 warning = error_wire.from_proto(frame.diagnostic)
                 shown = failures.clean(warning, self._process.link.redact)
                 _log.warning("plugin %s: %s", self._process.who, shown)
             case _:
-                pass  # R16: credit, progress, and what a newer plugin may say
+                pass  # R16: credit, and what a newer plugin may say
 
     def _answer(self, ask: _Ask, message: Any) -> None:
         answer = self._asked.get(ask)
@@ -303,9 +309,10 @@ class PluginWriteStream:
         link = self._process.link
         why = [failures.clean(error_wire.from_proto(d), link.redact) for d in applied.diagnostics]
         text = "; ".join(d.message for d in why) or "it gave no reason"
+        name = escape.printable(schema.dataset, 200)
         return SchemaError(
             "plugin.schema_refused",
-            f"plugin {link.who} cannot take a schema of {printable(schema.dataset, 200)!r}: {text}",
+            f"plugin {link.who} cannot take a schema of {name!r}: {text}",
             dataset=schema.dataset,
             fix=next((d.fix for d in why if d.fix), ""),
         )

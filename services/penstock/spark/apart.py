@@ -28,9 +28,12 @@ stay small. A chain that fails on more has another trouble than rows."""
 
 @dataclass(slots=True)
 class Apart:
-    """The rows of a slot that were set apart so far."""
+    """The rows of a slot that were set apart so far, and the numbers of those that were not, in
+    their order.
+    """
 
     rows: list[SetApart] = field(default_factory=list)
+    kept: list[pa.Array] = field(default_factory=list)
 
     def add(self, rows: Sequence[SetApart]) -> None:
         """Take rows.
@@ -47,6 +50,18 @@ class Apart:
                 fix=reason.fix or "Look at the transform; so many rows are rarely bad one by one.",
                 config_path=reason.config_path,
             )
+
+    def among_input(self, rows: Sequence[SetApart]) -> tuple[SetApart, ...]:
+        """Return rows that the write end refused by their numbers in the slot's input, in order;
+        they are counted among those that came out. Where rows have no numbers, as many came out as
+        went in, or nobody asks.
+        """
+        if not rows or not self.kept:
+            return tuple(rows)
+        numbers = pa.chunked_array(self.kept).take(pa.array([row for row, _ in rows]))
+        reasons = (reason for _, reason in rows)
+        pairs = zip(numbers.to_pylist(), reasons, strict=True)
+        return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
 def wants_numbers(steps: Iterable[Step]) -> bool:
@@ -111,9 +126,12 @@ def split(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
     return good.filter(pc.invert(bad))
 
 
-def unnumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows without their numbers."""
-    return batch.drop_columns([ROW]) if ROW in batch.schema.names else batch
+def unnumbered(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
+    """Return the rows without their numbers, which are kept."""
+    if ROW not in batch.schema.names:
+        return batch
+    apart.kept.append(batch.column(ROW))
+    return batch.drop_columns([ROW])
 
 
 def with_tracks(schema: pa.Schema) -> pa.Schema:

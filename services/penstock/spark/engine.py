@@ -91,8 +91,17 @@ class Engine:
         """Wait until jobs can run."""
         await self._ready.wait()
 
-    def build(self, name: str, schema: pa.Schema, steps: Sequence[Step], slots: int) -> Plan:
-        """Analyse a plan once. Blocking: call in a thread.
+    def build(
+        self,
+        name: str,
+        schema: pa.Schema,
+        steps: Sequence[Step],
+        slots: int,
+        *,
+        numbered: bool = False,
+    ) -> Plan:
+        """Analyse a plan once. Blocking: call in a thread. With `numbered`, rows that are refused
+        are told by their numbers in the input.
 
         Raises:
             ConfigError: `transform.not_valid`: Spark cannot resolve a step;
@@ -102,7 +111,7 @@ class Engine:
         """
         jvm = self._running()
         try:
-            plan = build(jvm.session, name, schema, steps, slots)
+            plan = build(jvm.session, name, schema, steps, slots, numbered=numbered)
         except PySparkException as error:
             raise failures.refused(error) from error
         except (Py4JError, OSError) as error:

@@ -75,7 +75,7 @@ def write_lane(
             # the write end was told a schema; Spark gives numbered columns, of large strings if so
             # set up
             good = apart.split(normal_batch(batch, schema), failed)
-            yield apart.unnumbered(_applied(kernels, good, failed))
+            yield apart.unnumbered(_applied(kernels, good, failed), failed)
 
     yield _written(*_assigned(), rows(), failed)
 
@@ -95,7 +95,7 @@ def _through(
     kernels: Sequence[Kernel], batches: Iterator[pa.RecordBatch], tracked: bool, failed: Apart
 ) -> Generator[pa.RecordBatch]:
     for batch in apart.numbered(batches) if tracked else batches:
-        yield apart.unnumbered(_applied(kernels, batch, failed))
+        yield apart.unnumbered(_applied(kernels, batch, failed), failed)
 
 
 def _applied(kernels: Sequence[Kernel], batch: pa.RecordBatch, failed: Apart) -> pa.RecordBatch:
@@ -141,7 +141,7 @@ def _written(
             attempt,
             rows_in=slot.rows,  # the read end counted them, or there would be an error
             rows_out=written.rows,
-            rejected=tuple(written.rejected),
+            rejected=failed.among_input(written.rejected),
             detail=written.detail,
             seconds=time.monotonic() - began,
             set_apart=tuple(sorted(failed.rows, key=lambda row: row[0])),

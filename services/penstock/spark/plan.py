@@ -59,9 +59,18 @@ class _Head:
 
 
 def build(
-    session: SparkSession, name: str, schema: pa.Schema, steps: Sequence[Step], slots: int
+    session: SparkSession,
+    name: str,
+    schema: pa.Schema,
+    steps: Sequence[Step],
+    slots: int,
+    *,
+    numbered: bool = False,
 ) -> Plan:
     """Return the plan for rows of a schema. Analyses it; raises pyspark's errors as they are.
+
+    With `numbered`, rows that the write end refuses are known by their numbers in the input; a
+    chain that can set rows apart always does that.
 
     Raises:
         SchemaError: `engine.unsupported_type`.
@@ -69,7 +78,7 @@ def build(
     normal = normal_schema(schema)
     _activate(session)
     slot_ids = session.range(0, slots, 1, slots)
-    tracked = wants_numbers(steps)
+    tracked = wants_numbers(steps) or (numbered and bool(steps))
     head = head_of(steps, normal)
     if not head.rest:
         output = _labelled(head.schema, head.steps)

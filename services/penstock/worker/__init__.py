@@ -12,6 +12,8 @@ process, but for the few that are shown to a person who looks.
 - `execution`  one micro-batch through the engine, with bounded retries
 - `looking`    who looks at live rows, and what each has seen
 - `sampling`   takes samples for them: one more small job beside a micro-batch
+- `letters`    bad rows: how many are tolerated; `posting` and `lettered` put letters of them where
+  they go, `letter_reading` shows them, `replaying` reads them as the rows that they were
 - `commit`     the order of a commit: sink durable → offset durable → source told
 - `telling`    tells a source what is durable, until it confirms what it waits for
 - `run`        one life of a task, from opening its ends to closing them
@@ -23,8 +25,13 @@ process, but for the few that are shown to a person who looks.
 - `session`    reports to the leading scheduler, and the assignments that come back
 - `ends`       which ends a connector's kind has
 - `making`     makes tasks and monitors
-- `planning`   validation, checks of connections, and splitting a connector into tasks
-- `machine`    what a worker's process runs with
+- `asked`      what a worker answers beside its tasks: `validating` (and checks of connections),
+  `planning` (splitting a connector into tasks), `rehearsal`, `letter_reading`
+- `numbers`    what a task counts and measures; `metering` sends it to a collector
+- `keys`       the keys of a worker's process; `machine` what it runs with
+- `checking`   what is found about a configuration; `carried`: keys of Kafka Connect that have no
+  effect here, `overrides`: which settings of its clients a connector may bring
+- `builtin`    what needs no plugin: transforms, predicates, converters
 - `hosting`    a worker with its engine, plugins and topics
 - `service`    the gRPC surface, thin
 """

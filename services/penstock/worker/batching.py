@@ -13,13 +13,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.model.errors import InternalError
-from penstock.model.stream import BatchReady, Checkpoint, Offsets
+from penstock.model.errors import DataError, InternalError
+from penstock.model.stream import BadRow, BatchReady, Checkpoint, Offsets
 from penstock.wire.offset import offsets_bytes
 
 MOST_OFFSET_BYTES: Final = 8 << 20
 """Bytes of offsets that checkpoints are merged up to. A commit is one message of at most 16 MiB,
 and its offset service holds it several times over."""
+
+
+BAD_WEIGHT: Final = 32
+"""What a byte of a row that could not be read counts, compared with those of others: it passes the
+driver. So a micro-batch of them has some 2 MiB."""
+
+MOST_BAD: Final = 10_000
+"""Rows that could not be read, between two checkpoints (invariant 12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,7 @@ class FlushRules:
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
     """The rows between two commits. `since` is when its first batch was announced (monotonic
-    seconds).
+    seconds); `bad` are rows that the source could not read.
     """
 
     batches: tuple[BatchReady, ...]
@@ -49,6 +57,7 @@ class MicroBatch:
     checkpoint_id: int
     last_seq: int
     since: float
+    bad: tuple[BadRow, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -63,12 +72,14 @@ class _Group:
     batches: list[BatchReady]
     checkpoint: Checkpoint
     since: float
+    bad: list[BadRow]
     rows: int = field(init=False)
     bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows = sum(batch.rows for batch in self.batches)
+        self.rows = sum(batch.rows for batch in self.batches) + len(self.bad)
         self.bytes = sum(batch.bytes for batch in self.batches)
+        self.bytes += sum(BAD_WEIGHT * len(row.raw) for row in self.bad)
 
     @property
     def offset_bytes(self) -> int:
@@ -84,6 +95,7 @@ class Batcher:
     def __init__(self, rules: FlushRules) -> None:
         self.rules = rules
         self._open: list[BatchReady] = []
+        self._bad: list[BadRow] = []
         self._open_since = 0.0
         self._groups: deque[_Group] = deque()
         self._rows = 0
@@ -94,6 +106,22 @@ class Batcher:
         if not self._open:
             self._open_since = now
         self._open.append(batch)
+
+    def bad(self, row: BadRow) -> None:
+        """Take note of a row that could not be read; it goes with the batches around it.
+
+        Raises:
+            DataError: `errors.too_many`.
+        """
+        self._bad.append(row)
+        if len(self._bad) > MOST_BAD:
+            raise DataError(
+                "errors.too_many",
+                f"more than {MOST_BAD} rows between two checkpoints could not be read, the last: "
+                f"{row.reason.message}",
+                fix="So many rows are rarely bad one by one: see whether the format is right.",
+                dataset=row.dataset,
+            )
 
     def checkpoint(self, checkpoint: Checkpoint, now: float) -> None:
         """Close the batches so far. Their rows must be what the source says (rule R5)."""
@@ -106,8 +134,8 @@ class Batcher:
                 fix="Report this to the author of the source.",
             )
         since = self._open_since if self._open else now
-        group = _Group(self._open, checkpoint, since)
-        self._open = []
+        group = _Group(self._open, checkpoint, since, self._bad)
+        self._open, self._bad = [], []
         self._groups.append(group)
         self._rows += group.rows
         self._bytes += group.bytes
@@ -136,6 +164,7 @@ class Batcher:
         most = min(self.rules.max_rows, most or self.rules.max_rows)
         first = self._groups.popleft()
         batches, offsets = list(first.batches), dict(first.checkpoint.offsets)
+        bad = list(first.bad)
         rows, size, last, weight = first.rows, first.bytes, first.checkpoint, 0
         while self._groups and self._fits(rows, size, self._groups[0], most):
             weight = (weight or first.offset_bytes) + self._groups[0].offset_bytes
@@ -143,12 +172,18 @@ class Batcher:
                 break
             group = self._groups.popleft()
             batches += group.batches
+            bad += group.bad
             offsets.update(group.checkpoint.offsets)
             rows, size, last = rows + group.rows, size + group.bytes, group.checkpoint
         self._rows -= rows
         self._bytes -= size
         return MicroBatch(
-            tuple(batches), _frozen(offsets), last.checkpoint_id, last.last_seq, first.since
+            tuple(batches),
+            _frozen(offsets),
+            last.checkpoint_id,
+            last.last_seq,
+            first.since,
+            tuple(bad),
         )
 
     def _fits(self, rows: int, size: int, group: _Group, most: int) -> bool:

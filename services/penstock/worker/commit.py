@@ -17,10 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from opentelemetry.trace import INVALID_SPAN, Span
+
 from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.identity import canonical_json
 from penstock.model.stream import Offsets, PreparedTxn
+from penstock.rpc.tracing import failed, span, within
 from penstock.worker.batching import MicroBatch
 from penstock.worker.execution import Moved
 from penstock.worker.ports import WriteStream
@@ -42,11 +45,14 @@ class OffsetWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A micro-batch whose rows have reached the write end. `moved` None: it had no rows."""
+    """A micro-batch whose rows have reached the write end. `moved` None: it had no rows. `trace`
+    began with it, and ends with its commit.
+    """
 
     txn_id: int
     batch: MicroBatch
     moved: Moved | None
+    trace: Span = INVALID_SPAN
 
 
 class Commits:
@@ -83,7 +89,14 @@ class Commits:
         while True:
             finished = await self._queue.get()
             began = time.monotonic()
-            await self._commit(finished)
+            try:
+                with within(finished.trace):
+                    await self._commit(finished)
+            except Exception as error:
+                finished.trace.set_status(failed(error))
+                raise
+            finally:
+                finished.trace.end()
             self._on_commit(finished, time.monotonic() - began)
             self._queue.task_done()
 
@@ -102,7 +115,8 @@ class Commits:
         if prepared is not None and by_host:
             await self._show(finished)
         faults.hit("worker.acking")
-        await self._telling.tell(checkpoint)  # invariant 2: after the offset is durable
+        with span("worker.tell_source"):
+            await self._telling.tell(checkpoint)  # invariant 2: after the offset is durable
         faults.hit("worker.acked")
 
     async def _write(self, finished: Finished) -> PreparedTxn | None:
@@ -113,12 +127,14 @@ class Commits:
         offsets = finished.batch.offsets
         token = canonical_json(offsets).encode()
         faults.hit("worker.sink_writing")
-        prepared = await self._writer.prepare(finished.txn_id, slots, token, offsets)
+        with span("worker.prepare", slots=len(slots)):
+            prepared = await self._writer.prepare(finished.txn_id, slots, token, offsets)
         faults.hit("worker.sink_written")
         return prepared
 
     async def _show(self, finished: Finished) -> None:
-        await self._writer.commit(finished.txn_id)
+        with span("worker.commit"):
+            await self._writer.commit(finished.txn_id)
         self._applied = finished.txn_id
         faults.hit("worker.txn_committed")
 
@@ -127,5 +143,6 @@ class Commits:
         if self._mode is CommitMode.SINK and prepared is not None:
             stored = PreparedTxn(prepared.txn_id, prepared.epoch)
         await faults.reach("worker.offset_committing")
-        await self._offsets.commit(finished.batch.offsets, stored, self._applied)
+        with span("worker.store_offsets", partitions=len(finished.batch.offsets)):
+            await self._offsets.commit(finished.batch.offsets, stored, self._applied)
         faults.hit("worker.offset_committed")

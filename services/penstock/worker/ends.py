@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from penstock.client import OffsetClient
 from penstock.model.connector import ConnectorKind, TaskPlan
 from penstock.model.stream import Offsets, PreparedTxn
-from penstock.plugin import PluginHost, PluginMonitor, PluginReadStream, PluginWriteStream
+from penstock.plugin import (
+    PluginHost,
+    PluginMonitor,
+    PluginNumbers,
+    PluginReadStream,
+    PluginWriteStream,
+)
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.design import Design
 from penstock.worker.drift import Drift
-from penstock.worker.planning import Design, topic_partitions
+from penstock.worker.lettered import Lettered
 from penstock.worker.ports import Announcer, ReadStream, Watch, WriteStream
-from penstock.worker.run import Claim
-from penstock.worker.topic_watch import TopicWatch
+from penstock.worker.replaying import LetterStream
+from penstock.worker.run_spec import Claim
+from penstock.worker.topic_watch import watch_of
 
 _READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
 _WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
@@ -28,12 +35,14 @@ _WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The ends of one run: the write end, and how to open the read end once offsets are known;
-    between them, what decides on columns that the write end has not.
+    between them, what decides on columns that the write end has not. `numbers` are those that
+    plugins have of themselves.
     """
 
-    writer: WriteStream
+    writer: Lettered
     drift: Announcer
     open_reader: Callable[[TaskPlan], ReadStream]
+    numbers: tuple[PluginNumbers, ...] = ()
 
 
 class EndMaker:
@@ -48,9 +57,12 @@ class EndMaker:
         """Return the ends of a run; plugin processes are started when they are not up. With
         `places`, rows of topics tell where they stand.
         """
-        writer = await self._writer(design, plan)
-        drift = Drift(design.settings.drift, writer)
-        return Ends(writer, drift, await self._reader(design, epoch, places=places))
+        numbers: list[PluginNumbers] = []
+        rows = await self._writer(design, plan, numbers)
+        writer = Lettered(rows, await self._letters(design, plan), design.letters_to)
+        drift = Drift(design.settings.drift, rows)
+        reader = await self._reader(design, epoch, numbers, places=places)
+        return Ends(writer, drift, reader, tuple(numbers))
 
     async def watch(self, design: Design) -> Watch:
         """Return what sees partitions appear at the read end."""
@@ -58,27 +70,47 @@ class EndMaker:
             target = design.source_target()
             process = await self._host.acquire(target.connector, target.version)
             return PluginMonitor(process, target, design.settings.tasks_max)
-        return TopicWatch(partial(topic_partitions, self._topics, design.settings))
+        return watch_of(self._topics, design.settings)
 
-    async def _writer(self, design: Design, plan: TaskPlan) -> WriteStream:
+    async def _writer(
+        self, design: Design, plan: TaskPlan, numbers: list[PluginNumbers]
+    ) -> WriteStream:
         if design.kind in _WRITES_PLUGIN:
             target = design.sink_target()
             process = await self._host.acquire(target.connector, target.version)
-            return PluginWriteStream(process, target, plan)
+            numbers.append(told := PluginNumbers(process.plugin, "sink"))
+            return PluginWriteStream(process, target, plan, numbers=told)
         settings = design.settings
         return self._topics.writer(
             plan.task_id, settings.topic_partitions, settings.topic_retention
         )
 
+    async def _letters(self, design: Design, plan: TaskPlan) -> WriteStream | None:
+        """Return what takes dead letters; None where there is no place for them."""
+        # beside the task, not as it: both may be written by one plugin, and to one table
+        beside = TaskPlan(f"{plan.task_id}-letters")
+        if design.parts.letters:
+            target = design.letters_target()
+            process = await self._host.acquire(target.connector, target.version)
+            return PluginWriteStream(process, target, beside)
+        if design.letters_to:
+            return self._topics.writer(beside.task_id, 1)
+        return None
+
     async def _reader(
-        self, design: Design, epoch: int, *, places: bool
+        self, design: Design, epoch: int, numbers: list[PluginNumbers], *, places: bool
     ) -> Callable[[TaskPlan], ReadStream]:
         settings = design.settings
+        if (replay := settings.replay) is not None:
+            rows = self._topics.rows(design.letters_to)
+            return lambda plan: LetterStream(rows, plan.partitions, replay.changes)
         if design.kind in _READS_PLUGIN:
             target = design.source_target()
             process = await self._host.acquire(target.connector, target.version)
+            numbers.append(told := PluginNumbers(process.plugin, "source"))
+            credit = settings.credit_bytes
             return lambda plan: PluginReadStream(
-                process, target, plan, epoch, credit_bytes=settings.credit_bytes
+                process, target, plan, epoch, credit_bytes=credit, numbers=told
             )
         return lambda plan: self._topics.reader(
             plan.partitions, settings.offset_reset, settings.credit_bytes, places=places

@@ -8,39 +8,24 @@ are named in the commit.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
 from penstock.model import faults
-from penstock.model.errors import (
-    DataError,
-    ErrorClass,
-    InternalError,
-    PenstockError,
-    error_of,
-)
-from penstock.model.looks import RowStage
+from penstock.model.errors import InternalError, error_of
 from penstock.model.step import Step
-from penstock.model.stream import BatchReady, PutSlot, StreamSchema
+from penstock.model.stream import BadRow, BatchReady, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.worker.batching import MicroBatch
+from penstock.worker.letters import SHOWN, Letters, SlotDone
 from penstock.worker.looking import Looks
 from penstock.worker.ports import Announcer, Engine, Plan, ReadStream, WriteStream
-from penstock.worker.sampling import Sampled, Sampler
+from penstock.worker.sampling import Plans, Sampled, Sampler
 from penstock.worker.slots import by_schema, divide
-
-log = logging.getLogger(__name__)
-
-TRIES = 4
-"""Times a micro-batch is tried before the run of the task ends: enough for a lost Python worker or
-executor, and little enough that a job which kills its worker every time is seen within seconds."""
-
-FIRST_DELAY = 0.2
-"""Seconds before the second try; doubles."""
+from penstock.worker.trying import Retries, reported
 
 
 class Compiled(Protocol):
@@ -55,23 +40,35 @@ class Compiled(Protocol):
         """Steps in order."""
 
 
-class Chain(Protocol):
+class Compiler(Protocol):
     """The transform chain of a connector."""
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
         """Fit the chain to a dataset; raises ConfigError when it cannot be."""
 
 
+class Chain(Compiler, Protocol):
+    """The transform chain of a connector that runs."""
+
+    def moved(self, before: str, after: str) -> None:
+        """Take note that rows of a dataset moved; `after` is its name behind the chain."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """What a micro-batch became: the attempts that count, its rows, and the seconds of the slowest
-    slot.
+    slot. `rows_failed` are in dead letters, or were skipped; `errors_logged` lines were written
+    about them. `datasets` have rows read and rows written, by their names behind the chain.
     """
 
     slots: tuple[PutSlot, ...]
     rows_read: int
     rows_written: int
     seconds: float = 0.0
+    rows_failed: int = 0
+    rows_skipped: int = 0
+    errors_logged: int = 0
+    datasets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -83,7 +80,7 @@ class _Route:
     steps: tuple[Step, ...]
     write_id: int = 0
     plans: dict[int, Plan] = field(default_factory=dict)
-    looks: dict[RowStage, Plan] = field(default_factory=dict)
+    looks: Plans = field(default_factory=dict)
 
 
 class Execution:
@@ -102,9 +99,12 @@ class Execution:
         settle: Callable[[], Awaitable[None]],
         looks: Looks,
         drift: Announcer,
+        letters: Letters,
+        retries: Retries,
     ) -> None:
         """Take the ends of a run. `settle` waits until no commit is under way on the write end;
-        `looks` are those at the task's rows; `drift` says what becomes of other columns.
+        `looks` are those at the task's rows; `drift` says what becomes of other columns, `letters`
+        of bad rows; `retries` of errors that may pass.
         """
         self._engine, self._reader, self._writer = engine, reader, writer
         self._chain = chain
@@ -112,7 +112,7 @@ class Execution:
         self._settle = settle
         self._looks = looks
         self._sampler = Sampler(engine, reader, looks, task_id=task_id, epoch=epoch, stall=stall)
-        self._drift = drift
+        self._drift, self._letters, self._retries = drift, letters, retries
         self._routes: dict[int, _Route] = {}
 
     def schema_seen(self, schema: StreamSchema) -> None:
@@ -131,19 +131,33 @@ class Execution:
         first, runs = 0, []
         for route, parts in jobs:
             plan = await self._plan(route, len(parts))
-            runs.append(self._run_job(plan, self._ticket(txn_id, first, route, parts), parts, lag))
+            ticket = self._ticket(txn_id, first, route, parts)
+            runs.append(reported(self._engine, plan, ticket, lag, self._retries))
             first += len(parts)
         faults.hit("worker.batch_running")
         async with self._sampler.beside([_sampled(*job) for job in jobs], lag):
-            reports = [report for done in await _all(runs) for report in done]
+            done = await _all(runs)
+        failed = await self._letters.take(txn_id, _slots(jobs, done), batch.bad, lag)
+        reports = [report for of_job in done for report in of_job]
         moved = Moved(
             tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in reports),
             rows_read=sum(r.rows_in for r in reports),
             rows_written=sum(r.rows_out for r in reports),
-            seconds=max(r.seconds for r in reports),
+            seconds=max((r.seconds for r in reports), default=0.0),
+            rows_failed=failed,
+            rows_skipped=failed if self._letters.skips else 0,
+            errors_logged=min(failed, SHOWN) if self._letters.logs else 0,
+            datasets=_datasets(jobs, done),
         )
         self._looks.moved(moved.rows_read, moved.rows_written)
+        for route, _ in jobs:
+            self._chain.moved(route.schema.dataset, route.dataset)
         return moved
+
+    def unread(self, row: BadRow) -> None:
+        """Take note that a row could not be read; raises why, unless bad rows are tolerated."""
+        if not self._letters.tolerant:
+            raise error_of(row.reason)
 
     def _route(self, schema_id: int) -> _Route:
         route = self._routes.get(schema_id)
@@ -167,8 +181,10 @@ class Execution:
 
     async def _build(self, route: _Route, slots: int) -> Plan:
         name = f"{self._task_id}#{route.schema.schema_id}"
-        schema = route.schema.arrow
-        return await asyncio.to_thread(self._engine.build, name, schema, route.steps, slots)
+        schema, numbered = route.schema.arrow, self._letters.tolerant
+        return await asyncio.to_thread(
+            self._engine.build, name, schema, route.steps, slots, numbered=numbered
+        )
 
     async def _announce(self, route: _Route, rows: pa.Schema) -> Step | None:
         """Announce rows to the write end; returns the step that fits them to what it has."""
@@ -199,26 +215,34 @@ class Execution:
         )
         return Ticket(self._task_id, self._epoch, txn_id, slots, self._stall)
 
-    async def _run_job(
-        self, plan: Plan, ticket: Ticket, parts: Sequence[Sequence[BatchReady]], lag: float
-    ) -> list[SlotReport]:
-        delay = FIRST_DELAY
-        for last in [False] * (TRIES - 1) + [True]:
-            try:
-                reports = await self._engine.run(plan, ticket, lag=lag)
-                return _checked(ticket, parts, reports)
-            except PenstockError as error:
-                if last or error.diagnostic.error_class != ErrorClass.RETRIABLE:
-                    raise
-                log.warning("micro-batch %d is tried again: %s", ticket.txn_id, error)
-            await asyncio.sleep(delay)
-            delay *= 2
-        raise AssertionError("unreachable")
-
 
 def _sampled(route: _Route, parts: Sequence[Sequence[BatchReady]]) -> Sampled:
     batches = [batch for part in parts for batch in part]
     return Sampled(route.schema, route.dataset, route.steps, route.looks, batches)
+
+
+def _slots(
+    jobs: Sequence[tuple[_Route, Sequence[Sequence[BatchReady]]]],
+    done: Sequence[Sequence[SlotReport]],
+) -> Iterator[SlotDone]:
+    """Yield the slots of a micro-batch in order, each with its report."""
+    for (route, parts), reports in zip(jobs, done, strict=True):
+        for part, report in zip(parts, reports, strict=True):
+            yield route.schema, part, report
+
+
+def _datasets(
+    jobs: Sequence[tuple[_Route, Sequence[Sequence[BatchReady]]]],
+    done: Sequence[Sequence[SlotReport]],
+) -> dict[str, tuple[int, int]]:
+    """Return the rows of each dataset, read and written. Several schemas may be of one."""
+    found: dict[str, tuple[int, int]] = {}
+    for (route, _), reports in zip(jobs, done, strict=True):
+        read, written = found.get(route.dataset, (0, 0))
+        read += sum(report.rows_in for report in reports)
+        written += sum(report.rows_out for report in reports)
+        found[route.dataset] = read, written
+    return found
 
 
 async def _all(runs: Sequence[Awaitable[list[SlotReport]]]) -> list[list[SlotReport]]:
@@ -230,52 +254,3 @@ async def _all(runs: Sequence[Awaitable[list[SlotReport]]]) -> list[list[SlotRep
 
 async def _as_coroutine(run: Awaitable[list[SlotReport]]) -> list[SlotReport]:
     return await run
-
-
-def _checked(
-    ticket: Ticket, parts: Sequence[Sequence[BatchReady]], reports: Sequence[SlotReport]
-) -> list[SlotReport]:
-    """Return the reports in order of slot, if they account for every row (invariant 5)."""
-    by_slot = {report.slot: report for report in reports}
-    ordered = []
-    for slot, part in zip(ticket.slots, parts, strict=True):
-        report = by_slot.get(slot.slot)
-        if report is None:
-            raise InternalError("engine.no_report", f"slot {slot.slot} ended without a report")
-        if report.error is not None:
-            raise error_of(report.error)
-        if report.set_apart:
-            raise _set_apart(report)
-        if report.rejected:
-            raise _refused(report)
-        announced = sum(batch.rows for batch in part)
-        if report.rows_in != announced:
-            raise InternalError(
-                "engine.row_count",
-                f"slot {slot.slot} fetched {report.rows_in} rows of {announced} announced",
-            )
-        ordered.append(report)
-    return ordered
-
-
-def _set_apart(report: SlotReport) -> DataError:
-    row, reason = report.set_apart[0]
-    return DataError(
-        reason.code,
-        f"{len(report.set_apart)} row(s) cannot be transformed, first row {row}: {reason.message}",
-        fix=reason.fix,
-        config_path=reason.config_path,
-        detail=reason.detail,
-        dataset=reason.dataset,
-    )
-
-
-def _refused(report: SlotReport) -> DataError:
-    row, reason = report.rejected[0]
-    return DataError(
-        reason.code or "sink.row_refused",
-        f"the sink refused {len(report.rejected)} row(s), first row {row}: {reason.message}",
-        fix=reason.fix or "Correct the row at the source, or filter it with a transform.",
-        detail=reason.detail,
-        dataset=reason.dataset,
-    )

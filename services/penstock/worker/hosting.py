@@ -10,9 +10,11 @@ from typing import Final, Self
 
 from penstock.client import ConfigClient, OffsetClient
 from penstock.plugin import PluginHost
+from penstock.secrets import secrets_of
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import folder_of
+from penstock.worker import metering
 from penstock.worker.machine import MachineSettings
 from penstock.worker.worker import Worker
 
@@ -81,6 +83,8 @@ class Hosting:
                 self._settings.topics_retention,
             )
         )
+        secrets = secrets_of(self._settings.providers)
+        self._stack.push_async_callback(secrets.close)
         self.worker = Worker(
             host,
             self._engine,
@@ -88,7 +92,12 @@ class Hosting:
             self._offsets,
             self._config,
             self._settings.functions_path,
+            secrets,
+            self._settings.overrides,
         )
+        metering.observe(self.worker.holdings)
+        noting = asyncio.create_task(self.worker.noting.run())
+        self._stack.push_async_callback(_ended, noting)
         self._stack.push_async_callback(self.worker.holdings.release)
 
     def _start_engine(self) -> None:
@@ -106,3 +115,8 @@ class Hosting:
             self._engine.abandon()
             await asyncio.wait({self._starting}, timeout=0.1)
         await asyncio.gather(self._starting, return_exceptions=True)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,10 @@ from penstock.model.errors import (
     PenstockError,
     RetriableError,
 )
+from penstock.telemetry import attributed
 from penstock.worker.assigned import Assigned
+from penstock.worker.hiding import hidden
+from penstock.worker.numbers import Times
 
 _T = TypeVar("_T")
 
@@ -60,11 +64,17 @@ class Life(ABC):
         self._state = TaskState.STARTING
         self._diagnostic: Diagnostic | None = None
         self._restarts = self._in_a_row = 0
+        self._times = Times(self._state)
+        self._starts = Counter[str]()
         self._ran_since: float | None = None
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
         """Run until the end. Never raises: what went wrong is in the status."""
+        with attributed(connector=self.connector, task=self.task_id, epoch=self.epoch):
+            await self._lives()
+
+    async def _lives(self) -> None:
         delay = self._policy.first
         while not self._stop.is_set():
             self._ran_since = None
@@ -112,9 +122,11 @@ class Life(ABC):
     async def _tried(self) -> PenstockError | None:
         """Live once; returns the error that ended it, None for completed or stopped."""
         self._become(TaskState.STARTING, self._diagnostic)
+        self._starts["starts"] += 1
         try:
             self._become(await self._live())
         except Exception as error:  # noqa: BLE001 - it must not touch another task (invariant 8)
+            self._starts["start_failures"] += self._ran_since is None
             return first_error(error)
         return None
 
@@ -132,6 +144,7 @@ class Life(ABC):
 
     def _running(self) -> None:
         self._ran_since = time.monotonic()
+        self._starts["started"] += 1
         self._become(TaskState.RUNNING)
 
     def _again(self, error: PenstockError) -> bool:
@@ -149,7 +162,9 @@ class Life(ABC):
                 await self._stop.wait()
 
     def _become(self, state: TaskState, diagnostic: Diagnostic | None = None) -> None:
-        self._state, self._diagnostic = state, diagnostic
+        self._state = state
+        self._times.enter(state)
+        self._diagnostic = hidden(diagnostic) if diagnostic else None
         self._on_change()
 
 

@@ -1,40 +1,20 @@
-"""What a worker's process runs with: keys that people set, and their values."""
+"""What a worker's process runs with: the values of its `keys`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from penstock.model.config_def import ConfigKey
 from penstock.plugin import PluginPath
+from penstock.secrets import PROVIDERS, ProviderSettings, provider_settings
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry import Secret
 from penstock.topic.embedded.spec import Retention
 from penstock.topic_files import S3Settings
-
-KEYS: Final = (
-    ConfigKey("topics.dir", doc="Folder or s3://bucket/prefix; default: in the state folder."),
-    ConfigKey(
-        "topics.s3.endpoint", doc="URL of the S3 store; default: AWS_ENDPOINT_URL, Amazon's."
-    ),
-    ConfigKey("topics.s3.region", doc="Region; default: AWS_REGION, us-east-1."),
-    ConfigKey("topics.s3.access.key", "password", "", doc="Default: AWS_ACCESS_KEY_ID, a role."),
-    ConfigKey("topics.s3.secret.key", "password", "", doc="Default: AWS_SECRET_ACCESS_KEY."),
-    ConfigKey("topics.retention", "duration", 0.0, doc="Time that topics keep rows; 0: for ever."),
-    ConfigKey("topics.retention.bytes", "size", 0, doc="Size of a topic's partition; 0: any."),
-    ConfigKey("plugin.path", "list", (), doc="Folders with installed plugins."),
-    ConfigKey("plugin.reload", "duration", 10.0, doc="How often they are looked at; 0: never."),
-    ConfigKey("plugin.only.sealed", "boolean", False, doc="Take only those with checksums."),
-    ConfigKey("plugin.memory.max", "size", 0, doc="Memory of a plugin's processes; 0: any."),
-    ConfigKey("functions.path", "list", (), doc="Folders with Python functions for transforms."),
-    ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
-    ConfigKey("spark.driver.memory", default="1g", doc="Heap of the JVM."),
-)
-
-SPARK: Final = "spark.conf."
-"""Keys that start so are Spark's own, after it."""
+from penstock.worker.keys import SPARK
+from penstock.worker.overrides import ALLOWLIST, POLICY, OverridePolicy, override_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +37,19 @@ class MachineSettings:
     topics_retention: Retention
     plugins: PluginSettings
     functions_path: tuple[Path, ...]
+    providers: tuple[ProviderSettings, ...]
+    overrides: OverridePolicy
     engine: EngineSettings
 
 
 def machine_settings(
     values: Mapping[str, Any], config: Mapping[str, str], topics_dir: Path
 ) -> MachineSettings:
-    """Return the settings. `values` are those of `KEYS`, `config` has Spark's own keys too;
-    `topics_dir` is where topics are when nothing is said.
+    """Return the settings. `values` are those of `KEYS`, `config` has those that begin as in `OPEN`
+    too; `topics_dir` is where topics are when nothing is said.
+
+    Raises:
+        ConfigError: a provider of secrets, or the policy, is not as it must be.
     """
     extra = {k.removeprefix(SPARK): v for k, v in config.items() if k.startswith(SPARK)}
     engine: dict[str, Any] = {"driver_memory": values["spark.driver.memory"], "extra": extra}
@@ -87,6 +72,10 @@ def machine_settings(
             reload=values["plugin.reload"],
             memory_max=values["plugin.memory.max"],
         ),
+        providers=provider_settings(
+            values[PROVIDERS], {k: v for k, v in config.items() if k.startswith(f"{PROVIDERS}.")}
+        ),
+        overrides=override_policy(values[POLICY], values[ALLOWLIST]),
         functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
     )

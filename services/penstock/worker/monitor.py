@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.model.connector import TaskPlan, TaskState
+from penstock.model.errors import RetriableError
 from penstock.worker.assigned import Assigned
 from penstock.worker.life import Life, RestartPolicy
 from penstock.worker.ports import Watch
+from penstock.worker.renewal import Renewal, Watched
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +28,12 @@ reports for nothing, longer delays the second of two files."""
 
 @dataclass(frozen=True, slots=True)
 class MonitorSpec:
-    """What a monitor is made of. `watch` makes what one life of it listens to, `plans` tells those
-    in force, `wish` passes on why others are wanted.
+    """What a monitor is made of. `watch` makes what one life of it listens to, and knows whether
+    the secrets for that still hold; `plans` tells those in force, `wish` passes on why others are
+    wanted.
     """
 
-    watch: Callable[[], Awaitable[Watch]]
+    watch: Callable[[], Awaitable[Watched]]
     plans: Callable[[], Awaitable[Sequence[TaskPlan]]]
     wish: Callable[[str], None]
 
@@ -62,7 +65,7 @@ class Monitor(Life):
         return TaskState.STOPPED
 
     async def _watch(self) -> None:
-        watch = await self._spec.watch()
+        watch, renewal = await self._spec.watch()
         try:
             self._news.clear()
             await watch.open(await self._spec.plans())
@@ -70,6 +73,7 @@ class Monitor(Life):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hear(watch))
                 group.create_task(self._tell(watch))
+                group.create_task(_until_changed(renewal))
         finally:
             await watch.close()
 
@@ -84,3 +88,8 @@ class Monitor(Life):
             await self._news.wait()
             self._news.clear()
             await watch.tell(await self._spec.plans())
+
+
+async def _until_changed(renewal: Renewal) -> None:
+    await renewal.changed()
+    raise RetriableError("secrets.changed", "a secret is another one now: it watches anew")

@@ -1,48 +1,27 @@
-"""Validation, and splitting a connector into tasks: what only a machine with the plugins can do."""
+"""Splitting a connector into tasks: what only a machine with the plugins can do."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.client import PlannedConnector
-from penstock.model.config_def import did_you_mean
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
     Partition,
-    Target,
     TaskPlan,
 )
 from penstock.model.errors import (
-    ConfigError,
-    Diagnostic,
     InternalError,
-    PenstockError,
-    Severity,
 )
-from penstock.plugin import CheckStep, ConnectorEntry, Kind, PluginHost
-from penstock.transform import Outside, build_chain
-from penstock.worker.plugging import refused_by, served_by
-from penstock.worker.sections import (
-    FRAMEWORK,
-    PLUGIN_KEYS,
-    Sections,
-    plugin_class,
-    plugin_version,
-    sections,
-)
-from penstock.worker.settings import ConnectorSettings, read_settings
-
-_KINDS: Mapping[Kind, ConnectorKind] = {
-    Kind.SOURCE: ConnectorKind.SOURCE,
-    Kind.SINK: ConnectorKind.SINK,
-}
+from penstock.plugin import PluginHost
+from penstock.secrets import NO_SECRETS, Secrets
+from penstock.worker.design import Design, design_of
+from penstock.worker.settings import ConnectorSettings
 
 
 class TopicPartitions(Protocol):
@@ -55,103 +34,24 @@ class TopicPartitions(Protocol):
         """Return all topics."""
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
-    """A connector taken apart: its kind, whose keys are whose, its settings, what was found."""
-
-    connector: Connector
-    kind: ConnectorKind
-    parts: Sections
-    settings: ConnectorSettings
-    findings: tuple[Diagnostic, ...]
-
-    def source_target(self) -> Target:
-        """Return the source plugin's configuration."""
-        return self._target(self.parts.source, "source")
-
-    def sink_target(self) -> Target:
-        """Return the sink plugin's configuration."""
-        return self._target(self.parts.sink, "sink")
-
-    def _target(self, section: Mapping[str, str], end: str) -> Target:
-        config = {key: value for key, value in section.items() if key not in PLUGIN_KEYS}
-        name = plugin_class(section, self.parts.framework, end)
-        version = plugin_version(section, self.parts.framework)
-        return Target(name, self.connector.name, config, version=version)
-
-
-def design_of(host: PluginHost, connector: Connector) -> Design:
-    """Take a connector apart. Cheap: no plugin is started.
-
-    Raises:
-        ConfigError: its class is missing, or not installed.
-    """
-    kind = connector.kind
-    if kind is ConnectorKind.UNSPECIFIED:
-        name = plugin_class({}, connector.config, "connector")
-        _, entry = host.find(name, plugin_version({}, connector.config))
-        kind = _kind_of(entry)
-    parts = sections(connector.config, kind)
-    settings, findings = read_settings({"name": connector.name, **parts.framework}, parts.not_yet)
-    return Design(replace(connector, kind=kind), kind, parts, settings, tuple(findings))
-
-
-def _kind_of(entry: ConnectorEntry) -> ConnectorKind:
-    kind = _KINDS.get(entry.kind)
-    if kind is None:
-        raise ConfigError(
-            "plugin.wrong_kind",
-            f"`{entry.name}` is a {entry.kind}, and no source or sink",
-            fix="Name it in `transforms.<name>.type`, and a source or a sink here.",
-            config_path="connector.class",
-        )
-    return kind
-
-
 class Planner:
-    """Validates connectors and splits them."""
+    """Splits connectors."""
 
     def __init__(
-        self, host: PluginHost, topics: TopicPartitions, functions: Sequence[Path] = ()
+        self,
+        host: PluginHost,
+        topics: TopicPartitions,
+        secrets: Secrets = NO_SECRETS,
     ) -> None:
-        self._host, self._topics, self._functions = host, topics, functions
-
-    async def validate(self, connector: Connector) -> tuple[list[Diagnostic], ConnectorKind]:
-        """Return all findings about a configuration, and the kind of the connector."""
-        try:
-            design = design_of(self._host, connector)
-        except ConfigError as error:
-            return [error.diagnostic], connector.kind
-        findings = list(design.findings)
-        try:
-            outside = Outside(self._functions, served_by(self._host))
-            chain = build_chain(design.parts.chain, outside)
-            findings += await refused_by(self._host, chain, connector.name)
-        except PenstockError as error:
-            findings.append(error.diagnostic)
-        if design.kind is ConnectorKind.SINK and not design.settings.topics:
-            findings.append(_no_topics())
-        for target, end in _targets(design):
-            findings += await self._validated(target, end, design.kind)
-        return findings, design.kind
-
-    async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
-        """Iterate over the steps by which the plugins reach what they are configured for, each with
-        its end: `source` or `sink`.
-
-        Raises:
-            PenstockError: the class is missing or not installed, or the plugin fails.
-        """
-        for target, end in _targets(design_of(self._host, connector)):
-            process = await self._host.acquire(target.connector, target.version)
-            async with aclosing(process.check(target)) as steps:
-                async for step in steps:
-                    yield end, step
+        self._host, self._topics, self._secrets = host, topics, secrets
 
     async def plan(self, connector: Connector) -> PlannedConnector:
         """Return the tasks of a valid connector. The same input gives the same tasks."""
-        design = design_of(self._host, connector)
+        design = await self._design(connector)
         settings = design.settings
+        if settings.replay is not None:
+            plan = settings.replay.plan(settings.letters_topic)
+            return numbered(connector, [plan], monitor=False)
         if design.kind in {ConnectorKind.SINK, ConnectorKind.MIRROR}:
             # a topic that is not there yet may be made with any number of partitions
             partitions, monitor = await topic_partitions(self._topics, settings), True
@@ -167,15 +67,8 @@ class Planner:
         plans = (TaskPlan("", tuple(part)) for part in parts)
         return numbered(connector, plans, monitor=monitor)
 
-    async def _validated(self, target: Target, end: str, kind: ConnectorKind) -> list[Diagnostic]:
-        process = await self._host.acquire(target.connector, target.version)
-        validation = await process.validate(target)
-        prefix = f"{end}." if kind is ConnectorKind.PIPELINE else ""
-        found = [d for value in validation.values for d in value.diagnostics]
-        return [
-            replace(_with_framework(d, kind), config_path=f"{prefix}{d.config_path}")
-            for d in (*found, *validation.diagnostics)
-        ]
+    async def _design(self, connector: Connector) -> Design:
+        return await design_of(self._host, self._secrets, connector)
 
 
 async def topic_partitions(topics: TopicPartitions, settings: ConnectorSettings) -> list[Partition]:
@@ -221,45 +114,3 @@ def spread(partitions: Sequence[Partition], most: int) -> list[list[Partition]]:
         tasks[lightest].append(partition)
         heapq.heapreplace(loads, (load + partition.weight, lightest))
     return tasks
-
-
-def refuse_errors(findings: Sequence[Diagnostic]) -> None:
-    """Raise the first error among findings, with all of them as its detail."""
-    errors = [d for d in findings if d.severity is not Severity.WARNING]
-    if not errors:
-        return
-    first = errors[0]
-    raise ConfigError(
-        first.code,
-        first.message if len(errors) == 1 else f"{first.message} (and {len(errors) - 1} more)",
-        fix=first.fix,
-        config_path=first.config_path,
-        suggestion=first.suggestion,
-        detail="\n".join(str(error) for error in errors),
-    )
-
-
-def _targets(design: Design) -> list[tuple[Target, str]]:
-    targets = []
-    if design.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
-        targets.append((design.source_target(), "source"))
-    if design.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
-        targets.append((design.sink_target(), "sink"))
-    return targets
-
-
-def _with_framework(found: Diagnostic, kind: ConnectorKind) -> Diagnostic:
-    """An unknown key of a flat configuration may be a misspelt one of the framework."""
-    if found.code != "config.unknown_key" or kind is ConnectorKind.PIPELINE:
-        return found
-    near = did_you_mean(found.config_path, FRAMEWORK)
-    return replace(found, fix=near) if near.startswith("Did") else found
-
-
-def _no_topics() -> Diagnostic:
-    return ConfigError(
-        "config.missing",
-        "a sink reads topics, and `topics` names none",
-        fix="Set `topics` to one or more names, separated by commas, or `topics.regex`.",
-        config_path="topics",
-    ).diagnostic

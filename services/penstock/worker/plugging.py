@@ -8,37 +8,49 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from penstock.model.connector import Target
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.remote import Remote
 from penstock.plugin import Kind, PluginHost, PluginProcess
-from penstock.transform import Chain
+from penstock.transform import Chain, Outside, build_chain
+from penstock.worker.design import Design
 from penstock.worker.routing import Routed
-from penstock.worker.settings import ConnectorSettings
 
 
-def served_by(host: PluginHost) -> Callable[[str], bool]:
-    """Return what tells whether a plugin serves a transform of this name."""
+def chain_of(host: PluginHost, design: Design, functions: Sequence[Path]) -> Chain:
+    """Return the chain of a connector; `functions` are the folders with Python functions.
 
-    def served(name: str) -> bool:
+    Raises:
+        ConfigError: it is not valid.
+    """
+    kind = kinds_of(host)
+    outside = Outside(functions, lambda name: kind(name) is Kind.TRANSFORM)
+    return build_chain(design.parts.chain, outside)
+
+
+def kinds_of(host: PluginHost) -> Callable[[str], Kind | None]:
+    """Return what tells what a plugin has under a name; None for nothing."""
+
+    def kind(name: str) -> Kind | None:
         try:
             _, entry = host.find(name)
         except ConfigError as error:
             if error.code != "plugin.not_installed":
                 raise
-            return False
-        return entry.kind is Kind.TRANSFORM
+            return None
+        return entry.kind
 
-    return served
+    return kind
 
 
-async def refused_by(host: PluginHost, chain: Chain, instance: str) -> list[Diagnostic]:
+async def refused_by(host: PluginHost, chain: Chain, design: Design) -> list[Diagnostic]:
     """Return what plugins find in the configurations of their transforms."""
     found: list[Diagnostic] = []
     for remote in chain.remotes:
         process = await host.acquire(remote.connector)
-        validation = await process.validate(_target(process, remote, instance))
+        validation = await process.validate(_target(process, remote, design))
         told = [d for value in validation.values for d in value.diagnostics]
         found += [
             replace(diagnostic, config_path=f"{remote.path}.{diagnostic.config_path}")
@@ -48,27 +60,32 @@ async def refused_by(host: PluginHost, chain: Chain, instance: str) -> list[Diag
 
 
 async def plug(
-    host: PluginHost, chain: Chain, instance: str, settings: ConnectorSettings
+    host: PluginHost,
+    chain: Chain,
+    design: Design,
+    tell: Callable[[str, str], None],
 ) -> tuple[Routed, AbstractContextManager[None]]:
     """Return the chain with the places of its plugins, and what keeps their processes for a run:
-    executors call them, which their host does not see.
+    executors call them, which their host does not see. `tell`: see Routed.
     """
     processes = {remote.path: await host.acquire(remote.connector) for remote in chain.remotes}
 
     def place(remote: Remote) -> Remote:
         """Tell where its process is."""
         process = processes[remote.path]
+        # executors send its configuration, and it may print what it got
+        process.link.redact.learn(_target(process, remote, design).secrets.values())
         return replace(
             remote,
             connector=process.connector,
-            instance=instance,
+            instance=design.connector.name,
             address=process.address,
             credential=process.credential,
             tls=json.dumps(process.dial["tls"], sort_keys=True) if "tls" in process.dial else "",
-            stall=settings.stall,
+            stall=design.settings.stall,
         )
 
-    routed = Routed(chain.placed(place), settings.topic)
+    routed = Routed(chain.placed(place), design.settings.topic, tell)
     return routed, _held(list(processes.values()))
 
 
@@ -83,5 +100,8 @@ def _held(processes: Sequence[PluginProcess]) -> Iterator[None]:
             process.link.idleness.end()
 
 
-def _target(process: PluginProcess, remote: Remote, instance: str) -> Target:
-    return Target(process.connector, instance, dict(remote.config))
+def _target(process: PluginProcess, remote: Remote, design: Design) -> Target:
+    config = dict(remote.config)
+    secrets = design.secrets_of(config, remote.path)
+    plain = {key: value for key, value in config.items() if key not in secrets}
+    return Target(process.connector, design.connector.name, plain, secrets)

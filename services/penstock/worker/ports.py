@@ -137,8 +137,18 @@ class Engine(Protocol):
     def slots(self) -> int:
         """How many slots run at once."""
 
-    def build(self, name: str, schema: pa.Schema, steps: Sequence[Step], slots: int) -> Plan:
-        """Analyse a plan once. Blocking: call in a thread."""
+    def build(
+        self,
+        name: str,
+        schema: pa.Schema,
+        steps: Sequence[Step],
+        slots: int,
+        *,
+        numbered: bool = False,
+    ) -> Plan:
+        """Analyse a plan once. Blocking: call in a thread. With `numbered`, rows that are refused
+        are told by their numbers in the input.
+        """
 
     async def run(self, plan: Any, ticket: Ticket, *, lag: float) -> list[SlotReport]:
         """Run one micro-batch; the task with the largest lag (seconds) goes first."""

@@ -1,23 +1,31 @@
-"""The name of a dataset before the chain sees it: rows that name none go by the connector's
-topic.
+"""The names of a dataset: before the chain sees it, where rows that name none go by the connector's
+topic; and of the topic that its rows are of, which people want to know.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.spark.schema import normal_schema
-from penstock.worker.execution import Chain, Compiled
+from penstock.worker.execution import Compiled, Compiler
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A chain whose nameless datasets are called `default`."""
+    """A chain whose nameless datasets are called `default`. `tell` is told the datasets that rows
+    are of, before and after the chain.
+    """
 
-    chain: Chain
+    chain: Compiler
     default: str
+    tell: Callable[[str, str], None]
+
+    def moved(self, before: str, after: str) -> None:
+        """Tell that rows of a dataset moved."""
+        self.tell(before or self.default, after)
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
         """Fit the chain to a dataset, with the types that the engine brings its rows to.

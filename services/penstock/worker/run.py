@@ -11,42 +11,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 from penstock.model import faults
-from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
-from penstock.model.errors import ConfigError, error_of
-from penstock.model.identity import parse_canonical, partition_key
+from penstock.model.connector import CommitMode, TaskState
 from penstock.model.stream import (
     BadRow,
     BatchReady,
     Checkpoint,
     Drained,
-    Offsets,
     PartitionDone,
-    PreparedTxn,
     Progress,
     ReadEvent,
     SchemaSeen,
     Warned,
     WriteOpened,
 )
-from penstock.worker.batching import Batcher, FlushRules, MicroBatch
-from penstock.worker.commit import Commits, Finished, OffsetWriter
-from penstock.worker.execution import Chain, Execution
+from penstock.worker.batching import Batcher, MicroBatch
+from penstock.worker.commit import Commits, Finished
 from penstock.worker.looking import Looks
-from penstock.worker.pace import Pace
-from penstock.worker.ports import Announcer, Engine, ReadStream, WriteStream
+from penstock.worker.moving import Mover
+from penstock.worker.numbers import Numbers
+from penstock.worker.ports import ReadStream
+from penstock.worker.positions import positioned, refuse_weaker
+from penstock.worker.run_spec import Claim, RunSpec
 from penstock.worker.telling import Telling
 
 log = logging.getLogger(__name__)
-
-STOP_GRACE = 1.2
-"""Seconds that a micro-batch under way gets when the task is stopped; then its job is cancelled. A
-stop must take effect within 2 s, and a cancelled job needs up to 0.5 s to end."""
 
 STOP_LIMIT = 1.8
 """Seconds after a stop in which a task ends by itself. Then it is cut off where it stands, which is
@@ -58,59 +52,6 @@ STOP_CLOSE_GRACE = 0.5
 CLOSE_GRACE = 2.0
 """Seconds that an end gets to close. Longer keeps a hanging plugin's task from being restarted;
 shorter cuts a slow sink off that has nothing left to lose."""
-
-
-@dataclass(slots=True)
-class Numbers:
-    """What a run has moved so far. `bytes_left`, `rows_left`: -1 when unknown."""
-
-    rows_read: int = 0
-    rows_written: int = 0
-    bytes_read: int = 0
-    batches: int = 0
-    bytes_left: int = -1
-    rows_left: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Where a claimed task stands in the offset service."""
-
-    last_prepared: PreparedTxn | None
-    recover: bool
-
-
-class TaskOffsets(OffsetWriter, Protocol):
-    """The offset service, as one task at one epoch sees it."""
-
-    async def claim(self) -> Claim:
-        """Fence older epochs."""
-
-    async def get(self, partition_ids: list[str]) -> dict[str, Mapping[str, Any]]:
-        """Read the offsets of partitions; those never committed are absent."""
-
-    async def every(self) -> dict[str, Mapping[str, Any]]:
-        """Read all offsets of the connector's generation."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunSpec:
-    """What a run is made of. `open_reader` gets the plan with its offsets filled in; `held` is what
-    the run keeps alive beside its ends.
-    """
-
-    plan: TaskPlan
-    epoch: int
-    commit_mode: CommitMode
-    rules: FlushRules
-    stall: float
-    drift: Announcer
-    chain: Chain
-    engine: Engine
-    offsets: TaskOffsets
-    writer: WriteStream
-    open_reader: Callable[[TaskPlan], ReadStream]
-    held: AbstractContextManager[None] = field(default_factory=nullcontext)
 
 
 class TaskRun:
@@ -128,7 +69,6 @@ class TaskRun:
         self._on_state = on_state
         self._numbers = numbers
         self._batcher = Batcher(spec.rules)
-        self._pace = Pace(spec.rules.max_rows)
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
         self._ended = self._paused = False
@@ -155,7 +95,7 @@ class TaskRun:
         opened = await spec.writer.open(spec.epoch, spec.commit_mode, claim.last_prepared, recover)
         refuse_weaker(spec.commit_mode, opened)
         self._mode = opened.commit_mode
-        plan = await self._positioned(opened, claim)
+        plan = await positioned(spec.plan, opened, claim, spec.offsets)
         reader = spec.open_reader(plan)
         try:
             await reader.open()
@@ -194,31 +134,6 @@ class TaskRun:
         self._paused = paused
         self._wake.set()
 
-    async def _positioned(self, opened: WriteOpened, claim: Claim) -> TaskPlan:
-        """Return the plan with the offsets to start from, from whoever is the authority for
-        them.
-
-        A sink that keeps offsets itself is, where its last transaction is another one than was
-        stored here: a crash came between the two, or its database went back in time. When it is
-        the same, what is stored here counts: people may have altered it since, and partitions may
-        have been in other hands.
-        """
-        plan = self._spec.plan
-        planned = {partition.id for partition in plan.partitions}
-        offsets: Offsets
-        if plan.finds_others:
-            offsets = await self._spec.offsets.every()
-        else:
-            offsets = await self._spec.offsets.get(sorted(planned))
-        token, stored = opened.committed, claim.last_prepared
-        known = token is not None and stored is not None and token.txn_id == stored.txn_id
-        if opened.commit_mode is CommitMode.SINK and token is not None and not known:
-            offsets = {**offsets, **parse_canonical(token.token.decode())}
-        found = sorted(offsets.keys() - planned) if plan.finds_others else []
-        later = tuple(Partition(partition_key(id_)) for id_ in found)
-        partitions = tuple(_at(p, offsets) for p in (*plan.partitions, *later))
-        return replace(plan, partitions=partitions)
-
     async def _flow(self, reader: ReadStream, opened: WriteOpened, claim: Claim) -> None:
         spec = self._spec
         # whoever knows the later transaction: a sink may be asked in a mode it was not used in
@@ -227,34 +142,31 @@ class TaskRun:
             self._batcher.rules = replace(spec.rules, interval=opened.commit_every)
         telling = Telling(reader)
         commits = Commits(
-            telling, spec.writer, spec.offsets, opened.commit_mode, self._txn, self._count
-        )
-        execution = Execution(
-            spec.engine,
-            reader,
+            telling,
             spec.writer,
-            spec.chain,
-            task_id=spec.plan.task_id,
-            epoch=spec.epoch,
-            stall=spec.stall,
-            settle=commits.settle,
-            looks=self._looks,
-            drift=spec.drift,
+            spec.offsets,
+            opened.commit_mode,
+            self._txn,
+            lambda finished, seconds: self._count(mover, finished, seconds),
+        )
+        self._numbers.begin(len(spec.plan.partitions), spec.plugin_numbers)
+        mover = Mover(
+            spec, reader, self._looks, self._numbers, self._stopped, self._wake, commits.settle
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(self._pump(reader, execution, telling)),
-                group.create_task(commits.run()),
+                group.create_task(self._pump(reader, mover, telling)),
+                group.create_task(self._committing(commits)),
                 group.create_task(telling.run()),
             ]
-            await self._drive(reader, execution, commits)
+            await self._drive(reader, mover, commits)
             await commits.settle()
             for one in beside:
                 one.cancel()
 
-    async def _pump(self, reader: ReadStream, execution: Execution, telling: Telling) -> None:
+    async def _pump(self, reader: ReadStream, mover: Mover, telling: Telling) -> None:
         async for event in reader:
-            self._take(event, execution)
+            self._take(event, mover)
             if isinstance(event, Checkpoint) and event.await_commit:
                 telling.awaits(event.checkpoint_id)
             elif isinstance(event, Progress):
@@ -263,17 +175,17 @@ class TaskRun:
         self._ended = True
         self._wake.set()
 
-    def _take(self, event: ReadEvent, execution: Execution) -> None:
+    def _take(self, event: ReadEvent, mover: Mover) -> None:
         now = time.monotonic()
         match event:
             case BatchReady():
                 faults.hit("worker.source_read")
                 self._batcher.ready(event, now)
-                self._numbers.bytes_read += event.bytes
+                self._numbers.announced(event.rows, event.bytes)
             case Checkpoint():
                 self._batcher.checkpoint(event, now)
             case SchemaSeen():
-                execution.schema_seen(event.schema)
+                mover.execution.schema_seen(event.schema)
             case PartitionDone():
                 self._unfinished.discard(event.partition_id)
                 self._ended = self._ended or not self._unfinished
@@ -281,13 +193,14 @@ class TaskRun:
                 self._numbers.bytes_left = event.bytes_left
                 self._numbers.rows_left = event.rows_left
             case BadRow():
-                raise error_of(event.reason)
+                mover.execution.unread(event)
+                self._batcher.bad(event)
             case Drained():
                 self._ended = True
             case Warned():
                 log.warning("%s", event.diagnostic)
 
-    async def _drive(self, reader: ReadStream, execution: Execution, commits: Commits) -> None:
+    async def _drive(self, reader: ReadStream, mover: Mover, commits: Commits) -> None:
         while not self._stopped.is_set():
             if self._paused:
                 await self._rest(commits)
@@ -297,7 +210,7 @@ class TaskRun:
                 self.completed = True
                 return
             if due == 0 or (due is not None and self._ended):
-                await self._move(self._batcher.take(self._pace.rows), reader, execution, commits)
+                await self._move(self._batcher.take(mover.pace.rows), reader, mover, commits)
                 continue
             await self._sleep(due)
 
@@ -317,61 +230,31 @@ class TaskRun:
                 await self._wake.wait()
 
     async def _move(
-        self, batch: MicroBatch, reader: ReadStream, execution: Execution, commits: Commits
+        self, batch: MicroBatch, reader: ReadStream, mover: Mover, commits: Commits
     ) -> None:
-        if not batch.rows:
+        if not batch.rows and not batch.bad:
             self._txn += self._mode is CommitMode.SINK  # the sink stores the token in its own way
             await commits.submit(Finished(self._txn, batch, None))
             await reader.release(batch.last_seq)
             return
         self._txn += 1
-        lag = time.monotonic() - batch.since
-        moving = asyncio.ensure_future(execution.move(self._txn, batch, lag))
-        try:
-            moved = await self._unless_stopped(moving)
-        finally:
-            if not moving.done():
-                moving.cancel()
-                self._spec.engine.cancel(self._spec.plan.task_id)
-        if moved is None:
+        finished = await mover.move(self._txn, batch)
+        if finished is None:
             return
         faults.hit("worker.batch_moved")
         # the rows are staged at the write end; the batches will not be asked for again
         await reader.release(batch.last_seq)
-        await commits.submit(Finished(self._txn, batch, moved))
+        await commits.submit(finished)
 
-    async def _unless_stopped(self, moving: asyncio.Future[Any]) -> Any | None:
-        """Wait for a micro-batch; when the task is stopped meanwhile it has `STOP_GRACE` left."""
-        while not moving.done() and not self._stopped.is_set():
-            self._wake.clear()
-            waker = asyncio.ensure_future(self._wake.wait())
-            await asyncio.wait({moving, waker}, return_when=asyncio.FIRST_COMPLETED)
-            waker.cancel()
-        if not moving.done():
-            await asyncio.wait({moving}, timeout=STOP_GRACE)
-        return moving.result() if moving.done() else None
+    async def _committing(self, commits: Commits) -> None:
+        try:
+            await commits.run()
+        except Exception:
+            self._numbers.commits_failed += 1
+            raise
 
-    def _count(self, finished: Finished, seconds: float) -> None:
-        if finished.moved is None:
-            return
-        # a sink is slow while it is put to, or when it is asked to prepare
-        self._pace.took(finished.moved.rows_read, max(finished.moved.seconds, seconds))
-        self._numbers.rows_read += finished.moved.rows_read
-        self._numbers.rows_written += finished.moved.rows_written
-        self._numbers.batches += 1
-
-
-def _at(partition: Partition, offsets: Offsets) -> Partition:
-    offset = offsets.get(partition.id)
-    return partition if offset is None else replace(partition, offset=offset)
-
-
-def refuse_weaker(asked: CommitMode, opened: WriteOpened) -> None:
-    """Refuse a weaker commit mode than was asked for: never a quiet downgrade (rule R13)."""
-    if asked is not CommitMode.UNSPECIFIED and opened.commit_mode is not asked:
-        raise ConfigError(
-            "delivery.not_available",
-            f"the write end works in {opened.commit_mode.name} mode, {asked.name} was asked for",
-            fix="Choose a sink that supports it, or leave `delivery` out.",
-            config_path="delivery",
-        )
+    def _count(self, mover: Mover, finished: Finished, seconds: float) -> None:
+        if finished.moved is not None:
+            # a sink is slow while it is put to, or when it is asked to prepare
+            mover.pace.took(finished.moved.rows_read, max(finished.moved.seconds, seconds))
+        self._numbers.committed(finished, seconds)

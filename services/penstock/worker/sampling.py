@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from penstock.model.errors import PenstockError, error_of
 from penstock.model.looks import LookedRow, LookRules, RowStage
@@ -30,6 +30,10 @@ released, and cannot be fetched any more. Longer costs rows, shorter misses the 
 plan has to be analysed."""
 
 
+Plans: TypeAlias = dict[RowStage, Plan]
+"""Kept plans, by what they look at."""
+
+
 @dataclass(slots=True)
 class Sampled:
     """What a sample may be taken of: a schema with its way through the chain, and batches."""
@@ -37,7 +41,7 @@ class Sampled:
     schema: StreamSchema
     dataset: str
     steps: tuple[Step, ...]
-    plans: dict[RowStage, Plan]
+    plans: Plans
     batches: Sequence[BatchReady] = field(default=())
 
 
@@ -62,7 +66,7 @@ class Sampler:
     async def beside(self, sources: Sequence[Sampled], lag: float) -> AsyncIterator[None]:
         """Take samples of a micro-batch that moves in the body, if anybody looks."""
         wanted = self._looks.wanted()
-        if not wanted:
+        if not wanted or not sources:
             yield
             return
         self._turn += 1

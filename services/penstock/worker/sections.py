@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from penstock.model.config_def import did_you_mean
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, nearest
-from penstock.worker.settings import KEYS
+from penstock.worker.overrides import PREFIXES
+from penstock.worker.settings import KEYS, LETTERS
 
 FRAMEWORK = frozenset(key.name for key in KEYS)
 
@@ -23,19 +24,17 @@ NOT_YET = (
     "key.converter",
     "value.converter",
     "header.converter",
-    "errors.",
     "topic.creation.",
-    "producer.override.",
-    "consumer.override.",
-    "admin.override.",
     "exactly.once.support",
     "transaction.boundary",
     "offsets.storage.topic",
-    "config.action.reload",
     "tasks.max.enforce",
 )
 """Kafka Connect's keys that load and have no effect yet; each gets a warning that says so."""
 
+
+LETTERS_SINK = f"{LETTERS}sink."
+"""Begins the keys of a sink that takes dead letters."""
 
 PLUGIN_KEYS = frozenset({"connector.class", "connector.plugin.version"})
 """Keys by which an end names its plugin, which itself does not get them."""
@@ -43,23 +42,32 @@ PLUGIN_KEYS = frozenset({"connector.class", "connector.plugin.version"})
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A configuration by owner. An end that is a topic has no keys."""
+    """A configuration by owner. An end that is a topic has no keys; `letters` are those of a sink
+    of dead letters, `overrides` those of Kafka's clients.
+    """
 
     framework: Mapping[str, str]
     chain: Mapping[str, str]
     source: Mapping[str, str]
     sink: Mapping[str, str]
+    letters: Mapping[str, str]
     not_yet: tuple[str, ...]
+    overrides: tuple[str, ...]
 
 
 def sections(config: Mapping[str, str], kind: ConnectorKind) -> Sections:
     """Return the keys of each owner; those of the plugin keep no prefix."""
-    framework, chain, plugin, not_yet = {}, {}, {}, []
+    framework, chain, plugin, letters = {}, {}, {}, {}
+    not_yet, overrides = [], []
     for key, value in config.items():
         if key in FRAMEWORK:
             framework[key] = value
+        elif key.startswith(LETTERS_SINK):
+            letters[key.removeprefix(LETTERS_SINK)] = value
         elif key.split(".")[0] in CHAIN:
             chain[key] = value
+        elif key.startswith(PREFIXES):
+            overrides.append(key)
         elif key.startswith(NOT_YET):
             not_yet.append(key)
         else:
@@ -68,7 +76,9 @@ def sections(config: Mapping[str, str], kind: ConnectorKind) -> Sections:
     sink: Mapping[str, str] = plugin if kind is ConnectorKind.SINK else {}
     if kind is ConnectorKind.PIPELINE:
         source, sink = _two_ends(plugin)
-    return Sections(framework, chain, source, sink, tuple(sorted(not_yet)))
+    return Sections(
+        framework, chain, source, sink, letters, tuple(sorted(not_yet)), tuple(sorted(overrides))
+    )
 
 
 def _two_ends(plugin: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

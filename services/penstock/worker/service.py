@@ -12,6 +12,8 @@ from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
 from penstock.model.errors import ConfigError, nearest
 from penstock.telemetry.levels import PROCESS
+from penstock.telemetry.recent import RECENT
+from penstock.wire import built_in, letters, logs, rehearsal
 from penstock.wire import error as error_wire
 from penstock.wire.config import connector_from_proto
 from penstock.wire.connector import plan_to_proto
@@ -19,12 +21,16 @@ from penstock.wire.worker import (
     CheckedStep,
     InstalledConnector,
     InstalledPlugin,
+    described_to_proto,
     look_from_proto,
     looked_to_proto,
     plugin_to_proto,
     status_to_proto,
     step_to_proto,
+    value_to_proto,
 )
+from penstock.worker.builtin import find_built_in, list_built_in
+from penstock.worker.describing import described
 from penstock.worker.worker import Worker
 
 
@@ -38,7 +44,8 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.ListPluginsRequest, context: Any
     ) -> pb.ListPluginsResponse:
         """Tell what is installed here."""
-        return pb.ListPluginsResponse(plugins=self._plugins())
+        own = map(built_in.to_proto, list_built_in())
+        return pb.ListPluginsResponse(plugins=self._plugins(), built_in=own)
 
     async def ReloadPlugins(
         self, request: pb.ReloadPluginsRequest, context: Any
@@ -53,17 +60,32 @@ class WorkerService(grpc_api.WorkerServiceServicer):
     ) -> pb.ValidateConnectorResponse:
         """Check a configuration."""
         connector = connector_from_proto(request.connector)
-        findings, kind = await self._worker.planner.validate(connector)
+        found = await self._worker.asked.validator.validate(connector)
         return pb.ValidateConnectorResponse(
-            diagnostics=[error_wire.to_proto(d) for d in findings],
-            kind=int(kind),  # type: ignore[arg-type] # enums share numbers
+            diagnostics=[error_wire.to_proto(d) for d in found.diagnostics],
+            kind=int(found.kind),  # type: ignore[arg-type] # enums share numbers
+            values=map(value_to_proto, found.values),
         )
+
+    async def DescribeConnector(
+        self, request: pb.DescribeConnectorRequest, context: Any
+    ) -> pb.DescribeConnectorResponse:
+        """Tell what a connector can be told."""
+        host = self._worker.host
+        try:
+            found = await described(host, request.name, request.version)
+        except ConfigError as error:
+            own = find_built_in(request.name)
+            if error.code != "plugin.not_installed" or own is None:
+                raise
+            found = own
+        return described_to_proto(found)
 
     async def PlanConnector(
         self, request: pb.PlanConnectorRequest, context: Any
     ) -> pb.PlanConnectorResponse:
         """Split a connector into tasks."""
-        planned = await self._worker.planner.plan(connector_from_proto(request.connector))
+        planned = await self._worker.asked.planner.plan(connector_from_proto(request.connector))
         plans = [plan_to_proto(plan) for plan in planned.plans]
         return pb.PlanConnectorResponse(plans=plans, monitor=planned.monitor)
 
@@ -72,11 +94,21 @@ class WorkerService(grpc_api.WorkerServiceServicer):
     ) -> AsyncIterator[pb.CheckConnectionResponse]:
         """Run the steps of a connection check."""
         connector = connector_from_proto(request.connector)
-        async with aclosing(self._worker.planner.check(connector)) as steps:
+        async with aclosing(self._worker.asked.validator.check(connector)) as steps:
             async for end, step in steps:
                 yield step_to_proto(
                     CheckedStep(end, step.step, step.ok, step.took, step.diagnostics)
                 )
+
+    async def RehearseRows(
+        self, request: pb.RehearseRowsRequest, context: Any
+    ) -> pb.RehearseRowsResponse:
+        """Tell what becomes of rows that are given."""
+        connector = connector_from_proto(request.connector)
+        given = rehearsal.given_from_proto(request)
+        return rehearsal.rehearsed_to_proto(
+            await self._worker.asked.rehearsals.of(connector, given)
+        )
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Any) -> pb.ListTasksResponse:
         """Tell how the tasks here are."""
@@ -102,6 +134,24 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         with task.looks.open(look_from_proto(request)) as look:
             async for looked in look.words():
                 yield looked_to_proto(looked)
+
+    async def WatchLogs(
+        self, request: pb.WatchLogsRequest, context: Any
+    ) -> AsyncIterator[pb.WatchLogsResponse]:
+        """Stream lines of the log."""
+        async with aclosing(RECENT.read(logs.rules_from_proto(request))) as answers:
+            async for logged in answers:
+                yield logs.logged_to_proto(logged)
+
+    async def ReadLetters(
+        self, request: pb.ReadLettersRequest, context: Any
+    ) -> AsyncIterator[pb.ReadLettersResponse]:
+        """Tell of dead letters."""
+        async with aclosing(
+            self._worker.asked.letters.read(letters.query_from_proto(request))
+        ) as answers:
+            async for told in answers:
+                yield letters.told_to_proto(told)
 
     async def SetLogLevel(
         self, request: pb.SetLogLevelRequest, context: Any

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import CommitMode
 from penstock.model.drift import DriftRules, Kind, Policy
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.model.replay import default_topic
 from penstock.topic.embedded.spec import Retention
 from penstock.worker.batching import FlushRules
+from penstock.worker.letters import LetterRules
 from penstock.worker.life import RestartPolicy
+from penstock.worker.replay_rules import REPLAY_KEYS, Replay, read_replay
+from penstock.worker.tolerance import NONE, read_tolerance
+from penstock.worker.trying import Retries
 
 _DELIVERY: Final[Mapping[str, CommitMode]] = {
     "auto": CommitMode.UNSPECIFIED,
@@ -24,6 +30,9 @@ _DELIVERY: Final[Mapping[str, CommitMode]] = {
 }
 
 _KINDS: Final = tuple(kind.value for kind in Kind)
+
+LETTERS: Final = "errors.deadletterqueue."
+"""Begins the keys of the place of dead letters."""
 
 KEYS: Final = (
     ConfigKey("name", required=True, doc="Name of the connector, unique in the cluster."),
@@ -56,6 +65,12 @@ KEYS: Final = (
     ConfigKey("stall.timeout", "duration", 60.0, doc="Time a fetch or put may make no progress."),
     ConfigKey("restart.max", "int", -1, doc="Most restarts in a row; -1: no limit."),
     ConfigKey(
+        "config.action.reload",
+        default="restart",
+        choices=("restart", "none"),
+        doc="What to do when a secret is another one than when the task began.",
+    ),
+    ConfigKey(
         "schema.evolution",
         default=Policy.EVOLVE.value,
         choices=tuple(policy.value for policy in Policy),
@@ -71,8 +86,23 @@ KEYS: Final = (
         choices=_KINDS,
         doc="Kinds it is not for.",
     ),
-    ConfigKey("errors.tolerance", default="none", choices=("none", "all"), doc="See the README."),
+    ConfigKey("errors.tolerance", default="none", doc="Bad rows: none, all, or N/M: N among M."),
+    ConfigKey("errors.skip", "boolean", False, doc="Forget bad rows where no letters are written."),
+    ConfigKey("errors.log.enable", "boolean", False, doc="Log why rows are bad."),
+    ConfigKey("errors.log.include.messages", "boolean", False, doc="Log the rows, too."),
+    ConfigKey("errors.retry.timeout", "int", 0, doc="Milliseconds to try again in; -1: for ever."),
+    ConfigKey("errors.retry.delay.max.ms", "int", 60_000, doc="Most between two tries."),
+    ConfigKey(f"{LETTERS}topic.name", default="", doc="Topic of dead letters."),
+    ConfigKey(f"{LETTERS}topic.replication.factor", "int", 3, doc="Of a topic of a broker."),
+    ConfigKey(f"{LETTERS}context.headers.enable", "boolean", False, doc="With Kafka's headers."),
+    *REPLAY_KEYS,
 )
+
+
+OF_SCHEDULER: Final = frozenset(
+    {"tasks.max", "tasks.min", "lag.target", "task.weight", "placement", "restart.max"}
+)
+"""Keys that the scheduler reads for itself (`scheduler/wanted.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +137,12 @@ class ConnectorSettings:
     credit_bytes: int
     stall: float
     restarts: RestartPolicy
+    reload: bool
     drift: DriftRules
+    letters: LetterRules
+    letters_topic: str
+    retries: Retries
+    replay: Replay | None = None
 
 
 def read_settings(
@@ -119,9 +154,24 @@ def read_settings(
     findings = [error.diagnostic for error in errors]
     findings += _unreadable(framework.get("topics.regex"))
     findings += [_no_effect(key) for key in not_yet]
-    if framework.get("errors.tolerance") == "all":
-        findings.append(_no_effect("errors.tolerance"))
-    return _settings({**defaults, **values}), findings
+    try:
+        read_tolerance(framework.get("errors.tolerance", "none"))
+    except ConfigError as error:
+        findings.append(error.diagnostic)
+    values = {**defaults, **values}
+    replay, wrong = read_replay(values)
+    return replace(_settings(values), replay=replay), [*findings, *wrong]
+
+
+def restarts_of(config: Mapping[str, str]) -> RestartPolicy:
+    """Return how a connector's tasks are restarted. It is wanted before its references have values,
+    so that these can be tried again; what cannot be read is told later, with all else.
+    """
+    name = "restart.max"
+    values, _ = read(
+        [key for key in KEYS if key.name == name], {k: config[k] for k in [name] if k in config}
+    )
+    return RestartPolicy(most=values.get(name, -1))
 
 
 def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
@@ -143,8 +193,32 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
         credit_bytes=values["credit.bytes"],
         stall=values["stall.timeout"],
         restarts=RestartPolicy(most=values["restart.max"]),
+        reload=values["config.action.reload"] == "restart",
         drift=DriftRules(Policy(values["schema.evolution"]), frozenset(_kinds(values))),
+        letters=(letters := _letters(values)),
+        letters_topic=values[f"{LETTERS}topic.name"]
+        or ("" if letters.tolerance.none or letters.skip else default_topic(values["name"] or "")),
+        retries=_retries(values["errors.retry.timeout"], values["errors.retry.delay.max.ms"]),
     )
+
+
+def _letters(values: Mapping[str, Any]) -> LetterRules:
+    try:
+        tolerance = read_tolerance(values["errors.tolerance"])
+    except ConfigError:
+        tolerance = NONE  # it is among the findings, and nothing runs with those
+    return LetterRules(
+        tolerance,
+        headers=values[f"{LETTERS}context.headers.enable"],
+        log=values["errors.log.enable"],
+        texts=values["errors.log.include.messages"],
+        skip=values["errors.skip"],
+    )
+
+
+def _retries(within: int, longest: int) -> Retries:
+    seconds = math.inf if within < 0 else within / 1000
+    return Retries(seconds or None, max(longest, 1) / 1000)
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
@@ -186,6 +260,6 @@ def _no_effect(key: str) -> Diagnostic:
         f"`{key}` is known from Kafka Connect and has no effect here yet",
         ErrorClass.CONFIG,
         Severity.WARNING,
-        fix="Remove it, or leave it: it does no harm. A bad row stops the task.",
+        fix="Remove it, or leave it: it does no harm.",
         config_path=key,
     )

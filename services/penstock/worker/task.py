@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -9,7 +11,11 @@ from penstock.model.connector import TaskState, TaskStatus
 from penstock.worker.assigned import Assigned
 from penstock.worker.life import Life, RestartPolicy
 from penstock.worker.looking import Looks
-from penstock.worker.run import Numbers, RunSpec, TaskRun
+from penstock.worker.numbers import Numbers
+from penstock.worker.run import TaskRun
+from penstock.worker.run_spec import RunSpec
+
+log = logging.getLogger(__name__)
 
 
 class Task(Life):
@@ -28,6 +34,7 @@ class Task(Life):
         self.looks = Looks()
         self._numbers = Numbers()
         self._run: TaskRun | None = None
+        self._version = ""
         self._paused = assigned.paused
 
     async def run(self) -> None:
@@ -56,10 +63,16 @@ class Task(Life):
             super().status(),
             rows_read=numbers.rows_read,
             rows_written=numbers.rows_written,
+            rows_failed=numbers.rows_failed,
             bytes_read=numbers.bytes_read,
             batches=numbers.batches,
             bytes_left=numbers.bytes_left,
             rows_left=numbers.rows_left,
+            plugin_version=self._version,
+            work=numbers.work(self._times, self._starts),
+            datasets=numbers.datasets(),
+            datasets_left_out=numbers.datasets_left_out,
+            plugin_numbers=numbers.plugin_numbers(),
         )
 
     def _now(self, state: TaskState) -> None:
@@ -70,13 +83,29 @@ class Task(Life):
             self._become(state)
 
     async def _live(self) -> TaskState:
-        spec = await self._unless_stopped(self._spec())  # which need an engine
-        if spec is None:
-            return TaskState.STOPPED
+        while True:
+            spec = await self._unless_stopped(self._spec())  # which need an engine
+            if spec is None:
+                return TaskState.STOPPED
+            self._version = spec.plugin_version
+            completed = await self._moved(spec)
+            if completed or self._stop.is_set():
+                return TaskState.COMPLETED if completed else TaskState.STOPPED
+            log.info("task %s begins anew: its secrets changed", self.task_id)
+
+    async def _moved(self, spec: RunSpec) -> bool:
+        """Have one run, until its end or that of its secrets; tells whether all was moved."""
         run = self._run = TaskRun(spec, self._numbers, self.looks, self._now)
         run.pause(paused=self._paused)
+        changed = asyncio.create_task(spec.changed())
+        changed.add_done_callback(lambda _: run.stop())  # also when it ends anyhow: no harm
         try:
             await run.run()
+        except Exception:
+            self._numbers.failed()
+            raise
         finally:
             self._run = None
-        return TaskState.COMPLETED if run.completed else TaskState.STOPPED
+            changed.cancel()
+            await asyncio.gather(changed, return_exceptions=True)
+        return run.completed

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from penstock.model.connector import Partition, TaskPlan
+from penstock.worker.planning import TopicPartitions, topic_partitions
+from penstock.worker.settings import ConnectorSettings
 
 FIRST_LOOK: Final = 0.25
 LONGEST: Final = 5.0
@@ -46,6 +49,11 @@ class TopicWatch:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+def watch_of(topics: TopicPartitions, settings: ConnectorSettings) -> TopicWatch:
+    """Return the watch of a sink's topics."""
+    return TopicWatch(partial(topic_partitions, topics, settings))
 
 
 def _ids(partitions: Iterable[Partition]) -> frozenset[str]:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from penstock.client import ConfigClient, OffsetClient
 from penstock.plugin import PluginHost
+from penstock.secrets import NO_SECRETS, Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.worker.assigned import Assigned
+from penstock.worker.asked import Asked
 from penstock.worker.ends import EndMaker
 from penstock.worker.holdings import Holdings
-from penstock.worker.life import Life
 from penstock.worker.making import Maker
-from penstock.worker.planning import Planner
+from penstock.worker.noting import Noting
+from penstock.worker.opening import Opener
+from penstock.worker.overrides import OverridePolicy
 
 
 class Worker:
@@ -28,15 +30,20 @@ class Worker:
         offsets: OffsetClient,
         config: ConfigClient,
         functions: Sequence[Path] = (),
+        secrets: Secrets = NO_SECRETS,
+        overrides: OverridePolicy = OverridePolicy(),  # noqa: B008 - it is frozen
     ) -> None:
-        """`config` has the plans that monitors are told. Its maker closes it, and `offsets`.
-        `functions` are the folders with Python functions of the user.
+        """`config` has the plans that monitors are told. Its maker closes it, `offsets` and
+        `secrets`. `functions` are the folders with Python functions of the user; `overrides` says
+        which settings of Kafka's clients connectors may bring.
         """
         self.host = host
         self.engine = engine
-        self.planner = Planner(host, topics, functions)
-        self.holdings = Holdings(self._made)
-        self._maker = Maker(host, engine, EndMaker(host, topics), offsets, config, functions)
-
-    def _made(self, assigned: Assigned) -> Life:
-        return self._maker.make(assigned, self.holdings.changed, self.holdings.wish)
+        self.asked = Asked(host, engine, topics, offsets, functions, secrets, overrides)
+        self.holdings = Holdings(
+            lambda one: self._maker.make(one, self.holdings.changed, self.holdings.wish)
+        )
+        self.noting = Noting(config)
+        ends = EndMaker(host, topics)
+        opener = Opener(host, engine, ends, offsets, self.noting.telling, functions, secrets)
+        self._maker = Maker(opener, config)

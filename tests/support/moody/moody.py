@@ -1,8 +1,9 @@
-"""A source that fails, hangs or dies when a file says so.
+"""A source that fails, hangs or dies when a file says so, and a sink that hangs.
 
-`plan` fails the plan, `task N` the task that reads partition N; `hang STAGE` hangs for ever in
-validate, plan, connect, read or close; `die exit`, `die kill` and `die segfault` end the process
-while it reads, once.
+`plan` fails the plan, `task N` the task that reads partition N, `tasks` all of them; `hang STAGE`
+hangs for ever in validate, plan, connect, read, write or close; `die exit`, `die kill` and
+`die segfault` end the process while it reads, once. Into its `diary` go its plans, and which
+partitions it began with; who keeps one gives no rows.
 """
 
 import os
@@ -13,7 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from penstock_connector import Batch, ConfigError, ConnectorError, Partition, Source, key, serve
+import pyarrow as pa
+
+from penstock_connector import (
+    Batch,
+    ConfigError,
+    ConnectorError,
+    Partition,
+    Sink,
+    Source,
+    key,
+    serve,
+)
 
 
 @dataclass(frozen=True)
@@ -22,6 +34,7 @@ class MoodyConfig:
 
     mood: str = key(doc="File that says how it feels.")
     partitions: int = key(1, doc="Partitions.")
+    diary: str = key("", doc="File that it writes down in what it begins.")
 
 
 class Moody(Source[MoodyConfig]):
@@ -35,6 +48,7 @@ class Moody(Source[MoodyConfig]):
         cls, config: MoodyConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Fail, or name the partitions."""
+        note(config, "plan")
         hang(config, "plan")
         if mood(config) == "plan":
             raise ConfigError("moody.plan", "the mood forbids a plan")
@@ -48,6 +62,7 @@ class Moody(Source[MoodyConfig]):
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on after the offsets."""
+        note(self.config, f"connect {sorted(p.key['n'] for p in partitions)}")
         hang(self.config, "connect")
         self._next: dict[int, int] = {
             int(p.key["n"]): int((p.offset or {"next": 0})["next"]) for p in partitions
@@ -62,8 +77,10 @@ class Moody(Source[MoodyConfig]):
         numbers = sorted(self._next)
         number = numbers[self._turn % len(numbers)]
         self._turn += 1
-        if mood(self.config) == f"task {number}":
+        if mood(self.config) in {f"task {number}", "tasks"}:
             raise ConfigError("moody.task", "the mood forbids to go on")
+        if self.config.diary:
+            return None
         row = {"partition": number, "seq": self._next[number]}
         self._next[number] += 1
         self._woken.wait(0.05)
@@ -79,10 +96,43 @@ class Moody(Source[MoodyConfig]):
         """Nothing is kept that could be forgotten."""
 
 
-def hang(config: MoodyConfig, stage: str) -> None:
+@dataclass(frozen=True)
+class MoodySinkConfig:
+    """Keys of the sink."""
+
+    mood: str = key(doc="File that says how it feels.")
+
+
+class MoodySink(Sink[MoodySinkConfig]):
+    """Takes rows and forgets them, unless it hangs."""
+
+    name = "moody-sink"
+
+    def connect(self) -> None:
+        """Open nothing, in its own time."""
+        hang(self.config, "connect")
+
+    def write_batch(self, dataset: str, rows: pa.RecordBatch) -> None:
+        """Take rows, in its own time."""
+        del dataset, rows
+        hang(self.config, "write")
+
+    def close(self) -> None:
+        """Let go of nothing, in its own time."""
+        hang(self.config, "close")
+
+
+def hang(config: MoodyConfig | MoodySinkConfig, stage: str) -> None:
     """Never return, when that is the mood."""
     if mood(config) == f"hang {stage}":
         threading.Event().wait()
+
+
+def note(config: MoodyConfig, what: str) -> None:
+    """Write a line, where somebody wants to read it."""
+    if config.diary:
+        with Path(config.diary).open("a", encoding="utf-8") as diary:
+            diary.write(f"{what}\n")
 
 
 def die(config: MoodyConfig) -> None:
@@ -96,11 +146,11 @@ def die(config: MoodyConfig) -> None:
     os.kill(os.getpid(), signal.SIGKILL if how == "kill" else signal.SIGSEGV)
 
 
-def mood(config: MoodyConfig) -> str:
+def mood(config: MoodyConfig | MoodySinkConfig) -> str:
     """Return what the file says; nothing when there is none."""
     path = Path(config.mood)
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 if __name__ == "__main__":
-    serve(Moody)
+    serve(Moody, MoodySink)

@@ -158,6 +158,17 @@ class Kit:
         """Return the processes that were started under this test's folder, watchers too."""
         return [p for p in psutil.process_iter() if self._is_ours(p)]
 
+    def seen(self, count: int, what: str, seconds: float) -> list[psutil.Process]:
+        """Return the processes as soon as there are so many, or fail."""
+        found: list[psutil.Process] = []
+
+        def enough() -> bool:
+            found[:] = self.processes()
+            return len(found) >= count
+
+        self.wait_for(enough, what, seconds)
+        return found
+
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
             folder = process.environ().get("PLUGIN_UNIX_SOCKET_DIR", "")

@@ -76,6 +76,42 @@ def test_the_folder_is_private_and_short_and_relative_paths_are_the_hosts(kit, r
     assert not run(scenario()).exists()
 
 
+def open_up(*places):
+    for place in places:
+        place.chmod(0o777)
+
+
+def as_another_user(address):
+    """What another user of the machine gets who connects to a socket."""
+    connect = "socket(S, PF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un($ARGV[0])) or die $!"
+    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    done = subprocess.run(
+        [*root, *nobody, "perl", "-MSocket", "-e", connect, address.removeprefix("unix:")],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        cwd="/",
+        check=False,
+    )
+    return done.stderr.partition(" at ")[0] if done.returncode else "connected"
+
+
+def test_another_user_of_the_machine_reaches_no_plugin(kit, run):
+    """Its folder keeps others out, and there is no port to guess. The twin opens the folder."""
+
+    async def scenario():
+        async with kit.running() as process:
+            assert psutil.Process(process.pid).net_connections("inet") == []
+            socket = Path(process.address.removeprefix("unix:"))
+            open_up(kit.runtime_dir.parent, kit.runtime_dir)  # all but the plugin's own folder
+            assert as_another_user(process.address) == "Permission denied"
+            open_up(socket.parent, socket)
+            assert as_another_user(process.address) == "connected"
+
+    run(scenario())
+
+
 def test_a_runtime_folder_that_is_too_long_is_refused(kit):
     with pytest.raises(ConfigError) as caught:
         launch.prepare(kit.scripted(), kit.runtime_dir / ("x" * 80))
@@ -162,12 +198,9 @@ def test_no_process_is_left_when_the_host_is_killed(kit, modes):
         start_new_session=True,
     )
     with host:
-        if "silent" in modes:
-            kit.wait_for(lambda: len(kit.processes()) == 2, "plugin and watcher", 30)
-        else:
+        if "silent" not in modes:
             assert host.stdout.readline() == b"started\n"
-        started = kit.processes()
-        assert len(started) >= 2
+        started = kit.seen(2, "plugin and watcher", 30)
         host.kill()
         host.wait()
         kit.wait_for(lambda: not any(p.is_running() for p in started), "no orphan")

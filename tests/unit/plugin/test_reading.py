@@ -16,6 +16,7 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.connector import Partition
 from penstock.model.errors import FencedError, InternalError, PenstockError
+from penstock.model.numbers import PluginNumber
 from penstock.model.stream import (
     BadRow,
     BatchReady,
@@ -27,7 +28,7 @@ from penstock.model.stream import (
     StreamSchema,
     Warned,
 )
-from penstock.plugin import Deadlines, PluginReadStream
+from penstock.plugin import Deadlines, PluginNumbers, PluginReadStream
 
 
 class Reading:
@@ -469,3 +470,11 @@ def test_the_open_deadline_is_the_processs(kit, run, reading):
                 await reading.stream(process, [{"hang": 1}]).open()
 
     run(scenario())
+
+
+def test_numbers_that_a_source_has_of_itself_are_taken(reading):
+    numbers = PluginNumbers("mine", "source")
+    progress = pb.ReadResponse()
+    progress.progress.metrics["requests_total"] = 3
+    reading.events(progress, reading.kit.drained(0), numbers=numbers)
+    assert numbers.now() == (PluginNumber("mine", "source", "requests_total", 3),)

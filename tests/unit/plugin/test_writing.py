@@ -16,8 +16,9 @@ from penstock.model.errors import (
     PenstockError,
     SchemaError,
 )
+from penstock.model.numbers import PluginNumber
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, TxnCommitted
-from penstock.plugin import Deadlines, PluginWriteStream, StreamLimits
+from penstock.plugin import Deadlines, PluginNumbers, PluginWriteStream, StreamLimits
 
 SCHEMA = StreamSchema(3, "d", pa.schema([("a", pa.string())]))
 SLOTS = [PutSlot(0, 11, 3), PutSlot(1, 12, 2)]
@@ -35,12 +36,13 @@ def waits_for_deadline(scripts):
 def writing(kit, run):
     """Runs `body(stream)` on a sink that plays scripts instead of some of its answers."""
 
-    def write(body, asked=CommitMode.TWO_PHASE, open_it=True, **scripts):
+    def write(body, asked=CommitMode.TWO_PHASE, open_it=True, numbers=None, **scripts):
         async def scenario():
             deadlines = QUICK if waits_for_deadline(scripts) else kit.deadlines
             async with kit.running(connector="sink", deadlines=deadlines) as process:
                 config = {name: kit.script(script) for name, script in scripts.items()}
-                stream = PluginWriteStream(process, kit.target("sink", **config), kit.plan())
+                target = kit.target("sink", **config)
+                stream = PluginWriteStream(process, target, kit.plan(), numbers=numbers)
                 if not open_it:
                     return await body(stream)
                 await stream.open(5, asked, None, False)
@@ -284,3 +286,15 @@ def test_a_sink_that_does_not_say_that_it_tells_its_columns_is_not_asked(writing
         return await stream.columns("d")
 
     assert writing(body, look=[{"hang": 1}]) is None
+
+
+def test_numbers_that_a_sink_has_of_itself_are_taken(writing):
+    async def body(stream):
+        await prepare(stream)
+        return await stream.commit(1)
+
+    numbers = PluginNumbers("mine", "sink")
+    progress, done = pb.WriteResponse(), pb.WriteResponse(txn_committed={"txn_id": 1, "rows": 5})
+    progress.progress.metrics["requests_total"] = 3
+    assert writing(body, numbers=numbers, commit=[progress, done]).rows == 5
+    assert numbers.now() == (PluginNumber("mine", "sink", "requests_total", 3),)

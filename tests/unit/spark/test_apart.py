@@ -11,7 +11,6 @@ from penstock.model.meaning import meaning
 from penstock.model.step import Step
 from penstock.spark.apart import MOST_SET_APART, Apart
 from penstock.transform import Outside, build_chain
-from penstock.worker.execution import _checked
 from tests.unit.spark.tiny_plugin import SCHEMA
 
 REASON = Diagnostic("transform.bad_row", "no", ErrorClass.DATA, config_path="transforms.t")
@@ -146,14 +145,25 @@ def test_rows_that_are_told_are_bounded():
     assert caught.value.code == "transform.too_many_bad_rows"
 
 
-def test_without_tolerance_the_task_stops_and_names_the_row(plugin):
-    from penstock.model.stream import BatchReady
-    from penstock.model.ticket import SlotReport
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("numbered", [True, False])
+def test_refused_rows_are_told_by_their_numbers_in_the_input(
+    steps, loop, engine, plugin, fused, numbered
+):
+    """Where rows are numbered; the sink knows them by their numbers in the output alone."""
+    odd = "id % 2 = 1"
+    chain = steps({"type": "Filter", "condition": odd}) if fused else [Step(where=odd)]
+    plan = engine.build("refused", SCHEMA, chain, 1, numbered=numbered)
+    assert plan.fused is fused
+    plugin.put_schema, plugin.refuse = plan.output_schema, [0, 3]
+    (report,) = loop.run_until_complete(engine.run(plan, plugin.ticket("refused", [[1]])))
+    assert [row for row, _ in report.rejected] == ([1, 7] if numbered else [0, 3])
+    assert (report.rows_in, report.rows_out) == (1000, 498)
+    assert plan.output_schema.names == ["id", "name"]
 
-    report = SlotReport(0, 1, rows_in=3, rows_out=2, set_apart=((7, REASON),))
-    with pytest.raises(DataError, match="first row 7: no") as caught:
-        _checked(plugin.ticket("t", [[1]]), [[BatchReady(1, 1, "p", 3, 10)]], [report])
-    assert (caught.value.code, caught.value.diagnostic.config_path) == (
-        "transform.bad_row",
-        "transforms.t",
-    )
+
+def test_rows_are_not_numbered_where_as_many_come_out_as_go_in(loop, engine, plugin):
+    plan = engine.build("refused", SCHEMA, (), 1, numbered=True)
+    plugin.refuse = [3]
+    (report,) = loop.run_until_complete(engine.run(plan, plugin.ticket("refused", [[1]])))
+    assert [row for row, _ in report.rejected] == [3]

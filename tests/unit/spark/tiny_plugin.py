@@ -64,6 +64,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self.block_put.set()
         self.fetches = self.open_fetches = 0
         self.refuse: list[int] = []
+        self.traces: list[str | None] = []
         self.compression = grpc.Compression.NoCompression
         self.frames: Callable[[int, pa.RecordBatch], list[record_pb2.Batch]] = whole_frame
         self.answer: Callable[[Any], sink_pb.BatchResult | None] | None = None
@@ -152,7 +153,9 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         self.open_fetches -= 1
 
     def _check(self, context: Any) -> None:
-        if dict(context.invocation_metadata()).get("penstock-credential") != CREDENTIAL:
+        told = dict(context.invocation_metadata())
+        self.traces.append(told.get("traceparent"))
+        if told.get("penstock-credential") != CREDENTIAL:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "no credential")
 
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from penstock.model.config_def import parse
-from penstock.worker.machine import KEYS, machine_settings
+from penstock.worker.keys import KEYS
+from penstock.worker.machine import machine_settings
 
 
 def plugins(**config: str):

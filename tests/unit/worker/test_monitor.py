@@ -14,6 +14,7 @@ from penstock.worker.assigned import Assigned
 from penstock.worker.holdings import Holdings
 from penstock.worker.life import RestartPolicy
 from penstock.worker.monitor import Monitor, MonitorSpec
+from penstock.worker.renewal import Watched
 from penstock.worker.session import Identity, Session
 from penstock.worker.topic_watch import TopicWatch
 from support.waiting import until
@@ -58,6 +59,7 @@ class Room:
         self.watches: list[FakeWatch] = []
         self.plans = [TaskPlan("g1-0")]
         self.holdings = Holdings(self._made)
+        self.secret = asyncio.Event()
 
     @property
     def watch(self) -> FakeWatch:
@@ -75,9 +77,13 @@ class Room:
         spec = MonitorSpec(self._watch, self._plans, lambda why: self.holdings.wish("g1", why))
         return Monitor(one, spec, QUICK, self.holdings.changed)
 
-    async def _watch(self) -> FakeWatch:
+    async def _watch(self) -> Watched:
         self.watches.append(FakeWatch())
-        return self.watch
+        return Watched(self.watch, self)
+
+    async def changed(self) -> None:
+        """Return when a secret is another one."""
+        await self.secret.wait()
 
     async def _plans(self) -> list[TaskPlan]:
         return self.plans
@@ -270,3 +276,15 @@ def test_a_topic_that_is_made_with_more_partitions_than_planned_is_a_reason(monk
         await watch.close()
 
     asyncio.run(main())
+
+
+def test_a_monitor_whose_secrets_changed_watches_anew(room):
+    async def test(room):
+        first = room.watch
+        room.secret.set()
+        await until(lambda: room.watch is not first, "another watch")
+        room.secret.clear()
+        await room.running()
+        assert first.closed
+
+    room(test)

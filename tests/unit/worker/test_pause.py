@@ -7,8 +7,12 @@ from types import SimpleNamespace
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
 from penstock.worker.batching import FlushRules
+from penstock.worker.letters import LetterRules, Letters
 from penstock.worker.looking import Looks
-from penstock.worker.run import Claim, Numbers, TaskRun
+from penstock.worker.numbers import Numbers
+from penstock.worker.run import TaskRun
+from penstock.worker.run_spec import Claim
+from penstock.worker.trying import Retries
 
 
 class Ends:
@@ -65,6 +69,7 @@ async def paused_in_the_middle_of_a_commit() -> None:
         plan=TaskPlan("g-0", (Partition({"p": 1}),)), epoch=1, commit_mode=CommitMode.SINK,
         rules=FlushRules(0.0), stall=1.0, drift=None, chain=None, engine=None, offsets=ends,
         writer=ends, open_reader=lambda _: ends, held=nullcontext(),
+        letters=lambda _: Letters(LetterRules()), retries=Retries(), plugin_numbers=tuple,
     )  # fmt: skip
     run = TaskRun(spec, Numbers(), Looks(), states.put_nowait)
     running = asyncio.create_task(run.run())

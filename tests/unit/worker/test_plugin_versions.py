@@ -1,5 +1,6 @@
 """Which version of a plugin an end of a connector gets."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.plugin import ConnectorEntry, Kind, Manifest, Registry
-from penstock.worker.planning import design_of
+from penstock.secrets import NO_SECRETS
+from penstock.worker.design import design_of
 
 ENTRIES = (ConnectorEntry("read", Kind.SOURCE), ConnectorEntry("write", Kind.SINK))
 PIPELINE = {
@@ -30,7 +32,7 @@ class Host:
 
 def design(config: dict[str, str], kind: ConnectorKind = ConnectorKind.UNSPECIFIED):
     host: Any = Host("1.5", "2.0")
-    return design_of(host, Connector("c", config, kind))
+    return asyncio.run(design_of(host, NO_SECRETS, Connector("c", config, kind)))
 
 
 def test_each_end_of_a_pipeline_has_its_own():

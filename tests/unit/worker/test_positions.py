@@ -1,13 +1,13 @@
 """Where a task goes on: the offset service's word, or that of a sink that keeps offsets itself."""
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.stream import PreparedTxn, WriteOpened
-from penstock.worker.run import Claim, TaskRun
+from penstock.worker.positions import positioned
+from penstock.worker.run_spec import Claim
 
 KEY = {"p": 1}
 ID = Partition(KEY).id
@@ -21,10 +21,8 @@ class Offsets:
 
 
 def begins_at(opened: WriteOpened, claim: Claim) -> int:
-    spec = SimpleNamespace(plan=TaskPlan("g-0", (Partition(KEY),)), offsets=Offsets())
-    run = TaskRun.__new__(TaskRun)
-    run._spec = spec
-    plan = asyncio.run(run._positioned(opened, claim))
+    plan = TaskPlan("g-0", (Partition(KEY),))
+    plan = asyncio.run(positioned(plan, opened, claim, Offsets()))
     return plan.partitions[0].offset["n"]
 
 

@@ -18,7 +18,9 @@ from penstock.worker import sampling
 from penstock.worker.batching import MicroBatch
 from penstock.worker.drift import Drift
 from penstock.worker.execution import Execution
+from penstock.worker.letters import LetterRules, Letters
 from penstock.worker.looking import Looks
+from penstock.worker.trying import Retries
 
 ARROW = pa.schema([("id", pa.int64())])
 STEP = Step(where="id > 1")
@@ -54,12 +56,15 @@ class Bench:
         self.execution = Execution(
             self, self, self, self,
             task_id="g-0", epoch=7, stall=60, settle=self.settle, looks=self.looks,
-            drift=Drift(DriftRules(), self),
+            drift=Drift(DriftRules(), self), letters=Letters(LetterRules()), retries=Retries(),
         )  # fmt: skip
         self.execution.schema_seen(StreamSchema(1, "here", ARROW))
 
     async def settle(self) -> None:
         """Nothing is committed."""
+
+    def moved(self, before: str, after: str) -> None:
+        """Take note that rows moved."""
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
         return Compiled()
@@ -70,7 +75,10 @@ class Bench:
     def ticket(self, *what: Any) -> dict[str, Any]:
         return {"kind": "test", "what": what}
 
-    def build(self, name: str, schema: pa.Schema, steps: Any, slots: int) -> Plan:
+    def build(
+        self, name: str, schema: pa.Schema, steps: Any, slots: int, *, numbered: bool = False
+    ) -> Plan:
+        assert not numbered
         self.plans.append(Plan(name, steps, slots))
         return self.plans[-1]
 

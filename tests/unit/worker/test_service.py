@@ -24,6 +24,7 @@ from penstock.telemetry.levels import LoggerLevel
 from penstock.worker.looking import Looks
 from penstock.worker.planning import Planner
 from penstock.worker.service import WorkerService
+from penstock.worker.validating import Validator
 from support.waiting import until
 
 NAME = "penstock.test_worker_service"
@@ -59,7 +60,9 @@ def serving(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], No
             host = PluginHost(PluginPath((tmp_path / "plugins",)), Path(runtime) / "p")
             bench = Bench(tmp_path)
             worker: Any = SimpleNamespace(
-                planner=Planner(host, None), holdings=bench.holdings, host=host
+                asked=SimpleNamespace(validator=Validator(host), planner=Planner(host, None)),
+                holdings=bench.holdings,
+                host=host,
             )
             bench.server = Server(f"unix:{runtime}/s", grace=5)
             bench.server.add(api.add_WorkerServiceServicer_to_server, WorkerService(worker))

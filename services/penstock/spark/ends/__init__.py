@@ -8,6 +8,8 @@
   `answered`: what it answers, checked
 - `embedded`  Parquet files of an embedded topic
 - `looking`   some rows as text, for a person who looks
+- `lettering`  of rows that are read once more, dead letters of those that failed; `linewriting`
+- `replaying`  rows of dead letters, as the source gave them
 - `stall`     a call that makes no progress is cancelled, naming its stage
 """
 
@@ -65,6 +67,10 @@ def write(
             from penstock.spark.ends import looking  # noqa: PLC0415 - as above
 
             return looking.look(slot.write, batches)
+        case "letters":
+            from penstock.spark.ends import lettering  # noqa: PLC0415 - as above
+
+            return lettering.send(ticket, slot, attempt, batches, write)
         case "nowhere":
             return Written(sum(batch.num_rows for batch in batches))
     raise InternalError("engine.unknown_end", f"no write end is named {slot.write['kind']!r}")
@@ -80,6 +86,14 @@ def _reader(ticket: Ticket, slot: SlotTicket) -> Iterator[pa.RecordBatch]:
             from penstock.spark.ends import embedded  # noqa: PLC0415 - as above
 
             return embedded.read(slot)
+        case "given":
+            from penstock.spark.ends import given  # noqa: PLC0415 - as above
+
+            return given.read(slot.read)
+        case "replay":
+            from penstock.spark.ends import replaying  # noqa: PLC0415 - as above
+
+            return replaying.read(slot)
         case "nothing":
             return iter(())
     raise InternalError("engine.unknown_end", f"no read end is named {slot.read['kind']!r}")

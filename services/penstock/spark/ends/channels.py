@@ -16,6 +16,9 @@ from penstock.rpc.tls import ClientTls, from_dict
 CREDENTIAL: Final = "penstock-credential"
 """Metadata key of the credential that a plugin got at its launch."""
 
+PARENT: Final = "traceparent"
+"""Metadata key of the trace that a call is a part of, as the W3C names it."""
+
 LARGEST_MESSAGE: Final = 64 << 20
 """Largest message taken, bytes: what the SDK sends at most. Larger batches come in chunks."""
 
@@ -43,9 +46,12 @@ def _channel(address: str, tls: ClientTls | None) -> grpc.Channel:
     return grpc.secure_channel(address, tls.credentials(), options=[*_OPTIONS, *tls.options()])
 
 
-def metadata(place: Mapping[str, Any]) -> tuple[tuple[str, str | bytes], ...]:
-    """Return what shows a plugin that its own host calls; one elsewhere has its own ways."""
-    return ((CREDENTIAL, place["credential"]),) if place["credential"] else ()
+def metadata(place: Mapping[str, Any], trace: str = "") -> tuple[tuple[str, str | bytes], ...]:
+    """Return what shows a plugin that its own host calls; one elsewhere has its own ways. `trace`
+    is that of the micro-batch, if it has one.
+    """
+    shown = ((CREDENTIAL, place["credential"]),) if place["credential"] else ()
+    return (*shown, (PARENT, trace)) if trace else shown
 
 
 def violation(what: str, message: str) -> PenstockError:

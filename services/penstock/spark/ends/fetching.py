@@ -48,7 +48,7 @@ def fetch(ticket: Ticket, slot: SlotTicket) -> Iterator[pa.RecordBatch]:
         to_seq=max(wanted),
         seqs=wanted,
     )
-    call = SourceServiceStub(channel(place)).Fetch(request, metadata=metadata(place))
+    call = SourceServiceStub(channel(place)).Fetch(request, metadata=metadata(place, ticket.trace))
     try:
         with Stall(STAGE, ticket.stall, call.cancel) as stall:
             for batch in whole(_responses(call, stall)):

@@ -48,7 +48,7 @@ def put(
     requests: queue.SimpleQueue[pb.PutRequest | None] = queue.SimpleQueue()
     requests.put(_opening(place, slot.slot, attempt))
     stub = SinkServiceStub(channel(place))
-    call = stub.Put(iter(requests.get, None), metadata=metadata(place))
+    call = stub.Put(iter(requests.get, None), metadata=metadata(place, ticket.trace))
     reader = threading.Thread(target=_read, args=(call, answers), name="put answers", daemon=True)
     reader.start()
     try:

@@ -11,6 +11,7 @@ layout.
 - `evolution`    its columns follow its rows
 - `writer`       the write end of a task: prepare, commit; `prepared` is what lies in between
 - `reader`       the read end of a task: tails partitions; `position` says where, `slices` how much
+- `rows`         single rows, by their offsets
 - `wakeups`      readers sleep until something was committed: `watching` folders, or `polling`
 - `maintenance`  what is due, off the commit path: `compaction`, `retention`, `sweeping`
 - `threads`      where all of this blocks

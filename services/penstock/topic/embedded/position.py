@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
 from penstock.model.connector import Partition
-from penstock.model.errors import OffsetLostError
+from penstock.model.errors import ConfigError, OffsetLostError
 from penstock.topic.embedded.table import Window
 
 Reset: TypeAlias = Literal["earliest", "latest", "fail"]
 """Where to start without an offset, or with one whose row is gone."""
 
 UNKNOWN = -1
+
+
+def read_reset(text: str) -> Reset:
+    """Return where to start, as a person wrote it.
+
+    Raises:
+        ConfigError: `topic.bad_reset`.
+    """
+    if text not in get_args(Reset):
+        raise ConfigError(
+            "topic.bad_reset",
+            f"`{text}` is not a place to start at",
+            fix=f"Use one of {', '.join(get_args(Reset))}.",
+            config_path="auto.offset.reset",
+        )
+    return cast("Reset", text)
 
 
 @dataclass(slots=True, eq=False)

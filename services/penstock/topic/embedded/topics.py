@@ -7,14 +7,14 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 
 from penstock.model.connector import Partition
-from penstock.model.errors import ConfigError
 from penstock.topic.embedded.maintenance import Upkeep
 from penstock.topic.embedded.names import folder_of, topic_of
-from penstock.topic.embedded.position import Reset
+from penstock.topic.embedded.position import read_reset
 from penstock.topic.embedded.reader import EmbeddedReadStream
+from penstock.topic.embedded.rows import TopicRows
 from penstock.topic.embedded.spec import Retention
 from penstock.topic.embedded.table import TopicTable
 from penstock.topic.embedded.threads import Threads
@@ -35,7 +35,8 @@ and each question is paid for."""
 COMMITS: Final = 4
 """Commits and looks at once. They wait for disks and stores, not for the processor."""
 
-_RESETS = ("earliest", "latest", "fail")
+LOOKUPS: Final = 2
+"""Lookups of single rows at once, in threads of their own: they take as long as there are rows."""
 
 
 class EmbeddedTopics:
@@ -52,6 +53,7 @@ class EmbeddedTopics:
         self._wakeups = wakeups_for(folder)
         self._threads = Threads("topic", COMMITS)
         self._upkeep_thread = Threads("topic-upkeep", 1)
+        self._lookups = Threads("topic-rows", LOOKUPS)
         self._upkeep = Upkeep(folder, retention or Retention())
         self._caring: asyncio.Task[None] | None = None
 
@@ -73,6 +75,7 @@ class EmbeddedTopics:
         await self._wakeups.stop()
         self._threads.close()
         self._upkeep_thread.close()
+        self._lookups.close()
 
     async def count(self, topic: str) -> int | None:
         """Return how many partitions a topic has; None when there is no such topic yet."""
@@ -112,23 +115,21 @@ class EmbeddedTopics:
         Raises:
             ConfigError: `topic.bad_reset`, `topic.bad_name`.
         """
-        if offset_reset not in _RESETS:
-            raise ConfigError(
-                "topic.bad_reset",
-                f"`{offset_reset}` is not a place to start at",
-                fix=f"Use one of {', '.join(_RESETS)}.",
-                config_path="auto.offset.reset",
-            )
+        reset = read_reset(offset_reset)
         tables = {topic: self._table(topic) for topic in {str(p.key["topic"]) for p in partitions}}
         return EmbeddedReadStream(
             partitions,
-            cast("Reset", offset_reset),
+            reset,
             credit_bytes,
             tables,
             self._wakeups,
             self._threads,
             places=places,
         )
+
+    def rows(self, topic: str) -> TopicRows:
+        """Return single rows of a topic, for those who look them up."""
+        return TopicRows(self._table(topic), self._lookups)
 
     def _table(self, topic: str) -> TopicTable:
         # one for all who use a topic in this process: its log is read once, and commits take turns

@@ -1,0 +1,172 @@
+"""A connector taken apart: whose keys are whose, with the values of its references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from penstock.model.connector import Connector, ConnectorKind, Target
+from penstock.model.errors import ConfigError, Diagnostic, Severity
+from penstock.model.replay import default_topic
+from penstock.model.sensitive import is_sensitive
+from penstock.plugin import ConnectorEntry, Kind, PluginHost
+from penstock.secrets import Secrets
+from penstock.telemetry import register_secret
+from penstock.worker.hiding import hidden
+from penstock.worker.letter_rules import letter_findings
+from penstock.worker.replay_rules import replay_findings
+from penstock.worker.sections import (
+    LETTERS_SINK,
+    PLUGIN_KEYS,
+    Sections,
+    plugin_class,
+    plugin_version,
+    sections,
+)
+from penstock.worker.settings import OF_SCHEDULER, ConnectorSettings, read_settings
+
+_KINDS: Mapping[Kind, ConnectorKind] = {
+    Kind.SOURCE: ConnectorKind.SOURCE,
+    Kind.SINK: ConnectorKind.SINK,
+}
+
+
+LETTERS_END: Final = LETTERS_SINK.rstrip(".")
+"""The third end of a connector: a sink that takes its dead letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A connector taken apart: its kind, whose keys are whose, its settings, what was found.
+
+    `connector` is as it is stored; `values` and `parts` have the values of its references, those
+    at the keys `masked`, which hold for `ttl` seconds (None: for ever).
+    """
+
+    connector: Connector
+    kind: ConnectorKind
+    values: Mapping[str, str] = field(repr=False)
+    parts: Sections = field(repr=False)
+    settings: ConnectorSettings
+    findings: tuple[Diagnostic, ...]
+    masked: frozenset[str] = frozenset()
+    ttl: float | None = None
+
+    def source_target(self) -> Target:
+        """Return the source plugin's configuration."""
+        return self._target(self.parts.source, "source")
+
+    def sink_target(self) -> Target:
+        """Return the sink plugin's configuration."""
+        return self._target(self.parts.sink, "sink")
+
+    @property
+    def letters_to(self) -> str:
+        """What letters are called at their place; empty when there is none."""
+        if self.parts.letters:
+            return self.settings.letters_topic or default_topic(self.connector.name)
+        return self.settings.letters_topic
+
+    def letters_target(self) -> Target:
+        """Return the configuration of the sink of dead letters."""
+        return self._target(self.parts.letters, LETTERS_END)
+
+    def path(self, key: str, end: str) -> str:
+        """Return what a key of an end is called in the whole configuration."""
+        return f"{prefix}.{key}" if (prefix := self._prefix(end)) else key
+
+    def _prefix(self, end: str) -> str:
+        return end if self.kind is ConnectorKind.PIPELINE or end == LETTERS_END else ""
+
+    def secrets_of(self, config: Mapping[str, str], path: str) -> dict[str, str]:
+        """Return what is secret of the keys of a part, whose names in the whole configuration begin
+        with `path`: what came by reference, and what its name says is one.
+        """
+        prefix = f"{path}." if path else ""
+        return {
+            key: value
+            for key, value in config.items()
+            if is_sensitive(key) or f"{prefix}{key}" in self.masked
+        }
+
+    def _target(self, section: Mapping[str, str], end: str) -> Target:
+        config = {key: value for key, value in section.items() if key not in PLUGIN_KEYS}
+        secrets = self.secrets_of(config, self._prefix(end))
+        # the class that a whole connector names is not that of its letters
+        framework = {} if end == LETTERS_END else self.parts.framework
+        return Target(
+            plugin_class(section, framework, end),
+            self.connector.name,
+            {key: value for key, value in config.items() if key not in secrets},
+            secrets,  # rule R17
+            plugin_version(section, framework),
+        )
+
+
+async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) -> Design:
+    """Take a connector apart, with the values of its references. No plugin is started.
+
+    Raises:
+        PenstockError: its class is missing, or not installed; `secrets.*`.
+    """
+    resolved = await secrets.resolve(connector.config)
+    kind = connector.kind
+    if kind is ConnectorKind.UNSPECIFIED:
+        name = plugin_class({}, resolved.config, "connector")
+        _, entry = host.find(name, plugin_version({}, resolved.config))
+        kind = _kind_of(entry)
+    parts = sections(resolved.config, kind)
+    for key in resolved.secret - parts.framework.keys():
+        register_secret(resolved.config[key])  # invariant 9
+    settings, findings = read_settings({"name": connector.name, **parts.framework}, parts.not_yet)
+    findings += letter_findings(settings, parts, kind)
+    findings += replay_findings(settings.replay, settings.letters_topic, bool(parts.letters))
+    findings += [_looked_up_by_nobody(key) for key in sorted(resolved.secret & OF_SCHEDULER)]
+    return Design(
+        replace(connector, kind=kind),
+        kind,
+        resolved.config,
+        parts,
+        settings,
+        tuple(map(hidden, (*findings, *secrets.warnings(connector.config)))),
+        resolved.secret,
+        resolved.ttl,
+    )
+
+
+def _kind_of(entry: ConnectorEntry) -> ConnectorKind:
+    kind = _KINDS.get(entry.kind)
+    if kind is None:
+        raise ConfigError(
+            "plugin.wrong_kind",
+            f"`{entry.name}` is a {entry.kind}, and no source or sink",
+            fix="Name it in `transforms.<name>.type`, and a source or a sink here.",
+            config_path="connector.class",
+        )
+    return kind
+
+
+def refuse_errors(findings: Sequence[Diagnostic]) -> None:
+    """Raise the first error among findings, with all of them as its detail."""
+    errors = [d for d in findings if d.severity is not Severity.WARNING]
+    if not errors:
+        return
+    first = errors[0]
+    raise ConfigError(
+        first.code,
+        first.message if len(errors) == 1 else f"{first.message} (and {len(errors) - 1} more)",
+        fix=first.fix,
+        config_path=first.config_path,
+        suggestion=first.suggestion,
+        detail="\n".join(str(error) for error in errors),
+    )
+
+
+def _looked_up_by_nobody(key: str) -> Diagnostic:
+    return ConfigError(
+        "secrets.not_here",
+        f"`{key}` is read by the scheduler, which looks no reference up",
+        fix="Write the value itself: it is no secret.",
+        config_path=key,
+    ).diagnostic

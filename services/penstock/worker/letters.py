@@ -1,0 +1,152 @@
+"""Bad rows of one run of a task: how many are tolerated, and what becomes of them.
+
+A micro-batch runs as if there were none; what it costs to have them is paid when there are some.
+The rows that failed are known by their numbers, which is all that passes the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from penstock.model.errors import DataError, PenstockError, error_of
+from penstock.model.letter import Failed, Stage
+from penstock.model.stream import BadRow, BatchReady, StreamSchema
+from penstock.model.ticket import SlotReport
+from penstock.worker.posting import Part, Posting
+from penstock.worker.tolerance import NONE, Tolerance, Tolerated
+
+log = logging.getLogger(__name__)
+
+MOST: Final = 10_000
+"""Bad rows of a micro-batch: their reasons travel through the driver, which has to stay small. A
+task that meets more has another trouble than rows."""
+
+SHOWN: Final = 20
+"""Bad rows of a micro-batch that get a line of the log each; the others are counted."""
+
+
+SlotDone: TypeAlias = tuple[StreamSchema, Sequence[BatchReady], SlotReport]
+"""What a slot read, and what became of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRules:
+    """What is done about bad rows. `headers`: letters have Kafka Connect's; `log`: bad rows get
+    lines of the log, `texts`: with the row; `skip`: they are forgotten where there are no letters.
+    """
+
+    tolerance: Tolerance = NONE
+    headers: bool = False
+    log: bool = False
+    texts: bool = False
+    skip: bool = False
+
+
+class Letters:
+    """Takes the bad rows of each micro-batch of a run."""
+
+    def __init__(self, rules: LetterRules, posting: Posting | None = None) -> None:
+        """`posting` writes letters; None: there is no place for them, and bad rows are skipped."""
+        self._rules, self._posting = rules, posting
+        self._tolerated = Tolerated(rules.tolerance)
+        self._seen = 0
+
+    @property
+    def tolerant(self) -> bool:
+        """Whether a bad row may be anything but the end of the task."""
+        return not self._rules.tolerance.none
+
+    @property
+    def skips(self) -> bool:
+        """Whether bad rows go nowhere."""
+        return self._posting is None
+
+    @property
+    def logs(self) -> bool:
+        """Whether bad rows get lines of the log."""
+        return self._rules.log
+
+    async def take(
+        self,
+        txn_id: int,
+        done: Iterable[SlotDone],
+        unread: Sequence[BadRow],
+        lag: float,
+    ) -> int:
+        """Take what became of the slots of a micro-batch, in order, and the rows that could not be
+        read; letters become part of its transaction. Returns how many rows failed.
+
+        Raises:
+            PenstockError: why a row failed that is one too many.
+        """
+        parts = [_part(*one) for one in done]
+        failed = self._judged(parts, unread)
+        if not failed:
+            return 0
+        if self._rules.log:
+            self._log(parts, unread)
+        if self._posting is not None:
+            texts = await self._posting.send(txn_id, parts, unread, lag)
+            for text in texts[:SHOWN]:
+                log.error("bad row: %s", text)
+        return failed
+
+    def _judged(self, parts: Sequence[Part], unread: Sequence[BadRow]) -> int:
+        why = [Failed(Stage.READ, row.reason) for row in unread]
+        rows, places = [-1] * len(unread), [self._seen] * len(unread)
+        for part in parts:
+            why += [failed for _, failed in part.failed]
+            rows += [row for row, _ in part.failed]
+            places += [self._seen + max(row, 0) for row, _ in part.failed]
+            self._seen += part.rows
+        refused = self._tolerated.refused(places)
+        if refused is not None:
+            raise _one_too_many(why, rows, refused, self._rules.tolerance)
+        if len(why) > MOST:
+            raise DataError(
+                "errors.too_many",
+                f"{len(why)} rows of a micro-batch failed, the first: {why[0].reason.message}",
+                fix="So many rows are rarely bad one by one: look at the first. "
+                f"{MOST} in a micro-batch are the most; `batch.max.rows` makes it smaller.",
+                config_path=why[0].reason.config_path,
+            )
+        return len(why)
+
+    def _log(self, parts: Sequence[Part], unread: Sequence[BadRow]) -> None:
+        told = [(row.dataset, Failed(Stage.READ, row.reason)) for row in unread]
+        told += [(part.schema.dataset, why) for part in parts for _, why in part.failed]
+        for dataset, why in told[:SHOWN]:
+            log.error("bad row of %s in %s: %s", dataset, why.stage, why.reason)
+        if len(told) > SHOWN:
+            log.error("and %d more bad rows of this micro-batch", len(told) - SHOWN)
+
+
+def _part(schema: StreamSchema, batches: Sequence[BatchReady], report: SlotReport) -> Part:
+    apart = [(row, Failed(Stage.TRANSFORM, why)) for row, why in report.set_apart]
+    refused = [(row, Failed(Stage.WRITE, why)) for row, why in report.rejected]
+    return Part(schema, batches, sorted((*apart, *refused), key=lambda one: one[0]))
+
+
+def _one_too_many(
+    why: Sequence[Failed], rows: Sequence[int], at: int, tolerance: Tolerance
+) -> PenstockError:
+    failed, reason = why[at], why[at].reason
+    if failed.stage is Stage.READ:
+        return error_of(reason)
+    alike = sum(one.stage is failed.stage for one in why)
+    what = {
+        Stage.TRANSFORM: f"{alike} row(s) cannot be transformed",
+        Stage.WRITE: f"the sink refused {alike} row(s)",
+    }[failed.stage]
+    allowed = "" if tolerance.none else f", {tolerance.most} of {tolerance.among} are tolerated"
+    return DataError(
+        reason.code or "sink.row_refused",
+        f"{what}{allowed}, first row {rows[at]}: {reason.message}",
+        fix=reason.fix or "Correct the row at the source, or filter it with a transform.",
+        config_path=reason.config_path,
+        detail=reason.detail,
+        dataset=reason.dataset,
+    )

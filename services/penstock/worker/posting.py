@@ -1,0 +1,213 @@
+"""Writes dead letters: one more small job reads the batches that have rows that failed, keeps those
+rows, and puts letters of them into the transaction that the other rows of the micro-batch are in
+(`spark/ends/lettering`). Batches may be read again until they are released, so nobody has to
+remember rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from penstock.model.errors import DataError
+from penstock.model.letter import Failed, Stage, stamp
+from penstock.model.stream import BadRow, BatchReady, PutSlot, StreamSchema
+from penstock.model.ticket import SlotReport, SlotTicket, Ticket
+from penstock.spark.ends import lettering
+from penstock.worker.hiding import hidden
+from penstock.worker.ports import Engine, Plan, ReadStream
+from penstock.worker.trying import Retries, reported
+
+_NO_ROWS: Final = pa.schema([("nothing", pa.int64())])
+_RAW: Final = -1
+"""Stands for a schema where rows have none: they could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a slot of a micro-batch read, and what failed of it: rows by their numbers in the slot,
+    in order.
+    """
+
+    schema: StreamSchema
+    batches: Sequence[BatchReady]
+    failed: Sequence[tuple[int, Failed]]
+
+    @property
+    def rows(self) -> int:
+        """Rows that were read."""
+        return sum(batch.rows for batch in self.batches)
+
+
+class Post(Protocol):
+    """Where letters go: into the transactions of the task."""
+
+    def letter_ticket(self, txn_id: int, slot: int) -> dict[str, Any]:
+        """Say what an executor needs to put letters."""
+
+    def stage(self, txn_id: int, slots: Sequence[PutSlot]) -> None:
+        """Have a transaction include letters that were put."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whose letters they are."""
+
+    connector: str
+    task_id: str
+    epoch: int
+    stall: float
+
+
+class Posting:
+    """Writes the letters of one run of a task."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        engine: Engine,
+        reader: ReadStream,
+        post: Post,
+        retries: Retries,
+        *,
+        headers: bool = False,
+        texts: int = 0,
+    ) -> None:
+        """`headers`: letters have Kafka Connect's; `texts`: so many rows of a slot are returned as
+        text.
+        """
+        self._retries = retries
+        self._sender, self._engine, self._reader, self._post = sender, engine, reader, post
+        self._headers, self._texts = headers, texts
+        self._plans: dict[tuple[int, int], Plan] = {}
+
+    async def send(
+        self, txn_id: int, parts: Sequence[Part], unread: Sequence[BadRow], lag: float
+    ) -> list[str]:
+        """Write all letters of a micro-batch, and stage them; returns rows as text.
+
+        Raises:
+            PenstockError: a job failed; `errors.place_refused`.
+        """
+        reports = list[SlotReport]()
+        by_schema: dict[int, list[Part]] = {}
+        for part in parts:
+            if part.failed:
+                by_schema.setdefault(part.schema.schema_id, []).append(part)
+        for schema_id, some in by_schema.items():
+            slots = [self._slot(txn_id, slot, part) for slot, part in enumerate(some, len(reports))]
+            reports += await self._put(schema_id, some[0].schema.arrow, txn_id, slots, lag)
+        if unread:
+            slots = [self._unread(txn_id, len(reports), unread)]
+            reports += await self._put(_RAW, _NO_ROWS, txn_id, slots, lag)
+        put = [PutSlot(r.slot, r.attempt, r.rows_out, r.detail["to"]) for r in reports]
+        self._post.stage(txn_id, sorted(put, key=lambda slot: slot.slot))
+        return [text for report in reports for text in report.detail["texts"]]
+
+    async def _put(
+        self,
+        schema_id: int,
+        schema: pa.Schema,
+        txn_id: int,
+        slots: Sequence[SlotTicket],
+        lag: float,
+    ) -> list[SlotReport]:
+        sender, kept = self._sender, (schema_id, len(slots))
+        if kept not in self._plans:
+            name = f"{sender.task_id}#letters"
+            self._plans[kept] = await asyncio.to_thread(
+                self._engine.build, name, schema, (), len(slots)
+            )
+        ticket = Ticket(sender.task_id, sender.epoch, txn_id, tuple(slots), sender.stall)
+        reports = await reported(self._engine, self._plans[kept], ticket, lag, self._retries)
+        for report in reports:
+            if report.rejected:
+                raise _refused(report)
+        return reports
+
+    def _slot(self, txn_id: int, slot: int, part: Part) -> SlotTicket:
+        """Return the ticket of a slot's letters: only batches with bad rows are read again."""
+        batches, failed = with_failures(part)
+        partitions = list(dict.fromkeys(batch.partition_id for batch in batches))
+        place = lettering.place(
+            [(row, _shown(why), partitions.index(id_)) for row, why, id_ in failed],
+            (),
+            self._origin(part.schema.dataset, partitions, part.schema.key_columns),
+            self._post.letter_ticket(txn_id, slot),
+        )
+        read = self._reader.ticket([one.seq for one in batches], part.schema.schema_id)
+        return SlotTicket(slot, sum(one.rows for one in batches), read, place)
+
+    def _unread(self, txn_id: int, slot: int, rows: Sequence[BadRow]) -> SlotTicket:
+        partitions = list(dict.fromkeys(row.partition_id for row in rows))
+        datasets = {row.dataset for row in rows}
+        whys = [_shown(Failed(Stage.READ, row.reason)) for row in rows]
+        place = lettering.place(
+            (),
+            [
+                (row.raw, why, partitions.index(row.partition_id))
+                for row, why in zip(rows, whys, strict=True)
+            ],
+            self._origin(datasets.pop() if len(datasets) == 1 else "", partitions),
+            self._post.letter_ticket(txn_id, slot),
+        )
+        return SlotTicket(slot, 0, {"kind": "nothing"}, place)
+
+    def _origin(
+        self, dataset: str, partitions: Sequence[str], key_columns: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        """Return what all letters of a slot have in common."""
+        return {
+            "connector": self._sender.connector,
+            "task": self._sender.task_id,
+            "dataset": dataset,
+            "key_columns": list(key_columns),
+            "partitions": list(partitions),
+            "failed_at": stamp(),
+            "headers": self._headers,
+            "shown": self._texts,
+        }
+
+
+def with_failures(part: Part) -> tuple[list[BatchReady], list[tuple[int, Failed, str]]]:
+    """Return the batches of a slot that have rows that failed, and those rows by their numbers
+    among the rows of just these batches, with the partition that each is of. A row whose number is
+    not known is of the first partition.
+    """
+    ends = list(accumulate(batch.rows for batch in part.batches))
+    numbered = [(row, why) for row, why in part.failed if row >= 0]
+    first = part.batches[0]
+    found = [(-1, why, first.partition_id) for row, why in part.failed if row < 0]
+    chosen, before, at = list[BatchReady](), 0, 0
+    for batch, end in zip(part.batches, ends, strict=True):
+        here = []
+        while at < len(numbered) and numbered[at][0] < end:
+            row, why = numbered[at]
+            here.append((before + row - (end - batch.rows), why, batch.partition_id))
+            at += 1
+        if here:
+            chosen.append(batch)
+            found += here
+            before += batch.rows
+    return chosen or [first], found
+
+
+def _shown(failed: Failed) -> Failed:
+    """Return why a row failed, without secrets (invariant 9)."""
+    return Failed(failed.stage, hidden(failed.reason))
+
+
+def _refused(report: SlotReport) -> DataError:
+    _, reason = report.rejected[0]
+    return DataError(
+        "errors.place_refused",
+        f"the place of dead letters refused {len(report.rejected)} letter(s): {reason.message}",
+        fix="See what it takes: letters have columns of their own, and long texts.",
+        config_path="errors.deadletterqueue.topic.name",
+        detail=str(reason),
+    )

@@ -1,0 +1,92 @@
+"""Validation: what is found about a configuration, and whether what it names can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from penstock.client import ValidatedConnector
+from penstock.model.connector import Connector, ConnectorKind, Target
+from penstock.model.described import KeyValue
+from penstock.model.errors import Diagnostic, PenstockError
+from penstock.plugin import CheckStep, PluginHost
+from penstock.secrets import NO_SECRETS, Secrets
+from penstock.worker.checking import findings_of, in_place
+from penstock.worker.design import LETTERS_END, Design, design_of
+from penstock.worker.hiding import hidden
+from penstock.worker.overrides import OverridePolicy
+
+
+class Validator:
+    """Validates connectors, with the plugins of a worker."""
+
+    def __init__(
+        self,
+        host: PluginHost,
+        functions: Sequence[Path] = (),
+        secrets: Secrets = NO_SECRETS,
+        overrides: OverridePolicy = OverridePolicy(),  # noqa: B008 - it is frozen
+    ) -> None:
+        """`functions` are folders of Python functions; `overrides` says what clients may be told by
+        a connector.
+        """
+        self._host, self._functions = host, functions
+        self._secrets, self._overrides = secrets, overrides
+
+    async def validate(self, connector: Connector) -> ValidatedConnector:
+        """Return what is found about a configuration."""
+        try:
+            design = await self._design(connector)
+        except PenstockError as error:
+            return ValidatedConnector((error.diagnostic,), connector.kind)
+        findings = await findings_of(self._host, design, self._functions, self._overrides)
+        values: list[KeyValue] = []
+        for target, end in _targets(design):
+            found, of_keys = await self._validated(target, end, design)
+            findings += found
+            values += of_keys
+        return ValidatedConnector(tuple(map(hidden, findings)), design.kind, tuple(values))
+
+    async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
+        """Iterate over the steps by which the plugins reach what they are configured for, each with
+        its end: `source` or `sink`.
+
+        Raises:
+            PenstockError: the class is missing or not installed, or the plugin fails.
+        """
+        for target, end in _targets(await self._design(connector)):
+            process = await self._host.acquire(target.connector, target.version)
+            async with aclosing(process.check(target)) as steps:
+                async for step in steps:
+                    yield end, step
+
+    async def _design(self, connector: Connector) -> Design:
+        return await design_of(self._host, self._secrets, connector)
+
+    async def _validated(
+        self, target: Target, end: str, design: Design
+    ) -> tuple[list[Diagnostic], list[KeyValue]]:
+        process = await self._host.acquire(target.connector, target.version)
+        validation = await process.validate(target)
+        found = [d for value in validation.values for d in value.diagnostics]
+        findings = [in_place(d, design, end) for d in (*found, *validation.diagnostics)]
+        values = []
+        for value in validation.values:
+            name = design.path(value.name, end)
+            # what a reference stands for is told to nobody
+            shown = design.connector.config[name] if name in design.masked else value.value
+            values.append(KeyValue(name, shown, value.recommended, value.visible))
+        return findings, values
+
+
+def _targets(design: Design) -> list[tuple[Target, str]]:
+    targets = []
+    reads = design.settings.replay is None  # else letters are read, whatever the source was
+    if reads and design.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
+        targets.append((design.source_target(), "source"))
+    if design.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
+        targets.append((design.sink_target(), "sink"))
+    if design.parts.letters:
+        targets.append((design.letters_target(), LETTERS_END))
+    return targets

@@ -1,0 +1,44 @@
+"""A sink that refuses rows whose `kind` is `bad`, and fails a few times when a file says so."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock_connector import DataError, Refused, RetriableError, Sink, key, serve
+
+
+@dataclass(frozen=True)
+class PickyConfig:
+    """Keys of the sink."""
+
+    file: str = key(doc="File that rows are appended to, as JSON.")
+    failures: str = key("", doc="File with the number of times that it still fails.")
+
+
+class Picky(Sink[PickyConfig]):
+    """Appends rows to a file."""
+
+    name = "picky-sink"
+
+    def check_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
+        """Fail as often as was said, then refuse what is bad."""
+        failures = Path(self.config.failures) if self.config.failures else None
+        left = int(failures.read_text(encoding="utf-8")) if failures else 0
+        if failures and left:
+            failures.write_text(str(left - 1), encoding="utf-8")
+            raise RetriableError("picky.busy", "not now")
+        kinds = rows.column("kind").to_pylist()
+        why = DataError("picky.refused", "this row is bad", fix="Take another one.")
+        return [(row, why) for row, kind in enumerate(kinds) if kind == "bad"]
+
+    def write_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
+        """Append rows."""
+        with Path(self.config.file).open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows.to_pylist())
+        return None
+
+
+if __name__ == "__main__":
+    serve(Picky)

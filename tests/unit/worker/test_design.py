@@ -1,0 +1,101 @@
+"""A connector taken apart, with the values of its references where they belong."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from penstock.model.connector import Connector, ConnectorKind
+from penstock.plugin import PluginHost
+from penstock.scheduler import wanted
+from penstock.secrets import Secrets
+from penstock.secrets.provider import Answer
+from penstock.telemetry import Redaction
+from penstock.worker.design import Design, design_of, refuse_errors
+from penstock.worker.settings import OF_SCHEDULER
+
+NO_HOST: Any = None
+PASSWORD = "hunter-2-of-the-design"
+VALUES = {"password": PASSWORD, "topic": "orders", "host": "db.example", "number": "many"}
+
+
+class Known:
+    """Knows `VALUES`."""
+
+    async def read(self, path, keys):
+        return Answer({key: VALUES[key] for key in keys}, 60)
+
+    async def close(self):
+        """Nothing is held."""
+
+
+def design(kind=ConnectorKind.SOURCE, host: PluginHost = NO_HOST, **config: str) -> Design:
+    keys = {key.replace("__", "."): value for key, value in config.items()}
+    given = {"connector.class": "x", **keys}
+    if kind is ConnectorKind.PIPELINE:
+        given = keys
+    return asyncio.run(design_of(host, Secrets({"p": Known()}), Connector("c", given, kind)))
+
+
+def test_what_came_by_reference_and_what_a_name_calls_secret_goes_as_a_secret():
+    made = design(url="jdbc://${p:host}/", db__password="${p:password}", api__token="plain", a="b")
+    target = made.source_target()
+    assert dict(target.config) == {"a": "b"}
+    assert dict(target.secrets) == {
+        "url": "jdbc://db.example/",
+        "db.password": PASSWORD,
+        "api.token": "plain",
+    }
+
+
+def test_each_end_of_a_pipeline_gets_its_own():
+    made = design(
+        ConnectorKind.PIPELINE,
+        source__connector__class="x",
+        source__at="${p:host}",
+        sink__connector__class="y",
+        sink__at="here",
+    )
+    assert (dict(made.source_target().config), dict(made.source_target().secrets)) == (
+        {},
+        {"at": "db.example"},
+    )
+    assert dict(made.sink_target().config) == {"at": "here"}
+
+
+def test_what_is_stored_and_shown_has_references():
+    made = design(db__password="${p:password}", topic="${p:topic}")
+    assert made.connector.config["db.password"] == "${p:password}"
+    assert made.settings.topic == "orders"
+    assert PASSWORD not in repr(made)
+    assert made.ttl == 60
+
+
+def test_a_finding_that_quotes_a_value_is_masked_and_so_is_a_log_line():
+    made = design(predicates="${p:password}", auto__offset__reset="${p:password}")
+    assert [d.config_path for d in made.findings] == ["auto.offset.reset"]
+    record = logging.LogRecord("x", logging.INFO, "", 0, f"got {PASSWORD}", (), None)
+    Redaction().filter(record)
+    assert record.getMessage() == "got ***"
+    assert all(PASSWORD not in str(found) for found in made.findings)
+
+
+def test_names_of_topics_are_no_secrets_wherever_they_came_from():
+    design(topic="${p:topic}")
+    record = logging.LogRecord("x", logging.INFO, "", 0, "writing to orders", (), None)
+    Redaction().filter(record)
+    assert record.getMessage() == "writing to orders"
+
+
+@pytest.mark.parametrize("key", sorted(OF_SCHEDULER))
+def test_a_key_of_the_scheduler_takes_no_reference(key):
+    made = design(**{key.replace(".", "__"): "${p:number}"})
+    with pytest.raises(Exception, match=r"secrets\.not_here|config\.") as caught:
+        refuse_errors(made.findings)
+    told = str(getattr(caught.value, "diagnostic", "").detail)
+    assert "secrets.not_here" in told + str(caught.value)
+
+
+def test_these_are_the_keys_that_the_scheduler_reads():
+    assert {key.name for key in wanted.KEYS} == OF_SCHEDULER

@@ -1,0 +1,237 @@
+"""Dead letters of a topic: looked at, and read once more as the rows that they were."""
+
+import asyncio
+import json
+
+import pyarrow as pa
+import pytest
+
+from penstock.model.connector import CommitMode, Partition
+from penstock.model.errors import ConfigError
+from penstock.model.letter import LETTER, keyed
+from penstock.model.replay import REPLAYED, Changes, LetterId, LetterQuery, letter_of, read_ids
+from penstock.model.stream import BatchReady, Checkpoint, Drained, PutSlot, SchemaSeen, StreamSchema
+from penstock.model.ticket import SlotTicket
+from penstock.spark.ends import replaying as end
+from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic_files import write_files
+from penstock.worker import replaying
+from penstock.worker.letter_reading import LetterReader
+from penstock.worker.replaying import LetterStream
+
+ROWS = pa.schema([("id", pa.int64()), ("value", pa.string())])
+OTHERS = pa.schema([("name", pa.string())])
+TOPIC = "dead"
+
+
+def letter(values, columns=ROWS, keys=(), **more):
+    return {
+        "connector": "orders", "task": "g-0", "stage": "transform", "code": "c.cast",
+        "message": "no number", "dataset": "d", "partition": "{}", "epoch": 1, "transaction": 2,
+        "failed_at": 1_000_000, "row": json.dumps(values),
+        "schema": keyed(columns, keys).serialize().to_pybytes(), **more,
+    }  # fmt: skip
+
+
+LETTERS = [
+    letter({"id": 0, "value": "x"}),
+    letter({"name": "n"}, OTHERS, ("name",), dataset="e", failed_at=3_000_000),
+    letter({"id": 2, "value": "x"}, failed_at=2_000_000, code="c.other"),
+    letter({"id": 3, "value": "x"}, connector="another"),
+    letter(None, stage="read", row=None, schema=None, raw=b"{ no", failed_at=4_000_000),
+    letter({"id": 5, "value": "x"}, failed_at=5_000_000),
+]
+
+
+class Offsets:
+    """Knows which letters were replayed."""
+
+    def __init__(self, *done):
+        self.done = done
+
+    async def list(self, generation):
+        assert generation == "r"
+        for offset in self.done:
+            yield LetterId(0, offset).within(TOPIC).id, REPLAYED
+
+
+def over(tmp_path, test):
+    """Run a test over a topic with letters, two in each file."""
+
+    async def main():
+        async with asyncio.timeout(30), EmbeddedTopics(tmp_path) as topics:
+            writer = topics.writer("g-0-letters", 1)
+            await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+            await writer.apply_schema(StreamSchema(1, TOPIC, LETTER))
+            for txn in (1, 2, 3):
+                some = pa.RecordBatch.from_pylist(LETTERS[2 * txn - 2 : 2 * txn], schema=LETTER)
+                detail = write_files([some], writer.ticket(txn, 0, 1), attempt=txn)
+                await writer.prepare(txn, [PutSlot(0, txn, 2, detail)], b"{}", {})
+                await writer.commit(txn)
+            await test(topics)
+
+    asyncio.run(main())
+
+
+async def told(topics, offsets=None, **query):
+    """Return the counts of an answer, and its letters."""
+    reader = LetterReader(topics, offsets or Offsets())
+    parts = [part async for part in reader.read(LetterQuery(TOPIC, "orders", **query))]
+    return parts[0].counts, [one for part in parts for one in part.letters]
+
+
+def test_letters_are_counted_and_the_newest_are_told(tmp_path):
+    async def test(topics):
+        counts, letters = await told(topics, limit=2)
+        assert {(c.stage, c.code, c.dataset, c.letters) for c in counts} == {
+            ("transform", "c.cast", "d", 2), ("transform", "c.cast", "e", 1),
+            ("transform", "c.other", "d", 1), ("read", "c.cast", "d", 1),
+        }  # fmt: skip
+        assert [str(one.id) for one in letters] == ["0/5", "0/4"]
+        assert [one.has_row for one in letters] == [True, False]
+        assert letters[0].row == "", "rows are told to those who ask for them"
+        _, letters = await told(topics, code="c.other")
+        assert [str(one.id) for one in letters] == ["0/2"]
+        _, letters = await told(topics, since_us=4_000_000, whole=True)
+        assert [one.raw for one in letters] == [b"", b"{ no"]
+
+    over(tmp_path, test)
+
+
+def test_those_that_wait_are_the_oldest_that_have_a_row_and_were_not_replayed(tmp_path):
+    async def test(topics):
+        query = {"replays": "r", "waiting": True}
+        counts, letters = await told(topics, Offsets(0), **query, limit=2)
+        assert [str(one.id) for one in letters] == ["0/1", "0/2"]
+        assert sum(one.replayed for one in counts) == 1
+        _, letters = await told(topics, Offsets(0, 1, 2, 5), **query)
+        assert letters == []
+
+    over(tmp_path, test)
+
+
+def test_named_letters_are_told_whole_with_their_changes(tmp_path):
+    async def test(topics):
+        changes = Changes({"value": "1"}, {LetterId(0, 2): {"id": None}})
+        _, letters = await told(topics, ids=read_ids("0/2,0/0"), whole=True, changes=changes)
+        assert [json.loads(one.row) for one in letters] == [{"id": 0, "value": "1"}, {"value": "1"}]
+        for ids in ("0/6", "1/0", "0/3"):  # the last one is another connector's
+            with pytest.raises(ConfigError, match=r"letters\.not_found"):
+                await told(topics, ids=read_ids(ids))
+        for change in ({"value": 1}, {"other": "1"}):
+            with pytest.raises(ConfigError, match=r"letters\.bad_edit"):
+                await told(topics, ids=read_ids("0/0"), changes=Changes(change))
+
+    over(tmp_path, test)
+
+
+def test_a_topic_that_is_not_there_has_no_letters(tmp_path):
+    async def test(topics):
+        reader = LetterReader(topics, Offsets())
+        parts = [part async for part in reader.read(LetterQuery("nothing", "orders"))]
+        assert [(part.counts, part.letters) for part in parts] == [((), ())]
+
+    over(tmp_path, test)
+
+
+def plan(*offsets, done=()):
+    letters = [LetterId(0, offset).within(TOPIC) for offset in offsets]
+    at = {LetterId(0, offset).within(TOPIC).id: REPLAYED for offset in done}
+    return [Partition(one.key, at.get(one.id), bounded=True) for one in letters]
+
+
+async def read(stream):
+    """Read a stream to its end; returns its events, and each row with its dataset."""
+    events, rows, schemas, batches = [], [], {}, []
+    await stream.open()
+    async for event in stream:
+        events.append(event)
+        match event:
+            case SchemaSeen():
+                schemas[event.schema.schema_id] = event.schema
+            case BatchReady():
+                batches.append(event)
+            case Checkpoint():
+                for batch in batches:
+                    place = stream.ticket([batch.seq], batch.schema_id)
+                    found = end.read(SlotTicket(0, 1, json.loads(json.dumps(place)), {}))
+                    dataset = schemas[batch.schema_id].dataset
+                    rows += [(dataset, row) for one in found for row in one.to_pylist()]
+                batches = []
+                await stream.release(event.last_seq)
+    return events, rows
+
+
+def test_letters_are_read_as_their_rows_with_their_changes_and_then_it_ends(tmp_path):
+    async def test(topics):
+        changes = Changes({"value": "7"}, {LetterId(0, 5): {"value": None}})
+        stream = LetterStream(topics.rows(TOPIC), plan(5, 0, 2), changes)
+        events, rows = await read(stream)
+        values = [{"id": 0, "value": "7"}, {"id": 2, "value": "7"}, {"id": 5, "value": None}]
+        assert rows == [("d", value) for value in values]
+        assert isinstance(events[-1], Drained)
+        (checkpoint,) = [one for one in events if isinstance(one, Checkpoint)]
+        assert checkpoint.rows == 3
+        assert set(checkpoint.offsets) == {one.id for one in plan(0, 2, 5)}
+
+    over(tmp_path, test)
+
+
+def test_rows_keep_their_datasets_columns_and_keys(tmp_path):
+    async def test(topics):
+        stream = LetterStream(topics.rows(TOPIC), plan(0, 1), Changes())
+        events, rows = await read(stream)
+        assert rows == [("d", {"id": 0, "value": "x"}), ("e", {"name": "n"})]
+        seen = {one.schema.dataset: one.schema for one in events if isinstance(one, SchemaSeen)}
+        assert (seen["d"].key_columns, seen["e"].key_columns) == ((), ("name",))
+        assert seen["e"].arrow.equals(OTHERS, check_metadata=True)
+
+    over(tmp_path, test)
+
+
+def test_what_was_replayed_is_not_read_again(tmp_path):
+    async def test(topics):
+        events, rows = await read(LetterStream(topics.rows(TOPIC), plan(0, 2, done=[0]), Changes()))
+        assert [row["id"] for _, row in rows] == [2]
+        events, rows = await read(LetterStream(topics.rows(TOPIC), plan(0, done=[0]), Changes()))
+        assert [type(one) for one in events] == [Drained]
+
+    over(tmp_path, test)
+
+
+@pytest.mark.parametrize(("offset", "code"), [(4, "letters.no_row"), (6, "topic.no_row")])
+def test_a_letter_without_a_row_is_refused_before_any_moves(tmp_path, offset, code):
+    async def test(topics):
+        stream = LetterStream(topics.rows(TOPIC), plan(0, offset), Changes())
+        with pytest.raises(ConfigError, match=code.replace(".", r"\.")):
+            await stream.open()
+
+    over(tmp_path, test)
+
+
+def test_no_more_is_announced_than_fits_and_a_drain_ends_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(replaying, "HELD", 2)
+    monkeypatch.setattr(replaying, "TOGETHER", 1)
+
+    async def test(topics):
+        stream = LetterStream(topics.rows(TOPIC), plan(0, 1, 2, 5), Changes())
+        await stream.open()
+        batches, events = 0, aiter(stream)
+        while batches < 2:
+            batches += isinstance(await anext(events), BatchReady)
+        rest = asyncio.ensure_future(_rest(events))
+        done, _ = await asyncio.wait({rest}, timeout=0.1)
+        assert not done, "two are held"
+        await stream.drain(1)
+        assert not any(isinstance(one, BatchReady) for one in await rest)
+
+    over(tmp_path, test)
+
+
+async def _rest(events):
+    return [event async for event in events]
+
+
+def test_a_partition_names_its_letter():
+    one = LetterId(1, 17)
+    assert letter_of(one.within(TOPIC).key) == one
