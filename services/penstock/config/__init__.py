@@ -7,6 +7,7 @@
 - `revisions`   versions of a configuration: list, diff, the way back
 - `taskplans`   reads and writes task plans in a store
 - `loglevels`   levels of loggers, for every instance of a service
+- `topics`      which topics connectors have rows of
 - `validation`  checks a configuration with the help of a worker
 - `sweeping`    removes what deleted connectors leave
 - `service`     the gRPC surface, thin
@@ -21,6 +22,7 @@ from penstock.config.revisions import Revisions
 from penstock.config.service import ConfigService
 from penstock.config.stored import Stored
 from penstock.config.taskplans import TaskPlans
+from penstock.config.topics import Topics
 from penstock.config.validation import Validator
 
 __all__ = [
@@ -32,5 +34,6 @@ __all__ = [
     "Revisions",
     "Stored",
     "TaskPlans",
+    "Topics",
     "Validator",
 ]

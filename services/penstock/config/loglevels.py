@@ -13,7 +13,7 @@ from penstock.model.errors import ConfigError
 from penstock.store import Store
 from penstock.telemetry.levels import EVERY_SERVICE, check_logger, level_named, too_many
 
-SERVICES: Final = ("config", "offset", "scheduler", "worker", EVERY_SERVICE)
+SERVICES: Final = ("config", "offset", "scheduler", "worker", "gateway", EVERY_SERVICE)
 
 MOST_LEVELS: Final = 1000
 """Levels that may be set (invariant 12)."""

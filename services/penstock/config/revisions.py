@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from penstock.config.connectors import KEPT_REVISIONS, Connectors
@@ -14,7 +14,7 @@ from penstock.config.stored import (
 )
 from penstock.model.connector import Difference, Revision
 from penstock.model.errors import ConfigError
-from penstock.model.sensitive import shown
+from penstock.model.sensitive import differences
 from penstock.store import Store
 
 READ_AT_ONCE = 10
@@ -76,25 +76,6 @@ class Revisions:
         if entry is None:
             raise _not_kept(connector.name, version, connector.version)
         return decode_revision(entry)
-
-
-def differences(
-    before: Mapping[str, str], after: Mapping[str, str], sensitive: Collection[str] = ()
-) -> list[Difference]:
-    """Return what differs, ordered by key, secrets masked (invariant 9). A secret that changed is
-    told as changed, not how.
-    """
-    found = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if old == new:
-            continue
-        hidden = key in sensitive
-        old_shown = None if old is None else shown(key, old, sensitive=hidden)
-        new_shown = None if new is None else shown(key, new, sensitive=hidden)
-        masked = (old_shown, new_shown) != (old, new)
-        found.append(Difference(key, old_shown, new_shown, masked))
-    return found
 
 
 def _not_kept(name: str, version: int, newest: int) -> ConfigError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -13,9 +12,8 @@ from penstock.model import faults
 from penstock.model.connector import Connector, ConnectorKind, Restart, TargetState
 from penstock.model.errors import ConfigError, RetriableError, nearest
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""A name is part of keys, file names, metric labels and log lines: what any of those would have to
-escape is not in it."""
+LONGEST_NAME: Final = 200
+"""Characters of a name: it is in every log line, label and path that is about the connector."""
 
 MOST_KEYS: Final = 5_000
 MOST_BYTES: Final = 512 << 10
@@ -30,21 +28,27 @@ RESTART_KEPT: Final = 600.0
 """Seconds that a request to restart is kept. The scheduler acts within seconds; nobody waits longer
 than this."""
 
+_STEPS: Final = frozenset({".", ".."})
+"""No client can ask for these: in a URL they are steps, also percent-encoded."""
+
 _STATES: Final = "RUNNING, PAUSED or STOPPED"
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is not one.
+    """Refuse a name that is not one. It is text to everybody: what belongs to a connector is keyed
+    by its generation, so a name may hold `/`, spaces and any letter. What cannot be printed could
+    forge a line of a log, or hide in a table.
 
     Raises:
         ConfigError: `config.name`.
     """
-    if not NAME.fullmatch(name):
+    fits = 0 < len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()
+    if not fits or name in _STEPS:
         raise ConfigError(
             "config.name",
-            f"{name[:200]!r} cannot be the name of a connector",
-            fix="Use up to 128 letters, digits, dots, dashes and underscores; begin with a letter "
-            "or a digit.",
+            f"{name[:LONGEST_NAME]!r} cannot be the name of a connector",
+            fix=f"Use up to {LONGEST_NAME} characters that can be printed, without white space at "
+            "either end.",
             config_path="name",
         )
 

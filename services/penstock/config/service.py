@@ -17,6 +17,7 @@ from penstock.config.revisions import Revisions
 from penstock.config.stored import CONNECTORS, name_of
 from penstock.config.sweeping import sweep_all
 from penstock.config.taskplans import TaskPlans
+from penstock.config.topics import Topics
 from penstock.config.validation import Validator, validated
 from penstock.rpc import stepwise, within
 from penstock.store import Store
@@ -48,6 +49,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         self._plans = TaskPlans(store, self._connectors, clock)
         self._revisions = Revisions(store, self._connectors)
         self._levels = LogLevels(store, clock)
+        self._topics = Topics(store, self._connectors)
 
     async def start(self) -> None:
         """Sweep what deleted connectors left when a crash came between."""
@@ -206,6 +208,29 @@ class ConfigService(grpc_api.ConfigServiceServicer):
             yield pb.WatchConnectorsResponse(
                 revision=change.revision, names=names, list_again=not names
             )
+
+    @within(QUICK)
+    async def NoteTopics(
+        self, request: pb.NoteTopicsRequest, context: Any
+    ) -> pb.NoteTopicsResponse:
+        """Keep topics that a connector has rows of."""
+        await self._topics.note(request.generation, request.topics)
+        return pb.NoteTopicsResponse()
+
+    @within(QUICK)
+    async def ListTopics(
+        self, request: pb.ListTopicsRequest, context: Any
+    ) -> pb.ListTopicsResponse:
+        """Tell the topics of a connector."""
+        return pb.ListTopicsResponse(topics=await self._topics.of(request.name))
+
+    @within(QUICK)
+    async def ResetTopics(
+        self, request: pb.ResetTopicsRequest, context: Any
+    ) -> pb.ResetTopicsResponse:
+        """Forget the topics of a connector."""
+        await self._topics.reset(request.name)
+        return pb.ResetTopicsResponse()
 
     @within(QUICK)
     async def SetLogLevel(

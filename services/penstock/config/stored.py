@@ -7,6 +7,7 @@
 | `revision/<generation>/<version>` | a version of its configuration |
 | `plan/<generation>/index` | which chunks hold its plans; its revision is their epoch |
 | `plan/<generation>/<token>/<number>` | a chunk |
+| `topic/<generation>/<topic>` | nothing: the connector has rows of the topic |
 | `gone/<generation>` | a deleted connector whose revisions and plans are being swept |
 | `loglevel/<service>/<logger>` | a level that was set |
 
@@ -91,6 +92,16 @@ def index_key(generation: str) -> str:
 def chunk_key(generation: str, token: str, number: int) -> str:
     """Return the key of a chunk of a generation's plans; keys are in order of number."""
     return f"{plans_prefix(generation)}{token}/{number:06d}"
+
+
+def topics_prefix(generation: str) -> str:
+    """Return the prefix of the topics that a generation has rows of."""
+    return f"topic/{generation}/"
+
+
+def topic_key(generation: str, topic: str) -> str:
+    """Return the key that says that a generation has rows of a topic."""
+    return topics_prefix(generation) + topic
 
 
 def gone_key(generation: str) -> str:

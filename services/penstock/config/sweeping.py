@@ -1,4 +1,4 @@
-"""Removes what deleted connectors leave: plans and versions of generations that nobody reads.
+"""Removes what deleted connectors leave: plans, versions and topics of generations that are gone.
 
 The write that deletes a connector notes its generation; the note goes last. So a crash at any point
 leaves a note, which the next start of the service finds.
@@ -9,7 +9,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from penstock.config.stored import GONE, gone_key, plans_prefix, revisions_prefix
+from penstock.config.stored import (
+    GONE,
+    gone_key,
+    plans_prefix,
+    revisions_prefix,
+    topics_prefix,
+)
 from penstock.model.errors import PenstockError
 from penstock.store import Store
 
@@ -22,8 +28,8 @@ BATCH: Final = 16
 async def sweep(store: Store, generation: str) -> None:
     """Remove all of a generation. An error is logged: the connector is deleted all the same."""
     try:
-        for prefix in (plans_prefix(generation), revisions_prefix(generation)):
-            await remove_all(store, prefix)
+        for prefix in (plans_prefix, revisions_prefix, topics_prefix):
+            await remove_all(store, prefix(generation))
         await store.write([], [(gone_key(generation), None)])
     except PenstockError as error:
         log.warning("what is left of generation %s is swept later: %s", generation, error)

@@ -17,6 +17,7 @@ The state machine, told of events, without I/O:
 - `ownership`   who is alive, and what each has let go of
 - `failures`    which tasks failed, and when they are started anew
 - `plan_needs`  which connectors need plans, and who makes them
+- `moves`       counts the times in which tasks left their workers
 - `cluster`     all of it together
 - `statuses`    how it is, for people
 - `requests`    which restarts people ask for, and what is left of them

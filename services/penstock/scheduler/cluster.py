@@ -20,6 +20,7 @@ from typing import Final
 from penstock.model.connector import TargetState
 from penstock.scheduler.events import Assign, Assigned, Member, Report, Write
 from penstock.scheduler.failures import Failures
+from penstock.scheduler.moves import Moves
 from penstock.scheduler.ownership import Listed, Workers
 from penstock.scheduler.records import Owned, Record
 from penstock.scheduler.restarts import RestartPolicy
@@ -51,6 +52,7 @@ class Cluster:
         self._settings = settings
         self.workers = Workers()
         self.failures = Failures(settings.restarts, chance)
+        self.moves = Moves()
         self._owned: dict[str, Owned] = {}
         self._wanted: dict[str, Wanted] = {}
         self._specs: dict[str, TaskSpec] = {}

@@ -248,6 +248,7 @@ class Leader:
         await self._take_requests(now)
         for write in self.cluster.writes(now):
             self.cluster.wrote(write, await stored.store_round(self._leadership, write))
+        self.cluster.moves.note(now, leaving=bool(self.cluster.leaving))
         for assign in self.cluster.assignments():
             self.sessions.send(assign)
         self._planning.start(group, self.cluster, self.poke, now)

@@ -16,7 +16,8 @@ from typing import Final, Protocol
 from penstock.client import ConfigClient, PlannedConnector, WorkerClient
 from penstock.model.connector import Connector, TaskPlan
 from penstock.model.errors import error_of
-from penstock.rpc import deadline
+from penstock.rpc import deadline, open_channel
+from penstock.rpc.channels import Dial
 from penstock.scheduler.events import PlanWish
 from penstock.scheduler.leadership import Leadership
 from penstock.scheduler.records import PLANNED, Planned, encode_planned
@@ -44,9 +45,13 @@ class PlanMaker(Protocol):
 class WorkerPlans:
     """Asks workers, each over a channel that is closed again: plans are seldom made."""
 
+    def __init__(self, dial: Dial = open_channel) -> None:
+        """`dial` opens channels to workers."""
+        self._dial = dial
+
     async def plan(self, address: str, connector: Connector) -> PlannedConnector:
         """Return the plans that the worker at an address makes."""
-        async with WorkerClient(address, PLAN_DEADLINE) as worker:
+        async with WorkerClient(address, PLAN_DEADLINE, self._dial) as worker:
             return await worker.plan(connector)
 
 

@@ -104,6 +104,7 @@ def cluster_status(cluster: Cluster, leader: str) -> ClusterStatus:
         ),
         sum(not is_monitor(id_) and id_ not in owned for id_ in cluster.specs),
         len(moving),
+        cluster.moves.so_far(),
     )
 
 

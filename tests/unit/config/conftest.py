@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Connectors, LogLevels, Revisions, TaskPlans
+from penstock.config import Connectors, LogLevels, Revisions, TaskPlans, Topics
 from penstock.model import faults
 from penstock.store import SqliteStore
 
@@ -23,6 +23,7 @@ class Room:
     plans: TaskPlans
     revisions: Revisions
     levels: LogLevels
+    topics: Topics
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def room(tmp_path: Path) -> Callable[[Callable[[Room], Awaitable[None]]], None]:
                 TaskPlans(store, connectors, clock=lambda: 1000.5),
                 Revisions(store, connectors),
                 LogLevels(store, clock=lambda: 1000.5),
+                Topics(store, connectors),
             )
             try:
                 async with asyncio.timeout(60):

@@ -247,7 +247,7 @@ class FakeWorker:
 def test_a_configuration_is_checked_by_our_rules_before_a_worker_is_asked():
     async def main():
         worker = FakeWorker((Diagnostic("config.unknown_key", "`x`"),))
-        found = await validation.validated(Connector("a/b", {}), worker)
+        found = await validation.validated(Connector("a\nb", {}), worker)
         assert [d.code for d in found.diagnostics] == ["config.name"]
         assert worker.asked == []
         found = await validation.validated(Connector("orders", {"x": "1"}), worker)

@@ -18,6 +18,7 @@ def test_what_a_deleted_connector_left_is_swept_at_the_next_start(room, arm):
             yield f"{made.generation}-0", bytes(3 * CHUNK_BYTES)
 
         await room.plans.put("orders", made.generation, plans())
+        await room.topics.note(made.generation, ["t"])
         arm("config.stored=raise")
         with pytest.raises(PenstockError, match=r"fault\.injected"):
             await room.connectors.delete("orders", 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.settings import COMMON
+from penstock.cluster.keys import COMMON
 from penstock.etcd import (
     CompactedError,
     Etcd,

@@ -95,8 +95,10 @@ def test_a_task_is_given_on_only_when_its_owner_has_let_go(mesh):
         for _ in range(5):
             await leader.settled()
         assert (len(old.held), len(new.held)) == (2, 0)
+        assert leader.cluster.moves.so_far().completed == 0
         old.give_in()
         await until(lambda: len(new.held) == 1, "the task was given on")
+        await until(lambda: leader.cluster.moves.so_far().completed == 1, "it was counted")
 
     mesh(test)
 
