@@ -1,0 +1,49 @@
+"""A line for every change that is asked for: who, what, from where, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("penstock.audit")
+
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Audited:
+    """Passes requests on, and tells of those that may have changed something."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """`app`: who gets the requests."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http" or scope["method"] in READING:
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        state = scope.setdefault("state", {})
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            person = state.get("person")
+            line = {
+                "who": person.name if person else None,
+                "from": scope["client"][0] if scope.get("client") else None,
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status or None,
+            }
+            # JSON: a name can neither end the line nor forge another one
+            log.info("%s", json.dumps(line))

@@ -1,0 +1,43 @@
+"""Hashes of passwords: scrypt, with a salt of its own for each, as one text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from typing import Final
+
+_COST: Final = (2**14, 8, 1)
+"""16 MiB and some 50 ms for each try: OWASP's least for scrypt, times one half in memory."""
+
+_NAME: Final = "scrypt"
+
+
+def hashed(password: str) -> str:
+    """Return `scrypt$<n>$<r>$<p>$<salt>$<hash>`."""
+    salt = secrets.token_bytes(16)
+    n, r, p = _COST
+    return "$".join(
+        (_NAME, str(n), str(r), str(p), _text(salt), _text(_key(password, salt, *_COST)))
+    )
+
+
+def matches(password: str, stored: str) -> bool:
+    """Tell whether a password is the one of a hash; a text that is no hash matches nothing."""
+    try:
+        name, n, r, p, salt, key = stored.split("$")
+        if name != _NAME:
+            return False
+        found = _key(password, base64.b64decode(salt), int(n), int(r), int(p))
+        return hmac.compare_digest(found, base64.b64decode(key))
+    except ValueError:
+        return False
+
+
+def _key(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, n=n, r=r, p=p, maxmem=128 * n * r * 2)
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,136 @@
+"""Configurations as people write them, and as they are shown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from penstock.gateway.body import Number, objects
+from penstock.gateway.failures import InvalidConfigError
+from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest
+from penstock.model.sensitive import shown
+
+_FIELDS: Final = ("name", "config", "initial_state")
+_STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+
+
+def requested(body: Any) -> Connector:
+    """Return the connector that a body asks for, with its initial state.
+
+    Raises:
+        ConfigError: a field is unknown, or not what it has to be.
+    """
+    fields = objects(body, "the connector")
+    for field in fields:
+        if field not in _FIELDS:
+            near = nearest(field, _FIELDS)
+            raise ConfigError(
+                "config.unknown_field",
+                f"there is no field `{field[:100]}`",
+                fix=f"Did you mean `{near[0]}`?" if near else f"Valid: {', '.join(_FIELDS)}.",
+            )
+    config = texts(fields.get("config"))
+    name = fields.get("name", config.get("name"))
+    if name is not None and not isinstance(name, str):
+        raise ConfigError(
+            "config.not_text", "`name` is no text", fix="Put it in quotes.", config_path="name"
+        )
+    if name is None or not name.strip():
+        raise ConfigError(
+            "config.missing", "the connector has no name", fix="Set `name`.", config_path="name"
+        )
+    return named(name.strip(), config, _state(fields.get("initial_state")))
+
+
+def named(
+    name: str, config: Mapping[str, str], state: TargetState = TargetState.UNSPECIFIED
+) -> Connector:
+    """Return a connector of a name, whose configuration must not say another one.
+
+    Raises:
+        ConfigError: `config.name_mismatch`.
+    """
+    said = config.get("name", name).strip()
+    if said != name:
+        raise ConfigError(
+            "config.name_mismatch",
+            f"the configuration of {name[:200]!r} names another connector, {said[:200]!r}",
+            fix="Leave `name` out of the configuration.",
+            config_path="name",
+        )
+    kind = ConnectorKind.UNSPECIFIED  # a plugin says what it is
+    if "source.connector.class" in config and "connector.class" not in config:
+        kind = ConnectorKind.PIPELINE
+    return Connector(name, {**config, "name": name}, kind, target_state=state)
+
+
+def texts(value: Any) -> dict[str, str]:
+    """Return a configuration: values are text, as they were written; a null is no value.
+
+    Raises:
+        ConfigError: `config.not_text`.
+    """
+    pairs = ((key, text(key, one)) for key, one in objects(value, "the configuration").items())
+    return {key: one for key, one in pairs if one is not None}
+
+
+def text(key: str, value: Any) -> str | None:
+    """Return a value as text, None for null.
+
+    Raises:
+        ConfigError: `config.not_text`.
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case Number():
+            return str(value)
+        case None | str():
+            return value
+    raise ConfigError(
+        "config.not_text",
+        f"`{key[:200]}` is {'a list' if isinstance(value, list) else 'an object'}",
+        fix="Write a list as text with commas; an object has no form in a configuration.",
+        config_path=key,
+    )
+
+
+def masked(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration without the secrets that somebody wrote into it (invariant 9)."""
+    return {key: shown(key, value) for key, value in config.items()}
+
+
+def unmasked(wanted: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration that was read masked and is written back: what is still the mask of
+    what is stored means that.
+    """
+    return {
+        key: stored[key] if key in stored and value == shown(key, stored[key]) else value
+        for key, value in wanted.items()
+    }
+
+
+def check_findings(findings: Iterable[Diagnostic]) -> None:
+    """Refuse a configuration in which something is wrong; all of it is said.
+
+    Raises:
+        InvalidConfigError: `config.invalid`.
+    """
+    wrong = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if not wrong:
+        return
+    raise InvalidConfigError(wrong)
+
+
+def _state(value: Any) -> TargetState:
+    if value is None:
+        return TargetState.UNSPECIFIED
+    if value not in _STATES:
+        raise ConfigError(
+            "config.target_state",
+            f"{str(value)[:100]!r} is no initial state",
+            fix=f"Valid: {', '.join(_STATES)}.",
+            config_path="initial_state",
+        )
+    return TargetState[value]

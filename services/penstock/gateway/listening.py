@@ -1,0 +1,206 @@
+"""The HTTP server: uvicorn in this loop, with limits of its own for peers that are slow or many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Final, Self
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from penstock.gateway.certificates import Shown
+from penstock.gateway.places import Place
+from penstock.model.errors import ConfigError
+from penstock.rpc.address import address_in_use
+
+HEAD_WITHIN: Final = 10.0
+"""Seconds from the first byte of a request to the last of its head. A peer that sends a header line
+now and then would hold a connection for ever (invariant 12)."""
+
+LINGER: Final = 1.0
+"""Seconds in which a peer may go on to send what was answered already: one that does not listen
+while it sends would not see why, when it is cut off at once."""
+
+IDLE_FOR: Final = 75
+"""Seconds that a connection is kept without a request: as long as proxies do."""
+
+MOST_AT_ONCE: Final = 500
+"""Requests and idle connections at once; more are told 503."""
+
+MOST_HEAD: Final = 64 << 10
+"""Bytes of a request's head."""
+
+GRACE: Final = 5
+"""Seconds that requests under way get when the server ends."""
+
+
+@contextlib.asynccontextmanager
+async def answering(
+    app: ASGIApp, wanted: Sequence[Place], shown: Shown | None = None
+) -> AsyncIterator[list[str]]:
+    """Answer at places while inside; gives their URLs. `shown` is for those with TLS.
+
+    Raises:
+        ConfigError: `config.missing`, `tls.file`, `rpc.address_in_use`.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        context = None
+        if any(place.tls for place in wanted):
+            context = _shown(shown).context()
+            following = asyncio.create_task(_shown(shown).follow(context))
+            stack.push_async_callback(_ended, following)
+        found = []
+        for place in wanted:
+            listener = Listener(app, place.address, context if place.tls else None)
+            await stack.enter_async_context(listener)
+            found.append(Place(listener.address, place.tls).url)
+        yield found
+
+
+def _shown(shown: Shown | None) -> Shown:
+    if shown is None:
+        raise ConfigError(
+            "config.missing",
+            "a listener is https, and there is no certificate",
+            fix="Set `listener.tls.certificate` and `listener.tls.key`.",
+            config_path="listener.tls.certificate",
+        )
+    return shown
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class Listener:
+    """`async with Listener(app, "127.0.0.1:8083") as listener`: answers until it is left.
+
+    `address` is HOST:PORT with the port it got.
+    """
+
+    def __init__(self, app: ASGIApp, listen: str, context: ssl.SSLContext | None = None) -> None:
+        """`listen` is HOST:PORT; port 0 lets the kernel choose. `context` is for TLS."""
+        self.address = listen
+        self._app, self._context = app, context
+        self._server: _Server
+        self._serving: asyncio.Task[None]
+
+    async def __aenter__(self) -> Self:
+        taken = _bound(self.address)
+        self.address = f"{self.address.rpartition(':')[0]}:{taken.getsockname()[1]}"
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        self._server = _Server(_settings(self._app, self._context))
+        self._serving = asyncio.create_task(self._server.serve([taken]))
+        begun = asyncio.create_task(self._server.begun.wait())
+        await asyncio.wait({begun, self._serving}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        await self._serving
+
+
+class _Server(uvicorn.Server):
+    """One that leaves signals to the process, and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.begun = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self.begun.set()
+
+
+class _Impatient(H11Protocol):
+    """A connection that is closed when the head of a request does not come in time, or its body
+    does not end.
+    """
+
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for a first request."""
+        super().connection_made(transport)  # type: ignore[arg-type] # narrower there
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._await_head()
+        else:
+            self._head_came()
+
+    def on_response_complete(self) -> None:
+        """Go on, or give up what is still sent of a request that was answered already."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self.loop.call_later(LINGER, self._give_up, self.cycle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._head_came()
+        super().connection_lost(exc)
+
+    def _give_up(self, cycle: object) -> None:
+        # a body that came to its end meanwhile has made room for the next request
+        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
+
+    def _await_head(self) -> None:
+        if self._limit is None:
+            self._limit = self.loop.call_later(HEAD_WITHIN, self.transport.close)
+
+    def _head_came(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+
+def _settings(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Config:
+    unused: dict[str, Any] = {"lifespan": "off", "ws": "none", "log_config": None}
+    config = uvicorn.Config(
+        app,
+        http=_Impatient,
+        loop="asyncio",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_AT_ONCE,
+        timeout_keep_alive=IDLE_FOR,
+        timeout_graceful_shutdown=GRACE,
+        h11_max_incomplete_event_size=MOST_HEAD,
+        **unused,
+    )
+    config.load()
+    config.ssl = context
+    return config
+
+
+def _bound(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family, backlog=1024)
+    except OSError as error:
+        refused = address_in_use(listen).diagnostic
+        raise ConfigError(
+            refused.code, refused.message, fix=refused.fix, config_path="listeners"
+        ) from error

@@ -1,0 +1,75 @@
+"""Answers that go on: a JSON object on each line, until the end or an error, which is a line too.
+
+A peer that reads slowly slows the call behind it; one that goes away ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from fastapi.responses import StreamingResponse
+
+from penstock.gateway.failures import body_of, status_of
+from penstock.model.errors import Diagnostic, PenstockError
+
+log = logging.getLogger(__name__)
+
+KIND: Final = "application/x-ndjson"
+
+
+class Lines(StreamingResponse):
+    """An answer of lines."""
+
+    media_type = KIND
+
+
+async def lines(answers: AsyncGenerator[Mapping[str, Any], None]) -> Lines:
+    """Return an answer of lines. An error before the first of them is a status, as everywhere.
+
+    Raises:
+        PenstockError: there is no first line.
+    """
+    try:
+        first = await anext(answers)
+    except StopAsyncIteration:
+        return Lines(iter(()))
+    except BaseException:
+        await answers.aclose()
+        raise
+    return Lines(_encoded(first, answers))
+
+
+def following(answers: AsyncGenerator[Mapping[str, Any], None]) -> Lines:
+    """Return an answer of lines that begins before there is a first one, which may take long. An
+    error is always a line.
+    """
+    return Lines(_encoded(None, answers))
+
+
+async def _encoded(
+    first: Mapping[str, Any] | None, answers: AsyncGenerator[Mapping[str, Any], None]
+) -> AsyncIterator[bytes]:
+    async with aclosing(answers):
+        if first is not None:
+            yield _line(first)
+        try:
+            async for answer in answers:
+                yield _line(answer)
+        except PenstockError as error:
+            yield _line({"error": body_of(error.diagnostic, status_of(error.diagnostic))})
+        except Exception as error:
+            number = secrets.token_hex(4)
+            log.exception("unexpected error %s in an answer that goes on", number)
+            told = Diagnostic(
+                "internal.unexpected", f"{type(error).__name__}, number {number} in the log"
+            )
+            yield _line({"error": body_of(told, 500)})
+
+
+def _line(answer: Mapping[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

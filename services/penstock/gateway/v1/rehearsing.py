@@ -1,0 +1,52 @@
+"""`/v1/connectors/rehearse`: what the transforms of a configuration make of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+
+from penstock.gateway import documents
+from penstock.gateway.access.guard import Sender
+from penstock.gateway.asks import Services
+from penstock.gateway.body import Json, objects, plain
+from penstock.gateway.v1.checking import asked
+from penstock.gateway.v1.documents import Rehearse, Rehearsed
+from penstock.gateway.v1.findings import finding
+from penstock.model.errors import ConfigError
+from penstock.model.rehearsal import Given
+
+routes = APIRouter(prefix="/v1/connectors", tags=["v1"])
+
+
+@routes.post(
+    "/rehearse",
+    responses=documents.answers(200, Rehearsed),
+    openapi_extra=documents.takes(Rehearse),
+)
+async def rehearse(asks: Services, sender: Sender, body: Json) -> Response:
+    """Tell what its transforms make of rows; its ends stay closed, and nothing is changed."""
+    fields = dict(objects(body, "the request"))
+    given = _given({key: fields.pop(key, None) for key in ("dataset", "columns", "rows")})
+    wanted = await asked(asks, sender, fields)
+    worker = await asks.workers.any()
+    found = await worker.rehearse(wanted, given)
+    failed = [{"row": row, "finding": finding(reason)} for row, reason in found.failed]
+    rows = [json.loads(row) for row in found.rows]
+    return JSONResponse({"dataset": found.dataset, "rows": rows, "failed": failed})
+
+
+def _given(fields: Mapping[str, Any]) -> Given:
+    dataset, columns, rows = fields["dataset"] or "", fields["columns"] or {}, fields["rows"]
+    if not isinstance(dataset, str) or not isinstance(rows, list):
+        raise ConfigError(
+            "http.parameter",
+            "`rows` is a list of objects, and `dataset` a text",
+            fix='Send {"name": "x", "config": {…}, "rows": [{"id": 1}]}.',
+        )
+    texts = tuple(json.dumps(plain(objects(row, "a row"))) for row in rows)
+    types = {key: str(plain(one)) for key, one in objects(columns, "`columns`").items()}
+    return Given(texts, dataset, types)

@@ -1,0 +1,117 @@
+"""`/v1/connectors/{connector}/offsets/…`: offsets that were, and the way back to a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import JSONResponse, Response
+
+from penstock.client.offset import OffsetChange, Rewound
+from penstock.gateway import documents
+from penstock.gateway.asks import Asks, Services
+from penstock.gateway.body import Json, objects, parsed, plain
+from penstock.gateway.paths import Name
+from penstock.gateway.v1.documents import OffsetHistory, Rewind
+from penstock.gateway.v1.lines import lines
+from penstock.model.connector import Connector
+from penstock.model.errors import ConfigError
+from penstock.model.identity import canonical_json, parse_canonical, partition_id
+
+routes = APIRouter(prefix="/v1/connectors/{connector}/offsets", tags=["v1"])
+
+
+@routes.get("/history", responses=documents.answers(200, OffsetHistory))
+async def history(
+    asks: Services,
+    connector: Name,
+    partition: Annotated[str, Query(description="The partition, a JSON object.")],
+) -> Response:
+    """Return the offsets that a partition had, newest first; null where it had none."""
+    stored = await asks.config.get(connector)
+    key = plain(objects(parsed(partition.encode()), "`partition`"))
+    id_ = partition_id(parse_canonical(canonical_json(key)))
+    versions = [
+        {"offset": _plain(one.offset), "epoch": one.epoch, "written_at": one.written_at.isoformat()}
+        for one in await asks.offset.history(stored.generation, id_)
+    ]
+    return JSONResponse({"versions": versions})
+
+
+@routes.post(
+    "/rewind",
+    responses=documents.answers_lines(),
+    openapi_extra=documents.takes(Rewind),
+)
+async def rewind(asks: Services, connector: Name, body: Json) -> Response:
+    """Give partitions the offsets that they had at a time; refused unless it is STOPPED. Lines tell
+    how far it is; the last one has a `revision`. With `dry_run` they tell what would change.
+    """
+    stored = await asks.config.get(connector)
+    fields = objects(body, "the request")
+    return await lines(_rewound(asks, stored, fields))
+
+
+async def _rewound(
+    asks: Asks, stored: Connector, fields: Mapping[str, Any]
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    dry, prefix = fields.get("dry_run", False), fields.get("prefix", "")
+    if not isinstance(dry, bool) or not isinstance(prefix, str):
+        raise ConfigError(
+            "http.parameter",
+            "`dry_run` is true or false, and `prefix` a text",
+            fix='Send {"to": "2026-01-31T08:00:00Z", "dry_run": true}.',
+        )
+    found = asks.offset.rewind(
+        stored.name, stored.generation, moment(fields.get("to")), dry_run=dry, prefix=prefix
+    )
+    async with aclosing(found) as steps:
+        async for step in steps:
+            yield _step(step)
+
+
+def moment(value: Any, name: str = "to") -> datetime:
+    """Return a time that a person wrote under a name, in ISO 8601 with its zone.
+
+    Raises:
+        ConfigError: `offset.no_time`.
+    """
+    try:
+        found = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ConfigError(
+            "offset.no_time",
+            f"`{name}` is no time with a zone",
+            fix="Write it as 2026-01-31T08:00:00Z, or with +01:00.",
+            config_path=name,
+        )
+    return found.astimezone(UTC)
+
+
+def _step(step: Rewound) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "seen": step.seen,
+        "changed": step.changed,
+        "removed": step.removed,
+    }
+    if step.changes:
+        body["changes"] = [_change(one) for one in step.changes]
+    return body | ({"revision": step.revision} if step.revision else {})
+
+
+def _change(change: OffsetChange) -> dict[str, Any]:
+    return {
+        "partition": json.loads(change.partition_id),
+        "before": _plain(change.before),
+        "after": _plain(change.after),
+    }
+
+
+def _plain(offset: Mapping[str, Any] | None) -> Any:
+    return None if offset is None else json.loads(canonical_json(dict(offset)))

@@ -1,0 +1,77 @@
+"""What people may do, and with which connectors."""
+
+import pytest
+
+from penstock.gateway.access import passwords
+from penstock.gateway.access.people import Level, Person, grants_of, read_users
+from penstock.model.connector import Connector
+from penstock.model.errors import ConfigError
+
+ADA = Person("ada", grants_of([{"role": "editor", "connectors": "orders-.*"}, "viewer"]))
+
+
+def test_the_highest_of_what_was_granted_counts():
+    assert ADA.level("orders-1") is Level.EDITOR
+    assert ADA.level("bills") is Level.VIEWER
+    assert ADA.level() is Level.VIEWER, "what is for some connectors is not for the cluster"
+    assert ADA.highest() is Level.EDITOR
+    assert Person("nobody").level("orders-1") is Level.NOBODY
+
+
+def test_a_pattern_is_for_whole_names():
+    person = Person("a", grants_of([{"role": "editor", "connectors": "orders"}]))
+    assert person.level("orders") is Level.EDITOR
+    for name in ("orders-1", "my-orders", "orders\n"):
+        assert person.level(name) is Level.NOBODY
+
+
+def test_people_see_what_they_may_look_at():
+    person = Person("a", grants_of([{"role": "viewer", "connectors": "a.*"}]))
+    found = person.sees([Connector("a1", {}), Connector("b1", {})])
+    assert [one.name for one in found] == ["a1"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["owner", "nobody", "", {"role": "vewer"}, {"role": "viewer", "connector": "a"}, 5, ["viewer"],
+     {"role": "viewer", "connectors": "("}],
+)  # fmt: skip
+def test_what_is_no_grant_is_refused(value):
+    with pytest.raises(ConfigError, match=r"access\.grant"):
+        grants_of([value])
+
+
+def test_a_password_is_known_by_its_hash():
+    stored = passwords.hashed("correct horse")
+    assert "correct" not in stored
+    assert stored != passwords.hashed("correct horse"), "each has a salt of its own"
+    assert passwords.matches("correct horse", stored)
+    assert not passwords.matches("wrong horse", stored)
+
+
+@pytest.mark.parametrize(
+    "stored", ["", "plain", "scrypt$1$2", "md5$1$1$1$YQ==$YQ==", "scrypt$x$8$1$YQ==$YQ=="]
+)
+def test_what_is_no_hash_matches_nothing(stored):
+    assert not passwords.matches("plain", stored)
+    assert not passwords.matches("", stored)
+
+
+def test_users_are_read_from_a_file(tmp_path):
+    file = tmp_path / "users.yaml"
+    file.write_text("users:\n  ada:\n    password: x\n    may: [{role: editor, connectors: a.*}]\n")
+    users = read_users(file)
+    assert users["ada"].person.level("a1") is Level.EDITOR
+    assert "x" not in repr(users["ada"]).replace("regex", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "users: []", "users: {a: 5}", "users: {a: {may: viewer}}", "a: [", "\xff"]
+)
+def test_a_file_that_is_wrong_is_named_without_its_content(tmp_path, text):
+    file = tmp_path / "users.yaml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"access\.file"):
+        read_users(file)
+    with pytest.raises(ConfigError, match=r"access\.file"):
+        read_users(tmp_path / "none")

@@ -1,0 +1,42 @@
+"""Each route has a right, and each right a route: a new one without is refused to all."""
+
+from __future__ import annotations
+
+from fastapi.routing import APIRoute
+
+from penstock.gateway.access import rights
+from penstock.gateway.access.people import Level
+from penstock.gateway.app import MORE, PARTS
+
+ROUTES = {
+    f"{method} {route.path}"
+    for part in (*PARTS, *MORE)
+    for route in part.routes.routes
+    if isinstance(route, APIRoute)
+    for method in route.methods
+}
+
+
+def test_each_route_has_a_right_and_each_right_a_route():
+    assert rights.NEEDED.keys() | rights.OPEN == ROUTES
+    assert not rights.NEEDED.keys() & rights.OPEN
+
+
+def test_who_only_looks_changes_nothing():
+    asks = {"PUT /connector-plugins/{plugin}/config/validate"}  # it changes nothing
+    for route, level in rights.NEEDED.items():
+        if not route.startswith("GET ") and route not in asks:
+            assert level > Level.VIEWER, route
+
+
+def test_what_is_named_or_told_of_many_is_a_route():
+    assert rights.NAMED_IN_BODY | rights.OF_MANY <= ROUTES
+    for route in ROUTES - rights.NAMED_IN_BODY - rights.OF_MANY:
+        tells = "{connector}" in route or rights.NEEDED.get(route) in {Level.ADMIN, None}
+        cluster_wide = route in {
+            "GET /", "GET /openapi.json", "GET /connector-plugins", "GET /v1/cluster",
+            "GET /connector-plugins/{plugin}/config", "GET /getClusterInfo", "GET /plugin/list",
+            "PUT /connector-plugins/{plugin}/config/validate", "GET /plugin/list/connectors",
+            "GET /admin/loggers", "GET /admin/loggers/{logger}",
+        }  # fmt: skip
+        assert tells or cluster_wide, f"{route}: whose is it?"

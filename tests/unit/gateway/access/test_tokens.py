@@ -1,0 +1,139 @@
+"""Tokens of an OpenID provider: a real server tells its keys, real signatures are checked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from penstock.gateway.access.people import Level
+from penstock.gateway.access.tokens import Provider, Tokens
+from penstock.model.errors import AuthError, RetriableError
+
+
+class Issuer:
+    """A provider with one key."""
+
+    def __init__(self):
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.asked = 0
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                issuer.asked += 1
+                if self.path.endswith("openid-configuration"):
+                    body = {"jwks_uri": f"{issuer.url}/keys"}
+                else:
+                    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(issuer.key.public_key()))
+                    body = {"keys": [{**public, "kid": "one"}, {"kty": "strange", "kid": "two"}]}
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def token(self, *, key=None, kid="one", algorithm="RS256", **claims):
+        now = int(time.time())
+        usual = {
+            "iss": self.url,
+            "aud": "penstock",
+            "exp": now + 60,
+            "sub": "ada",
+            "penstock": [{"role": "editor", "connectors": "orders-.*"}],
+        }
+        signed = {key_: value for key_, value in {**usual, **claims}.items() if value is not None}
+        return jwt.encode(signed, key or self.key, algorithm, headers={"kid": kid})
+
+
+@pytest.fixture(scope="module")
+def issuer():
+    issuer = Issuer()
+    yield issuer
+    issuer.server.shutdown()
+    issuer.server.server_close()
+
+
+def person(issuer, token, **more):
+    async def run():
+        tokens = Tokens(Provider(issuer.url, "penstock", **more))
+        try:
+            return await tokens.person(token)
+        finally:
+            await tokens.close()
+
+    return asyncio.run(run())
+
+
+def test_a_good_token_is_somebody(issuer):
+    found = person(issuer, issuer.token())
+    assert (found.name, found.level("orders-1")) == ("ada", Level.EDITOR)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"exp": 1},
+        {"exp": None},
+        {"aud": "others"},
+        {"aud": None},
+        {"iss": "https://elsewhere.example"},
+        {"sub": None},
+        {"penstock": "editor"},
+        {"penstock": ["owner"]},
+        {"nbf": int(time.time()) + 3600},
+        {"kid": "unknown"},
+    ],
+)
+def test_a_token_that_is_not_for_us_is_refused(issuer, claims):
+    with pytest.raises(AuthError, match=r"access\.token"):
+        person(issuer, issuer.token(**claims))
+
+
+def test_a_token_that_somebody_else_signed_is_refused(issuer):
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    with pytest.raises(AuthError):
+        person(issuer, issuer.token(key=other))
+
+
+def test_no_signature_and_a_shared_secret_are_refused(issuer):
+    """Whoever knows the public key could make these."""
+    unsigned = jwt.encode({"sub": "ada"}, None, "none", headers={"kid": "one"})
+    shared = issuer.token(key="0" * 64, algorithm="HS256")
+    for token in (unsigned, shared, "", "a.b.c", "x" * 5000):
+        with pytest.raises(AuthError, match=r"access\.token"):
+            person(issuer, token)
+
+
+def test_keys_are_kept_and_made_up_tokens_ask_seldom(issuer):
+    async def run():
+        tokens = Tokens(Provider(issuer.url, "penstock"))
+        before = issuer.asked
+        for _ in range(20):
+            await tokens.person(issuer.token())
+            with pytest.raises(AuthError):
+                await tokens.person(issuer.token(kid="made up"))
+        await tokens.close()
+        return issuer.asked - before
+
+    assert asyncio.run(run()) == 2, "the document and the keys, once"
+
+
+def test_a_provider_that_is_away_is_no_refusal():
+    class Away:
+        url = "http://127.0.0.1:1"
+
+    token = jwt.encode({"sub": "a"}, "0" * 64, "HS256", headers={"kid": "one"})
+    with pytest.raises(RetriableError, match=r"access\.provider"):
+        person(Away, token)

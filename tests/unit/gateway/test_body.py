@@ -1,0 +1,50 @@
+"""What a body may be: JSON of a bounded depth, whose numbers keep their text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.gateway import body
+from penstock.gateway.body import Number
+from penstock.model.errors import ConfigError
+
+
+@pytest.mark.parametrize("text", ["1", "1.0", "1e3", "-0", "123456789012345678901234567890"])
+def test_numbers_keep_the_text_they_were_written_in(text):
+    value = body.parsed(text.encode())
+    assert isinstance(value, Number)
+    assert value == text
+
+
+@pytest.mark.parametrize(
+    "text", [b"{", b"", b"\xff", b"NaN", b"[Infinity]", b"{'a': 1}", b"[" * 200_000, b'{"a":1}x']
+)
+def test_what_is_no_json_is_refused(text):
+    with pytest.raises(ConfigError, match=r"http\.not_json"):
+        body.parsed(text)
+
+
+def test_depth_is_bounded():
+    deepest = b"[" * body.DEEPEST + b"]" * body.DEEPEST
+    assert body.parsed(deepest)
+    with pytest.raises(ConfigError, match=r"http\.not_json"):
+        body.parsed(b"[" + deepest + b"]")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_plain_values_are_what_was_sent(value):
+    import json
+
+    assert body.plain(body.parsed(json.dumps(value).encode())) == value
+
+
+@pytest.mark.parametrize("value", [None, [], "text", True, Number("1")])
+def test_what_is_no_object_is_named(value):
+    with pytest.raises(ConfigError, match=r"http\.not_an_object") as caught:
+        body.objects(value, "the configuration")
+    assert "the configuration is" in caught.value.diagnostic.message

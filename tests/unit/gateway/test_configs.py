@@ -1,0 +1,87 @@
+"""Configurations as they are written and shown."""
+
+import pytest
+
+from penstock.gateway import body, configs
+from penstock.gateway.failures import InvalidConfigError
+from penstock.model.connector import ConnectorKind, TargetState
+from penstock.model.errors import ConfigError, Diagnostic, Severity
+
+
+def written(text):
+    return body.parsed(text.encode())
+
+
+def test_values_are_texts_as_they_were_written():
+    config = configs.texts(written('{"a": 1.0, "b": true, "c": "x", "d": null, "e": 1e3}'))
+    assert config == {"a": "1.0", "b": "true", "c": "x", "e": "1e3"}
+
+
+@pytest.mark.parametrize("value", ["[1]", '{"b": 1}'])
+def test_a_value_that_is_no_text_is_named(value):
+    with pytest.raises(ConfigError, match=r"config\.not_text") as caught:
+        configs.texts(written(f'{{"a": {value}}}'))
+    assert caught.value.diagnostic.config_path == "a"
+
+
+def test_a_connector_is_asked_for():
+    wanted = configs.requested(
+        written('{"name": " a ", "config": {"k": 1}, "initial_state": "PAUSED"}')
+    )
+    assert (wanted.name, wanted.config) == ("a", {"k": "1", "name": "a"})
+    assert wanted.target_state is TargetState.PAUSED
+
+
+def test_the_name_may_be_in_the_configuration_alone():
+    assert configs.requested(written('{"config": {"name": "a"}}')).name == "a"
+
+
+def test_two_plugins_make_a_pipeline():
+    config = {"source.connector.class": "a", "sink.connector.class": "b"}
+    assert configs.named("p", config).kind is ConnectorKind.PIPELINE
+    assert configs.named("p", {"connector.class": "a"}).kind is ConnectorKind.UNSPECIFIED
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("[]", "http.not_an_object"),
+        ('{"name": "a"}', "http.not_an_object"),
+        ('{"name": "", "config": {}}', "config.missing"),
+        ('{"name": ["a"], "config": {}}', "config.not_text"),
+        ('{"config": {}}', "config.missing"),
+        ('{"name": "a", "config": {"name": "b"}}', "config.name_mismatch"),
+        ('{"name": "a", "config": {}, "intial_state": "PAUSED"}', "config.unknown_field"),
+        ('{"name": "a", "config": {}, "initial_state": "ASLEEP"}', "config.target_state"),
+        ('{"name": "a", "config": {}, "initial_state": ["PAUSED"]}', "config.target_state"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(text, code):
+    with pytest.raises(ConfigError) as caught:
+        configs.requested(written(text))
+    assert caught.value.code == code
+
+
+def test_a_misspelt_field_is_told_what_was_meant():
+    with pytest.raises(ConfigError) as caught:
+        configs.requested(written('{"name": "a", "config": {}, "intial_state": "PAUSED"}'))
+    assert "initial_state" in caught.value.diagnostic.fix
+
+
+def test_a_secret_is_shown_masked_and_written_back_as_it_was():
+    stored = {"password": "canary", "url": "jdbc:x://me:canary@host/db", "key": "${env:KEY}"}
+    shown = configs.masked(stored)
+    assert "canary" not in str(shown)
+    assert shown["key"] == "${env:KEY}"
+    assert configs.unmasked(shown, stored) == stored
+    assert configs.unmasked({**shown, "password": "new"}, stored)["password"] == "new"
+
+
+def test_all_errors_are_told_and_warnings_are_none():
+    warning = Diagnostic("a.b", "harmless", severity=Severity.WARNING)
+    configs.check_findings([warning])
+    wrong = [Diagnostic("a.one", "one"), Diagnostic("a.two", "two", config_path="k")]
+    with pytest.raises(InvalidConfigError) as caught:
+        configs.check_findings([warning, *wrong])
+    assert "2 error(s)" in caught.value.diagnostic.message
+    assert caught.value.findings == tuple(wrong)
