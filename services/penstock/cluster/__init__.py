@@ -1,10 +1,12 @@
 """The services of a cluster, each a process: found by the others while it lives.
 
+- `keys`       the keys of each service
 - `settings`   what each process is told, by a file or by the environment
 - `instance`   one instance of a service: its etcd, its store, its server, its registration
 - `control`    the config and the offset service
 - `scheduling` the scheduler: stands for election, follows the members
 - `working`    a worker: hosts tasks, gives them up when others may believe that it is gone
+- `fronting`   the gateway: REST over the services that it finds
 - `local`      a whole cluster on one machine: started, stopped, looked at
   (`local_parts`: what it consists of; `detached`: processes that outlive a command)
 

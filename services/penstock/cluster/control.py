@@ -15,7 +15,7 @@ from penstock.offset.service import OffsetService
 async def config(settings: InstanceSettings) -> None:
     """Be a config service until cancelled."""
     async with Instance(settings) as instance:
-        workers = WorkerClient(await instance.route("worker"))
+        workers = WorkerClient(await instance.route("worker"), dial=instance.dial("worker"))
         await instance.stack.enter_async_context(workers)
         store = await instance.store()
         instance.keep_levels(LogLevels(store).watch_all)
@@ -30,10 +30,11 @@ async def offset(settings: InstanceSettings) -> None:
     """Be an offset service until cancelled."""
     async with Instance(settings) as instance:
         store = await instance.store()
-        connectors = ConfigClient(await instance.route("config"))
+        connectors = ConfigClient(await instance.route("config"), dial=instance.dial("config"))
         await instance.stack.enter_async_context(connectors)
         instance.keep_levels(connectors.watch_log_levels)
-        schedulers = SchedulerClient(await instance.route("scheduler"))
+        route = await instance.route("scheduler")
+        schedulers = SchedulerClient(route, dial=instance.dial("scheduler"))
         await instance.stack.enter_async_context(schedulers)
         kept = settings.values["offsets.deleted.retention"]
         service = OffsetService(store, connectors, schedulers, kept=kept)

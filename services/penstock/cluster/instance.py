@@ -14,7 +14,8 @@ from penstock.cluster.settings import InstanceSettings
 from penstock.cluster.topics import agree
 from penstock.etcd import Discovery, Etcd, Member, Membership, claim, verify
 from penstock.model.connector import LogLevel
-from penstock.rpc import Server
+from penstock.rpc import Server, open_channel
+from penstock.rpc.channels import Dial
 from penstock.rpc.route import Route
 from penstock.store import EtcdStore, PostgresqlStore, Store
 
@@ -80,9 +81,14 @@ class Instance:
         discovery = await self.follow(service)
         return lambda: [member.address for member in discovery.now.members.values()]
 
+    def dial(self, service: str) -> Dial:
+        """Return what opens channels to instances of a service."""
+        return self.settings.tls.dial(service) if self.settings.tls else open_channel
+
     def server(self) -> Server:
         """Return a server that has an address, and answers nobody yet."""
-        server = Server(self.settings.listen, grace=self.settings.drain)
+        settings = self.settings
+        server = Server(settings.listen, grace=settings.drain, tls=settings.tls)
         server.listen()
         self.address = advertised(self.settings.advertise, server.address)
         return server

@@ -71,13 +71,13 @@ class LocalCluster:
         with self._alone():
             count = len(parts.worker_names(self._folder)) or parts.WORKERS
             names = parts.all_names(count if workers is None else workers)
-            ports = parts.etcd_ports(self._folder)
+            ports = parts.kept_ports(self._folder)
             self._process(parts.ETCD).start(parts.etcd_command(self._folder, ports), os.environ)
             await self._until("etcd answers", (parts.ETCD,), self._etcd_answers)
             for name in names:
-                self._start(name, ports.client, environment)
+                self._start(name, ports, environment)
             for stage, some in (
-                ("config, offset and scheduler answer", parts.CONTROL),
+                ("config, offset, scheduler and gateway answer", parts.CONTROL),
                 ("the workers take part", tuple(names)),
             ):
                 await self._until(stage, some, partial(self._all_answer, some))
@@ -96,6 +96,11 @@ class LocalCluster:
             for name in reversed(parts.CONTROL):
                 await self._end(f"{name} ended", [name])
             await self._end("etcd ended", [parts.ETCD])
+
+    def rest(self) -> str:
+        """Return where the REST API is; "" in a new folder."""
+        ports = parts.known_ports(self._folder)
+        return f"http://127.0.0.1:{ports.rest}" if ports else ""
 
     async def status(self) -> list[PartStatus]:
         """Tell how each process is, etcd first."""
@@ -120,8 +125,8 @@ class LocalCluster:
             return part
         return replace(part, address=address, answers=await serves(address, _ASK_FOR))
 
-    def _start(self, name: str, etcd_port: int, environment: Mapping[str, str]) -> None:
-        keys = parts.keys(self._folder, name, etcd_port)
+    def _start(self, name: str, ports: parts.Ports, environment: Mapping[str, str]) -> None:
+        keys = parts.keys(self._folder, name, ports)
         file = self._folder / f"{name}.json"
         if self._process(name).pid is None:
             parts.write(file, keys)

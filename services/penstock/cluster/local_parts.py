@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from penstock.cluster.settings import KEYS
+from penstock.cluster.keys import KEYS
 from penstock.cluster.variables import PREFIX, unknown
 from penstock.model.config_def import combined
 from penstock.model.errors import ConfigError
@@ -21,8 +21,13 @@ from penstock.model.errors import ConfigError
 CLUSTER: Final = "local"
 ETCD: Final = "etcd"
 SCHEDULER: Final = "scheduler"
-CONTROL: Final = ("config", "offset", SCHEDULER)
+GATEWAY: Final = "gateway"
+CONTROL: Final = ("config", "offset", SCHEDULER, GATEWAY)
 WORKER: Final = "worker"
+PORTS: Final = "ports"
+REST: Final = 8083
+"""Kafka Connect's port; another one where it is taken when the cluster is made."""
+
 WORKERS: Final = 3
 """Workers of a new cluster: the smallest number with which one can be lost and two go on."""
 
@@ -32,10 +37,13 @@ _OURS: Final = ("ETCD_", "CLUSTER_NAME", "INSTANCE_", "LISTEN", "ADVERTISE", "ST
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where etcd listens, on 127.0.0.1. Services take a free port at each start; etcd has them."""
+    """Where etcd and the REST API listen, on 127.0.0.1: they keep their ports. Services take a free
+    one at each start; etcd has them.
+    """
 
     client: int
     peer: int
+    rest: int
 
 
 def all_names(workers: int) -> tuple[str, ...]:
@@ -50,19 +58,20 @@ def worker_names(folder: Path) -> list[str]:
 
 
 def known_ports(folder: Path) -> Ports | None:
-    """Return etcd's ports, None in a new folder."""
-    file = folder / f"{ETCD}.json"
+    """Return the ports that are kept, None in a new folder."""
+    file = folder / f"{PORTS}.json"
     return Ports(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
 
 
-def etcd_ports(folder: Path) -> Ports:
-    """Return etcd's ports: free ones at first, then the same for ever, since the others and etcd
-    itself have written them down.
+def kept_ports(folder: Path) -> Ports:
+    """Return the ports that are kept: free ones at first, then the same for ever, since the others,
+    etcd itself and people have written them down.
     """
     ports = known_ports(folder)
     if ports is None:
-        ports = Ports(*_free_ports(2))
-        write(folder / f"{ETCD}.json", asdict(ports))
+        client, peer, other = _free_ports(3)
+        ports = Ports(client, peer, REST if _is_free(REST) else other)
+        write(folder / f"{PORTS}.json", asdict(ports))
     return ports
 
 
@@ -99,15 +108,17 @@ def command(name: str, file: Path) -> list[str]:
     return [sys.executable, "-m", "penstock.cli", service, "--config", str(file)]
 
 
-def keys(folder: Path, name: str, etcd_port: int) -> dict[str, str]:
+def keys(folder: Path, name: str, ports: Ports) -> dict[str, str]:
     """Return what a service's process is told."""
     told = {
         "cluster.name": CLUSTER,
         "instance.id": name,
         "instance.name": name,
         "listen": "127.0.0.1:0",
-        "etcd.endpoints": f"127.0.0.1:{etcd_port}",
+        "etcd.endpoints": f"127.0.0.1:{ports.client}",
     }
+    if name == GATEWAY:
+        told["listeners"] = f"http://127.0.0.1:{ports.rest}"
     if name not in CONTROL:
         told |= {"state.dir": str(folder / f"{name}.state"), "topics.dir": str(folder / "topics")}
     return told
@@ -131,6 +142,16 @@ def write(file: Path, content: Mapping[str, object]) -> None:
     new = file.with_suffix(".new")
     new.write_text(json.dumps(content, indent=1), encoding="utf-8")
     new.replace(file)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _free_ports(count: int) -> list[int]:

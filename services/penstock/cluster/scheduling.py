@@ -14,7 +14,7 @@ from penstock.etcd import Discovery, Election
 from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Scheduler, SchedulerService
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.election import ElectedLeadership, stand
-from penstock.scheduler.plans import Plans
+from penstock.scheduler.plans import Plans, WorkerPlans
 from penstock.store import EtcdStore
 
 
@@ -23,14 +23,14 @@ async def scheduler(settings: InstanceSettings) -> None:
     async with Instance(settings) as instance:
         store = await EtcdStore.open(settings.etcd)
         instance.stack.push_async_callback(store.close)
-        connectors = ConfigClient(await instance.route("config"))
+        connectors = ConfigClient(await instance.route("config"), dial=instance.dial("config"))
         await instance.stack.enter_async_context(connectors)
         instance.keep_levels(connectors.watch_log_levels)
         workers = await instance.follow("worker")
 
         server = instance.server()
         leadership = ElectedLeadership(instance.address)
-        plans = Plans(connectors)
+        plans = Plans(connectors, WorkerPlans(instance.dial("worker")))
         rules = LeaderSettings(ClusterSettings(settings.values["rebalance.delay"]))
         service = Scheduler(leadership, lambda: Leader(leadership, store, plans, rules))
         server.add(add_SchedulerServiceServicer_to_server, SchedulerService(service))

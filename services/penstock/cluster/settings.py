@@ -11,75 +11,27 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.cluster.checks import findings
+from penstock.cluster.keys import KEYS, OPEN
 from penstock.cluster.variables import unknown, written
 from penstock.etcd import EtcdSettings, Tls
-from penstock.etcd.settings import LEASE_TTL
-from penstock.model.config_def import ConfigKey, combined, read
+from penstock.model.config_def import combined, read
 from penstock.model.errors import ConfigError
-from penstock.offset.leftovers import KEPT
-from penstock.standalone.settings import default_state_dir
+from penstock.rpc.mutual import Mutual
 from penstock.store import PostgresqlSettings
 from penstock.telemetry import Secret
-from penstock.worker import machine
-from penstock.worker.machine import MachineSettings, machine_settings
 
-COMMON: Final = (
-    ConfigKey("cluster.name", default="default", doc="Name of the cluster in its etcd."),
-    ConfigKey("instance.id", doc="Unique in the cluster; default: the host and a random part."),
-    ConfigKey("instance.name", doc="What an instance keeps when it is started anew; the host."),
-    ConfigKey("listen", default="127.0.0.1:0", doc="HOST:PORT to serve at; 0 takes a free port."),
-    ConfigKey("advertise", doc="HOST or HOST:PORT that others reach it by; default: `listen`."),
-    ConfigKey("etcd.endpoints", "list", ("127.0.0.1:2379",), doc="Members of etcd, HOST:PORT."),
-    ConfigKey("etcd.user", default="", doc="User of etcd."),
-    ConfigKey("etcd.password", "password", doc="Its password."),
-    ConfigKey("etcd.tls.authority", doc="PEM file that etcd's certificate is checked by."),
-    ConfigKey("etcd.tls.certificate", doc="PEM file that this process shows to etcd."),
-    ConfigKey("etcd.tls.key", doc="PEM file with its key."),
-    ConfigKey("lease.ttl", "duration", LEASE_TTL, doc="How long others wait for a silent one."),
-    ConfigKey("drain.timeout", "duration", 20.0, doc="Time that an end in order may take."),
-)
-
-STORE: Final = (
-    ConfigKey("store", default="etcd", choices=("etcd", "postgresql"), doc="Where state is."),
-    ConfigKey("store.url", "password", doc="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
-    ConfigKey("store.schema", default="penstock", doc="Schema of the database, for this cluster."),
-)
-
-OFFSET: Final = (
-    ConfigKey(
-        "offsets.deleted.retention",
-        "duration",
-        KEPT,
-        doc="How long offsets of a deleted connector are kept.",
-    ),
-)
-
-SCHEDULER: Final = (
-    ConfigKey("rebalance.delay", "duration", 0.0, doc="How long tasks of a lost worker wait."),
-)
-
-WORKER: Final = (
-    ConfigKey("state.dir", doc="Folder for scratch files, and for topics where no other is set."),
-    ConfigKey("labels", "list", (), doc="name=value, …: what `placement` of connectors matches."),
-    ConfigKey("capacity", "double", 1.0, doc="Tasks it takes, compared with other workers."),
-    *machine.KEYS,
-)
-
-KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
-    "config": (*COMMON, *STORE),
-    "offset": (*COMMON, *STORE, *OFFSET),
-    "scheduler": (*COMMON, *SCHEDULER),
-    "worker": (*COMMON, *WORKER),
-}
-"""The keys of each service."""
+if TYPE_CHECKING:
+    from penstock.worker.machine import MachineSettings
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """An instance of a service. `values` are those of its keys, `extra` Spark's own."""
+    """An instance of a service. `values` are those of its keys, `extra` those
+    that are no fixed list: Spark's own, for instance.
+    """
 
     service: str
     id: str
@@ -89,6 +41,7 @@ class InstanceSettings:
     etcd: EtcdSettings
     ttl: float
     drain: float
+    tls: Mutual | None
     values: Mapping[str, Any]
     extra: Mapping[str, str]
 
@@ -100,6 +53,10 @@ class InstanceSettings:
 
     def machine(self) -> MachineSettings:
         """Return what a worker runs with."""
+        # only a worker has plugins, topics and an engine; the others stay small
+        from penstock.standalone.settings import default_state_dir  # noqa: PLC0415
+        from penstock.worker.machine import machine_settings  # noqa: PLC0415
+
         state = self.values["state.dir"]
         folder = Path(state).absolute() if state else default_state_dir() / "worker"
         return machine_settings(self.values, self.extra, folder / "topics")
@@ -131,7 +88,7 @@ def instance_settings(
             its detail.
     """
     keys = KEYS[service]
-    extra = {key: value for key, value in config.items() if key.startswith(machine.SPARK)}
+    extra = {key: value for key, value in config.items() if key.startswith(OPEN)}
     told = {key: value for key, value in config.items() if key not in extra}
     values, errors = read(keys, {**told, **written(keys, environment)})
     errors += unknown((key for all_keys in KEYS.values() for key in all_keys), environment)
@@ -151,9 +108,29 @@ def instance_settings(
         etcd=_etcd(values),
         ttl=values["lease.ttl"],
         drain=values["drain.timeout"],
+        tls=_tls(values),
         values=values,
         extra=extra,
     )
+
+
+def _tls(values: Mapping[str, Any]) -> Mutual | None:
+    names = ("tls.authority", "tls.certificate", "tls.key")
+    files = [Path(values[name]) if values[name] else None for name in names]
+    if not any(files):
+        return None
+    for name, file in zip(names, files, strict=True):
+        if file is None:
+            raise ConfigError(
+                "config.missing",
+                f"`{name}` is not set, and the others of `tls.…` are",
+                fix="Set all three, or none: authority, certificate and key.",
+                config_path=name,
+            )
+    authority, certificate, key = (file for file in files if file is not None)
+    tls = Mutual(authority, certificate, key)
+    tls.check()
+    return tls
 
 
 def _etcd(values: Mapping[str, Any]) -> EtcdSettings:

@@ -30,13 +30,13 @@ async def worker(settings: InstanceSettings) -> None:
     """
     async with Instance(settings) as instance:
         runtime = instance.stack.enter_context(scratch())
-        connectors = ConfigClient(await instance.route("config"))
+        connectors = ConfigClient(await instance.route("config"), dial=instance.dial("config"))
         await instance.stack.enter_async_context(connectors)
         instance.keep_levels(connectors.watch_log_levels)
-        offsets = OffsetClient(await instance.route("offset"))
+        offsets = OffsetClient(await instance.route("offset"), dial=instance.dial("offset"))
         await instance.stack.enter_async_context(offsets)
         way = Way(await instance.follow("scheduler"))
-        schedulers = SchedulerClient(way)
+        schedulers = SchedulerClient(way, dial=instance.dial("scheduler"))
         await instance.stack.enter_async_context(schedulers)
         hosting = Hosting(settings.machine(), offsets, connectors, runtime)
         await instance.stack.enter_async_context(hosting)

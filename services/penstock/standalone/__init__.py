@@ -3,6 +3,7 @@ etcd.
 
 - `files`      reads worker, connector and pipeline files (properties, JSON, YAML)
 - `settings`   the worker's own keys, and Kafka Connect's that mean something here
+- `fronting`   the REST API
 - `node`       starts and stops the services of this process
 - `reconcile`  makes what runs equal to what is configured
 - `quickstart` the first job that a new user runs

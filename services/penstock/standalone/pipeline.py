@@ -1,5 +1,5 @@
 """A pipeline file as a connector: `source:`, `transforms:`, `sink:` and framework keys beside
-them.
+them. Its `tests:` are for `penstock test` alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from penstock.model.errors import ConfigError, nearest
 from penstock.standalone.files import flatten, read_document
 
 _CHAINS = ("transforms", "predicates")
-_FRAMEWORK = ("errors", "flush", "batch", "delivery", "tasks", "restart", "topic")
-_KNOWN = frozenset({"name", "source", "sink", *_CHAINS, *_FRAMEWORK})
+_FRAMEWORK = ("errors", "flush", "batch", "delivery", "tasks", "restart", "topic", "replay")
+TESTS = "tests"
+_KNOWN = frozenset({"name", "source", "sink", TESTS, *_CHAINS, *_FRAMEWORK})
 
 
 def read_pipeline(path: Path) -> Connector:
@@ -37,7 +38,7 @@ def pipeline_of(document: Mapping[str, Any], default_name: str) -> Connector:
                 fix=f"Add `{end}:` with `connector.class:` and the keys of that connector.",
                 config_path=end,
             )
-    nested = {key: value for key, value in document.items() if key not in (*_CHAINS, "name")}
+    nested = {key: value for key, value in document.items() if key not in (*_CHAINS, "name", TESTS)}
     config = flatten(nested)
     for chain in _CHAINS:
         config.update(_chain(chain, document.get(chain)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import Diagnostic
 from penstock.standalone.node import Node
-from penstock.worker.planning import refuse_errors
+from penstock.worker.design import refuse_errors
 
 
 async def validate(node: Node, connector: Connector) -> tuple[Connector, Sequence[Diagnostic]]:

@@ -10,30 +10,34 @@ from typing import Final
 
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
-from penstock.worker import machine
+from penstock.worker import keys
 from penstock.worker.machine import MachineSettings, machine_settings
 
 KEYS: Final = (
     ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
     ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
-    *machine.KEYS,
+    ConfigKey("listeners", "list", doc="Where the REST API is: http://HOST:PORT, or none."),
+    *keys.KEYS,
 )
 
 IGNORED: Final = (
     "bootstrap.servers", "key.converter", "value.converter", "header.converter",
-    "offset.flush.", "internal.", "producer.", "consumer.", "admin.", "listeners",
-    "rest.", "config.providers", "group.id", "config.storage.", "offset.storage.",
-    "status.storage.", "plugin.discovery", "connector.client.config.override.policy",
+    "offset.flush.", "internal.", "producer.", "consumer.", "admin.",
+    "rest.", "group.id", "config.storage.", "offset.storage.",
+    "status.storage.", "plugin.discovery",
 )  # fmt: skip
 """Kafka Connect's worker keys that load and have no effect in standalone mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node keeps its state and what it runs with."""
+    """Where a node keeps its state and what it runs with. `listeners` are where its REST API is;
+    None when nothing is said.
+    """
 
     state_dir: Path
     machine: MachineSettings
+    listeners: tuple[str, ...] | None = None
 
 
 def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnostic]]:
@@ -42,12 +46,13 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
-    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(machine.SPARK)}
+    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(keys.OPEN)}
     values, errors = read(KEYS, ours)
     if errors:
         raise errors[0]
     state = _state_dir(values)
-    settings = NodeSettings(state, machine_settings(values, config, state / "topics"))
+    runs_with = machine_settings(values, config, state / "topics")
+    settings = NodeSettings(state, runs_with, values["listeners"])
     return settings, [_no_effect(key) for key in sorted(config) if not _is_ours(key)]
 
 

@@ -54,7 +54,7 @@ def test_a_process_that_never_answers_is_named_with_the_stage(folder, tmp_path, 
         start(folder)
     assert error.value.code == "cluster.not_ready"
     asyncio.run(LocalCluster(folder).stop())
-    assert [part.pid for part in asyncio.run(LocalCluster(folder).status())] == [None] * 4
+    assert [part.pid for part in asyncio.run(LocalCluster(folder).status())] == [None] * 5
 
 
 def test_two_commands_at_once_do_not_start_things_twice(folder):
@@ -106,5 +106,5 @@ def test_workers_are_ordered_by_number_and_a_folder_keeps_its_ports(folder):
     for number in (10, 2, 1, "x"):
         (folder / f"worker-{number}.json").write_text("{}")
     assert local_parts.worker_names(folder) == ["worker-1", "worker-2", "worker-10"]
-    ports = local_parts.etcd_ports(folder)
-    assert local_parts.etcd_ports(folder) == ports
+    ports = local_parts.kept_ports(folder)
+    assert local_parts.kept_ports(folder) == ports

@@ -1,0 +1,45 @@
+"""The gateway, as a process: REST over the services that it finds."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.client import ConfigClient, OffsetClient, SchedulerClient
+from penstock.cluster.instance import Instance
+from penstock.cluster.settings import InstanceSettings
+from penstock.gateway.access.choosing import guard_of
+from penstock.gateway.app import application
+from penstock.gateway.asks import Asks
+from penstock.gateway.certificates import shown_of
+from penstock.gateway.everywhere import Workers
+from penstock.gateway.listening import answering
+from penstock.gateway.places import places
+
+log = logging.getLogger(__name__)
+
+
+async def gateway(settings: InstanceSettings) -> None:
+    """Be a gateway until cancelled. Its gRPC server answers probes, as everybody's does."""
+    async with Instance(settings) as instance:
+        enter = instance.stack.enter_async_context
+        config = await enter(
+            ConfigClient(await instance.route("config"), dial=instance.dial("config"))
+        )
+        instance.keep_levels(config.watch_log_levels)
+        offset = await enter(
+            OffsetClient(await instance.route("offset"), dial=instance.dial("offset"))
+        )
+        schedulers = await instance.route("scheduler")
+        scheduler = await enter(SchedulerClient(schedulers, dial=instance.dial("scheduler")))
+        workers = Workers(scheduler, instance.dial("worker"))
+        instance.stack.push_async_callback(workers.close)
+        wanted = places(settings.values["listeners"])
+        asked = guard_of(settings.values, wanted)
+        instance.stack.push_async_callback(asked.close)
+        asks = Asks(config, offset, scheduler, workers)
+        app = application(asks, settings.etcd.cluster, asked)
+        for url in await enter(answering(app, wanted, shown_of(settings.values))):
+            log.info("REST at %s", url)
+        await enter(instance.server())
+        instance.join()
+        await instance.stay()

@@ -1,0 +1,69 @@
+"""The keys of each service of a cluster: what they take, and what they are when nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.etcd.settings import LEASE_TTL
+from penstock.gateway import settings as gateway
+from penstock.model.config_def import ConfigKey
+from penstock.offset.leftovers import KEPT
+from penstock.worker import keys as worker
+
+COMMON: Final = (
+    ConfigKey("cluster.name", default="default", doc="Name of the cluster in its etcd."),
+    ConfigKey("instance.id", doc="Unique in the cluster; default: the host and a random part."),
+    ConfigKey("instance.name", doc="What an instance keeps when it is started anew; the host."),
+    ConfigKey("listen", default="127.0.0.1:0", doc="HOST:PORT to serve at; 0 takes a free port."),
+    ConfigKey("advertise", doc="HOST or HOST:PORT that others reach it by; default: `listen`."),
+    ConfigKey("etcd.endpoints", "list", ("127.0.0.1:2379",), doc="Members of etcd, HOST:PORT."),
+    ConfigKey("etcd.user", default="", doc="User of etcd."),
+    ConfigKey("etcd.password", "password", doc="Its password."),
+    ConfigKey("etcd.tls.authority", doc="PEM file that etcd's certificate is checked by."),
+    ConfigKey("etcd.tls.certificate", doc="PEM file that this process shows to etcd."),
+    ConfigKey("etcd.tls.key", doc="PEM file with its key."),
+    ConfigKey("tls.authority", doc="PEM file that certificates of services are checked by."),
+    ConfigKey("tls.certificate", doc="PEM file that this process shows: <service>.penstock."),
+    ConfigKey("tls.key", doc="PEM file with its key; all three, or none."),
+    ConfigKey("lease.ttl", "duration", LEASE_TTL, doc="How long others wait for a silent one."),
+    ConfigKey("drain.timeout", "duration", 20.0, doc="Time that an end in order may take."),
+)
+
+STORE: Final = (
+    ConfigKey("store", default="etcd", choices=("etcd", "postgresql"), doc="Where state is."),
+    ConfigKey("store.url", "password", doc="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
+    ConfigKey("store.schema", default="penstock", doc="Schema of the database, for this cluster."),
+)
+
+OFFSET: Final = (
+    ConfigKey(
+        "offsets.deleted.retention",
+        "duration",
+        KEPT,
+        doc="How long offsets of a deleted connector are kept.",
+    ),
+)
+
+SCHEDULER: Final = (
+    ConfigKey("rebalance.delay", "duration", 0.0, doc="How long tasks of a lost worker wait."),
+)
+
+WORKER: Final = (
+    ConfigKey("state.dir", doc="Folder for scratch files, and for topics where no other is set."),
+    ConfigKey("labels", "list", (), doc="name=value, …: what `placement` of connectors matches."),
+    ConfigKey("capacity", "double", 1.0, doc="Tasks it takes, compared with other workers."),
+    *worker.KEYS,
+)
+
+KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
+    "config": (*COMMON, *STORE),
+    "offset": (*COMMON, *STORE, *OFFSET),
+    "scheduler": (*COMMON, *SCHEDULER),
+    "worker": (*COMMON, *WORKER),
+    "gateway": (*COMMON, *gateway.KEYS),
+}
+"""The keys of each service."""
+
+OPEN: Final = worker.OPEN
+"""What keys start with that are no fixed list; only a worker has such."""

@@ -1,0 +1,39 @@
+"""A service loads only what it needs: libraries that move rows are half of a small one's memory."""
+
+import json
+import sys
+
+import pytest
+
+from support.checkout import run
+
+ROWS = {"pyarrow", "numpy", "pyspark"}
+CLIENTS = {"httpx", "jwt", "cryptography"}
+SENDERS = {"opentelemetry.sdk", "opentelemetry.exporter"}
+
+UNUSED = {
+    "control": ROWS | CLIENTS | SENDERS | {"fastapi"},
+    "scheduling": ROWS | CLIENTS | SENDERS | {"fastapi"},
+    "fronting": ROWS | CLIENTS | SENDERS,
+}
+
+
+def loaded(home: str, more: str = "") -> set[str]:
+    script = f"""
+import json, sys
+import penstock.cli.__main__, penstock.cli.service, penstock.cluster.{home}
+{more}
+print(json.dumps(sorted(sys.modules)))
+"""
+    done = run(sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("home", UNUSED)
+def test_a_service_loads_nothing_that_it_does_not_need(home):
+    assert not loaded(home) & UNUSED[home]
+
+
+def test_one_that_it_does_not_need_is_seen():
+    assert loaded("fronting", "import penstock.worker.machine") & UNUSED["fronting"] >= {"pyarrow"}
