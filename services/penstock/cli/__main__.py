@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from penstock.cli import completion
 from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, print_error
 from penstock.cli.verbs import add_verbs
 from penstock.model.errors import ConfigError, PenstockError
@@ -15,6 +17,8 @@ from penstock.model.errors import ConfigError, PenstockError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if asked := completion.line(os.environ):
+        completion.complete(_parser(asked))
     arguments = _parser(words).parse_args(words)
     try:
         code: int = arguments.verb(arguments)

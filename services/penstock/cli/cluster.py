@@ -51,7 +51,8 @@ def stop(arguments: argparse.Namespace) -> int:
 
 def status(arguments: argparse.Namespace) -> int:
     """Print a table of its processes."""
-    found = asyncio.run(LocalCluster(arguments.dir).status())
+    cluster = LocalCluster(arguments.dir)
+    found = asyncio.run(cluster.status())
     table = Table("name", "process", "answers", "address", "log", box=None)
     for part in found:
         process = str(part.pid or "-")
@@ -59,6 +60,8 @@ def status(arguments: argparse.Namespace) -> int:
         table.add_row(part.name, process, answers, part.address or "-", str(part.log))
     width = None if sys.stdout.isatty() else 200  # lines of a pipe are not folded
     Console(width=width).print(table)
+    if cluster.rest():
+        say(f"REST at {cluster.rest()}")
     return 0 if all(part.answers for part in found) else FAILED
 
 

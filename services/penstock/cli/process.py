@@ -20,6 +20,7 @@ from penstock.cli.errors import INTERRUPTED
 from penstock.model.errors import RetriableError
 from penstock.telemetry import set_up
 from penstock.telemetry.levels import level_named
+from penstock.telemetry.otlp import exported
 
 log = logging.getLogger(__name__)
 
@@ -66,24 +67,28 @@ class Earlier:
 
 
 def hosted(
-    main: Callable[[Earlier], Awaitable[int]], level: str = "WARNING", ended: int = INTERRUPTED
+    main: Callable[[Earlier], Awaitable[int]],
+    level: str = "WARNING",
+    ended: int = INTERRUPTED,
+    service: str = "node",
 ) -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
 
     `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none; `ended` the exit code of one
-    that was told to end, and did.
+    that was told to end, and did; `service` what traces, metrics and logs are of.
 
     A JVM cannot be started again inside a process that had one: the process replaces itself, and
     resumes from its state.
 
     Raises:
-        ConfigError: `config.log_level`.
+        ConfigError: `config.log_level`, `telemetry.not_installed`, `telemetry.protocol`.
         RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
     set_up(level=level_named(os.environ.get(_LEVEL, level), _LEVEL))
     earlier = _earlier(os.environ.pop(_EARLIER, ""))
     try:
-        return asyncio.run(_guarded(lambda: main(earlier), ended))
+        with exported(service, os.environ):
+            return asyncio.run(_guarded(lambda: main(earlier), ended))
     except JvmLostError as loss:
         now = time.monotonic()
         losses = [*(at for at in earlier.losses if now - at < LOSS_WINDOW), now]

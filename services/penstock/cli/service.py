@@ -1,4 +1,4 @@
-"""`penstock config|offset|scheduler|worker`: one service of a cluster, until it is told to end."""
+"""`penstock config|offset|scheduler|worker|gateway`: a service of a cluster, until told to end."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.process import JvmLostError, hosted
+from penstock.cluster.keys import KEYS
 from penstock.cluster.lost import EngineLostError
-from penstock.cluster.settings import KEYS, InstanceSettings, instance_settings
+from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.cluster.variables import PREFIX
-from penstock.model.config_def import ConfigKey
+from penstock.model.config_def import ConfigKey, written
 from penstock.model.errors import PenstockError
+from penstock.secrets import PROVIDERS
 from penstock.standalone.files import read_flat
-from penstock.worker.machine import SPARK
+from penstock.worker.keys import SPARK
 
 LEVEL: Final = "INFO"
 """Of the log, where nothing is said."""
@@ -29,6 +31,7 @@ HOMES: Final[Mapping[str, str]] = {
     "offset": "control",
     "scheduler": "scheduling",
     "worker": "working",
+    "gateway": "fronting",
 }
 """Where each service is; only the one that runs is imported."""
 
@@ -47,7 +50,7 @@ def run(name: str, arguments: argparse.Namespace) -> int:
     config = read_flat(arguments.config) if arguments.config else {}
     settings = instance_settings(name, config, os.environ)
     # a service that is told to end has done what it is for: supervisors take 0 for success
-    return hosted(lambda _: _run(service, settings), level=LEVEL, ended=0)
+    return hosted(lambda _: _run(service, settings), level=LEVEL, ended=0, service=name)
 
 
 async def _run(service: _Service, settings: InstanceSettings) -> int:
@@ -72,7 +75,10 @@ def _meaning(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return first
 
 
-_SPARK: Final = f"  {SPARK + '*':22} {'':28} Any key of Spark's own, after that; in the file alone."
+_OPEN: Final = (
+    f"  {SPARK + '*':22} {'':28} Any key of Spark's own, after that; in the file alone.",
+    f"  {PROVIDERS + '.*':22} {'':28} Settings of providers of secrets; there, too.",
+)
 
 
 def _keys(name: str) -> str:
@@ -82,7 +88,7 @@ def _keys(name: str) -> str:
             f"keys, each also as a variable, which wins ({PREFIX}ETCD_ENDPOINTS: etcd.endpoints);",
             "durations as 5s or 100ms, sizes as 1MiB, lists with commas:",
             *map(_described, KEYS[name]),
-            *([_SPARK] if name == "worker" else ()),
+            *(_OPEN if name == "worker" else ()),
             "",
             "a variable alone:",
             f"  {'PENSTOCK_LOG_LEVEL':22} {LEVEL:28} Of all loggers, until SetLogLevel says more.",
@@ -93,14 +99,3 @@ def _keys(name: str) -> str:
 def _described(key: ConfigKey) -> str:
     takes, default = "|".join(key.choices) or key.type, written(key)
     return f"  {key.name:22} {f'{takes} = {default}' if default else takes:28} {key.doc}"
-
-
-def written(key: ConfigKey) -> str:
-    """Return a key's default as a person would write it; empty when it has none."""
-    if key.default is None or key.type == "password":
-        return ""
-    if key.type == "list":
-        return ",".join(key.default)
-    if key.type == "duration":
-        return f"{key.default:g}s"
-    return str(key.default).lower() if key.type == "boolean" else str(key.default)

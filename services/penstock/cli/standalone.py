@@ -8,16 +8,23 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import JvmLostError, hosted
+from penstock.gateway.places import USUAL
 from penstock.model.connector import Connector
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, Severity
 from penstock.standalone.files import read_flat
+from penstock.standalone.fronting import fronted
 from penstock.standalone.node import Node
 from penstock.standalone.reconcile import run_only, validate
 from penstock.standalone.settings import node_settings
+
+_ELSEWHERE: Final = "Set `listeners` to another http://HOST:PORT, or to none."
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -48,10 +55,27 @@ async def _run(files: Sequence[Path]) -> int:
         await run_only(node, checked)
         for connector in checked:
             say(f"connector {connector.name} started ({connector.kind.name.lower()})")
-        await node.engine_ready()
-        say(f"rows move after {time.monotonic() - began:.1f} s")
-        await node.lost()
+        async with AsyncExitStack() as stack:
+            await _front(stack, node, settings.listeners)
+            await node.engine_ready()
+            say(f"rows move after {time.monotonic() - began:.1f} s")
+            await node.lost()
     raise JvmLostError
+
+
+async def _front(stack: AsyncExitStack, node: Node, listeners: Sequence[str] | None) -> None:
+    """Answer REST from now on. Where nobody said where, and another process is there already, that
+    is told and nothing more: rows move without.
+    """
+    try:
+        places = await stack.enter_async_context(fronted(node, listeners or USUAL))
+    except ConfigError as error:
+        if listeners is not None:
+            raise
+        print_diagnostic(replace(error.diagnostic, severity=Severity.WARNING, fix=_ELSEWHERE))
+        return
+    for place in places:
+        say(f"REST at {place}")
 
 
 def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:

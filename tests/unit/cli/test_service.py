@@ -4,7 +4,7 @@ import pytest
 
 from penstock.cli.__main__ import main
 from penstock.cli.service import written
-from penstock.cluster.settings import KEYS
+from penstock.cluster.keys import KEYS
 from penstock.model.config_def import ConfigKey, parse
 
 ALL = sorted({key for keys in KEYS.values() for key in keys}, key=lambda key: key.name)

@@ -1,0 +1,214 @@
+"""`penstock connector …`: connectors of a cluster, through its gateway."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.cli.errors import FAILED
+from penstock.cli.remote import options
+from penstock.cli.remote.asking import Server, path
+from penstock.cli.remote.showing import show
+from penstock.model.errors import ConfigError
+from penstock.standalone.files import read_flat
+
+_Verb = Callable[[Server, argparse.Namespace], int]
+
+STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
+
+
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the noun."""
+    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    def verb(name: str, what: str, run: _Verb, *named: str) -> argparse.ArgumentParser:
+        one: argparse.ArgumentParser = verbs.add_parser(name, help=what)
+        for argument in named:
+            one.add_argument(argument)
+        options.add(one)
+        one.set_defaults(verb=lambda arguments: _asked(run, arguments))
+        return one
+
+    verb("list", "all connectors, and how they are", _list)
+    verb("get", "a connector with its configuration", _get, "name")
+    verb(
+        "status", "how a connector and its tasks are; 1 when something has failed", _status, "name"
+    )
+    made = verb("create", "make a connector out of a file", _create)
+    made.add_argument("file", type=Path, help="properties, YAML or JSON")
+    made.add_argument("--state", choices=STATES, help="state it begins in")
+    put = verb("put", "make a connector, or give it another configuration", _put)
+    put.add_argument("file", type=Path, help="properties, YAML or JSON")
+    put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
+    patch = verb("set", "set single keys: KEY=VALUE, and KEY= to take one away", _set, "name")
+    patch.add_argument("pairs", nargs="+", metavar="KEY=VALUE")
+    delete = verb("delete", "delete a connector", _delete, "name")
+    delete.add_argument("--offsets", action="store_true", help="its offsets, too; stop it first")
+    for name in ("pause", "resume", "stop"):
+        verb(name, f"{name} a connector", partial(_steer, name), "name")
+    restart = verb("restart", "start a connector anew", _restart, "name")
+    restart.add_argument("--tasks", action="store_true", help="its tasks, too")
+    restart.add_argument("--failed", action="store_true", help="only what has failed")
+    check = verb("check", "check a file, and reach what it names", _check)
+    check.add_argument("file", type=Path, help="properties, YAML or JSON")
+    verb("revisions", "the versions of a configuration", _revisions, "name")
+    diff = verb("diff", "what differs between two versions", _diff, "name")
+    diff.add_argument("before", type=int)
+    diff.add_argument("after", type=int, nargs="?", default=0)
+    back = verb("rollback", "make a new version out of an earlier one", _rollback, "name")
+    back.add_argument("version", type=int)
+    verb("topics", "the topics that it has rows of", _topics, "name")
+    verb("offsets", "how far it is", _offsets, "name")
+
+
+def _asked(run: _Verb, arguments: argparse.Namespace) -> int:
+    with options.server(arguments) as server:
+        return run(server, arguments)
+
+
+def _list(server: Server, arguments: argparse.Namespace) -> int:
+    found = server.get("/connectors", expand="status")
+    rows = [_row(name, one["status"]) for name, one in sorted(found.items())]
+    show(arguments.output, rows, rows)
+    return 0
+
+
+def _get(server: Server, arguments: argparse.Namespace) -> int:
+    found = server.get(path("v1", "connectors", arguments.name))
+    rows = [{"key": key, "value": value} for key, value in sorted(found["config"].items())]
+    show(arguments.output, found, rows)
+    return 0
+
+
+def _status(server: Server, arguments: argparse.Namespace) -> int:
+    found = server.get(path("connectors", arguments.name, "status"))
+    own = {"task": "-", **found["connector"]}
+    tasks = [{"task": task.pop("id"), **task} for task in (dict(t) for t in found["tasks"])]
+    show(arguments.output, found, [own, *tasks])
+    states = [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
+    return FAILED if "FAILED" in states else 0
+
+
+def _create(server: Server, arguments: argparse.Namespace) -> int:
+    name, config = _file(arguments.file)
+    body: dict[str, Any] = {"name": name, "config": config}
+    if arguments.state:
+        body["initial_state"] = arguments.state
+    return _shown(arguments, server.send("POST", "/connectors", body))
+
+
+def _put(server: Server, arguments: argparse.Namespace) -> int:
+    name, config = _file(arguments.file)
+    where = path("connectors", name, "config")
+    return _shown(arguments, server.send("PUT", where, config, revision=arguments.revision))
+
+
+def _set(server: Server, arguments: argparse.Namespace) -> int:
+    changes: dict[str, str | None] = {}
+    for pair in arguments.pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise ConfigError(
+                "config.wrong_type", f"{pair!r} is not KEY=VALUE", fix="Write tasks.max=2."
+            )
+        changes[key] = value or None
+    where = path("connectors", arguments.name, "config")
+    return _shown(arguments, server.send("PATCH", where, changes))
+
+
+def _delete(server: Server, arguments: argparse.Namespace) -> int:
+    query = {"offsets": "delete"} if arguments.offsets else None
+    server.send("DELETE", path("connectors", arguments.name), query=query)
+    return 0
+
+
+def _steer(doing: str, server: Server, arguments: argparse.Namespace) -> int:
+    server.send("PUT", path("connectors", arguments.name, doing))
+    return 0
+
+
+def _restart(server: Server, arguments: argparse.Namespace) -> int:
+    asked = {"includeTasks": arguments.tasks, "onlyFailed": arguments.failed}
+    query = {key: json.dumps(value) for key, value in asked.items()}
+    server.send("POST", path("connectors", arguments.name, "restart"), query=query)
+    return 0
+
+
+def _check(server: Server, arguments: argparse.Namespace) -> int:
+    name, config = _file(arguments.file)
+    body = {"name": name, "config": config}
+    found = server.send("POST", "/v1/connectors/validate", body)
+    wrong = [one for one in found["findings"] if one["severity"] == "error"]
+    steps = [] if wrong else list(server.lines("POST", "/v1/connectors/check", body))
+    columns = ("severity", "code", "config_path", "message")
+    rows = [{key: one.get(key, "") for key in columns} for one in found["findings"]]
+    rows += [
+        {
+            "severity": "ok" if step["ok"] else "error",
+            "code": f"{step['end']}.{step['step']}",
+            "config_path": "",
+            "message": "; ".join(one["message"] for one in step["findings"]),
+        }
+        for step in steps
+    ]
+    show(arguments.output, {**found, "steps": steps}, rows)
+    return FAILED if wrong or not all(step["ok"] for step in steps) else 0
+
+
+def _revisions(server: Server, arguments: argparse.Namespace) -> int:
+    found = server.get(path("v1", "connectors", arguments.name, "revisions"))
+    show(arguments.output, found, found["revisions"])
+    return 0
+
+
+def _diff(server: Server, arguments: argparse.Namespace) -> int:
+    where = path("v1", "connectors", arguments.name, "diff")
+    found = server.get(where, **{"from": arguments.before, "to": arguments.after})
+    show(arguments.output, found, found["differences"])
+    return 0
+
+
+def _rollback(server: Server, arguments: argparse.Namespace) -> int:
+    where = path("v1", "connectors", arguments.name, "rollback")
+    return _shown(arguments, server.send("POST", where, {"version": arguments.version}))
+
+
+def _topics(server: Server, arguments: argparse.Namespace) -> int:
+    found = server.get(path("connectors", arguments.name, "topics"))
+    rows = [{"topic": topic} for topic in found[arguments.name]["topics"]]
+    show(arguments.output, found, rows)
+    return 0
+
+
+def _offsets(server: Server, arguments: argparse.Namespace) -> int:
+    found = server.get(path("connectors", arguments.name, "offsets"))
+    show(arguments.output, found, found["offsets"])
+    return 0
+
+
+def _file(file: Path) -> tuple[str, dict[str, str]]:
+    config = read_flat(file)
+    return config.get("name", file.stem), config
+
+
+def _row(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
+    tasks = [task["state"] for task in status["tasks"]]
+    counts = {state: tasks.count(state) for state in dict.fromkeys(tasks)}
+    shown = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return {
+        "name": name,
+        "type": status["type"],
+        "state": status["connector"]["state"],
+        "tasks": shown or "none",
+        "worker": status["connector"]["worker_id"] or None,
+    }
+
+
+def _shown(arguments: argparse.Namespace, stored: Mapping[str, Any]) -> int:
+    name = {"name": stored["name"], "kind": stored.get("type") or stored.get("kind")}
+    show(arguments.output, stored, [name])
+    return 0

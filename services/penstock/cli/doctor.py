@@ -1,0 +1,147 @@
+"""`penstock doctor`: what this machine lacks to run Penstock, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.cli.errors import FAILED
+from penstock.cli.remote.showing import show
+from penstock.plugin import Registry
+from penstock.standalone.settings import default_state_dir
+
+JAVAS: Final = (17, 21)
+"""Versions of Java that Spark 4 runs on."""
+
+ROOM: Final = 1 << 30
+"""Bytes that should be free for state and scratch files: an embedded topic keeps rows for days."""
+
+MEMORY: Final = 2 << 30
+"""Bytes that one worker takes with its JVM, at the default of `spark.driver.memory`."""
+
+_WITHIN: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look found. `needed`: without it nothing runs."""
+
+    what: str
+    ok: bool
+    found: str
+    fix: str = ""
+    needed: bool = True
+
+
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("--path", type=Path, action="append", default=[], help="plugin folder")
+    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the verb; ends with 1 when something that is needed is missing."""
+    looks: tuple[Callable[[], Found], ...] = (
+        _python,
+        _java,
+        _memory,
+        _disk,
+        _port,
+        _etcd,
+        _sockets,
+    )
+    found = [look() for look in looks]
+    found += _plugins(arguments.path)
+    rows = [
+        {"": "ok" if one.ok else "missing" if one.needed else "note", "what": one.what,
+         "found": one.found, "fix": "" if one.ok else one.fix}
+        for one in found
+    ]  # fmt: skip
+    show(arguments.output, rows, rows)
+    return FAILED if any(one.needed and not one.ok for one in found) else 0
+
+
+def _python() -> Found:
+    version = ".".join(map(str, sys.version_info[:3]))
+    fix = "Install Python 3.11 or newer."
+    return Found("python", sys.version_info >= (3, 11), version, fix)
+
+
+def _java() -> Found:
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    fix = f"Install a JDK {' or '.join(map(str, JAVAS))}, and set JAVA_HOME to it."
+    if java is None or not Path(java).exists():
+        return Found("java", ok=False, found="none", fix=fix)
+    try:
+        asked = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_WITHIN, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Found("java", ok=False, found=f"{java}: {type(error).__name__}", fix=fix)
+    return java_found(java, asked.stderr)
+
+
+def java_found(java: str, said: str) -> Found:
+    """Return what a `java -version` says."""
+    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    version = int(match[1]) if match else 0
+    fix = f"Install a JDK {' or '.join(map(str, JAVAS))}, and set JAVA_HOME to it."
+    return Found("java", version in JAVAS, f"{version or 'unknown'} at {java}", fix)
+
+
+def _memory() -> Found:
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fix = "A worker takes 1.6 GB; set spark.driver.memory lower, or free some."
+    return Found("memory", free >= MEMORY, f"{free >> 20} MiB free", fix, needed=False)
+
+
+def _disk() -> Found:
+    folder = default_state_dir()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    fix = "Free some, or name another folder in `state.dir`."
+    ok = free >= ROOM and os.access(folder, os.W_OK)
+    return Found("disk", ok, f"{free >> 20} MiB free in {folder}", fix)
+
+
+def _port() -> Found:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        taken = probe.connect_ex(("127.0.0.1", 8083)) == 0
+    fix = "Something answers there: a gateway, or another program; `listeners` names another port."
+    what = "taken" if taken else "free"
+    return Found("port 8083", not taken, what, fix, needed=False)
+
+
+def _etcd() -> Found:
+    binary = shutil.which(os.environ.get("ETCD_BIN", "etcd"))
+    fix = "Only a cluster needs it: apt-get install etcd-server, or name one in ETCD_BIN."
+    return Found("etcd", binary is not None, binary or "none", fix, needed=False)
+
+
+def _sockets() -> Found:
+    folder = tempfile.gettempdir()
+    # a socket's path may have 107 bytes; ours are up to 60 below the scratch folder
+    ok = len(folder) <= 45 and os.access(folder, os.W_OK)
+    return Found("scratch folder", ok, folder, "Set TMPDIR to a short, writable folder.")
+
+
+def _plugins(paths: list[Path]) -> Iterator[Found]:
+    registry = Registry.load(paths)
+    names = sorted(manifest.name for manifest in registry.manifests)
+    yield Found("plugins", bool(names), ", ".join(names), "Install one, or reinstall Penstock.")
+    for problem in registry.problems:
+        yield Found("plugin", ok=False, found=problem.message, fix=problem.fix, needed=False)

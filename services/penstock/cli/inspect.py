@@ -1,0 +1,43 @@
+"""`penstock inspect CONNECTOR`: some of the rows that move, as they do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from penstock.cli.remote import options
+from penstock.cli.remote.asking import path
+from penstock.cli.remote.showing import cell
+
+_STAGES = ("read", "transformed")
+
+
+def describe(parser: argparse.ArgumentParser, _: str) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("connector")
+    parser.add_argument("--task", type=int, default=0, help="which of its tasks (default: 0)")
+    parser.add_argument("--stage", choices=_STAGES, default="transformed", help="before or behind")
+    parser.add_argument("--rows", type=int, default=100, help="rows after which it ends")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds after which it ends")
+    options.add(parser)
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the verb: a line for each row; with `-o json`, as the gateway tells it."""
+    where = path("v1", "connectors", arguments.connector, "tasks", str(arguments.task), "rows")
+    asked = {
+        "stage": arguments.stage,
+        "rows": arguments.rows,
+        "seconds": arguments.seconds,
+    }
+    with options.server(arguments) as server:
+        for line in server.lines("GET", where, **asked):
+            if arguments.output != "table":
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+            elif "missed" in line:
+                print(f"… {line['missed']} rows that are not shown", flush=True)
+            else:
+                shown = line["cut"] + "…" if "cut" in line else line["row"]
+                print(cell(line["topic"]), cell(line["offset"]), cell(shown), flush=True)
+    return 0

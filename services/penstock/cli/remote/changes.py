@@ -1,0 +1,89 @@
+"""What a folder of files would change in a cluster. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Doing(Enum):
+    """What is done to a connector, in this order: what stops comes before what starts."""
+
+    DELETE = "delete"
+    UPDATE = "update"
+    STATE = "state"
+    CREATE = "create"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A connector as its file has it. `state` is empty where the file leaves it alone."""
+
+    name: str
+    config: Mapping[str, str]
+    state: str = ""
+    file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the cluster says of a file: how its connector differs. `revision` 0: it is not there."""
+
+    revision: int = 0
+    state: str = ""
+    tasks: int = 0
+    differences: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be done to a connector, and what that does to its tasks."""
+
+    doing: Doing
+    name: str
+    tasks: str = ""
+    revision: int = 0
+    state: str = ""
+    wanted: Wanted | None = None
+    differences: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[str] = field(default=())
+
+
+def change_of(wanted: Wanted, now: Compared) -> Change:
+    """Return what makes a connector what its file says; nothing, when it is."""
+    state = wanted.state if wanted.state not in {"", now.state} else ""
+    if not now.revision:
+        state = wanted.state or "RUNNING"
+        tasks = (
+            f"up to {wanted.config.get('tasks.max', '1')} start" if state == "RUNNING" else "none"
+        )
+        doing = Doing.CREATE
+    elif now.differences:
+        doing, tasks = Doing.UPDATE, f"{now.tasks} restart" if now.tasks else "none"
+    elif state:
+        doing, tasks = Doing.STATE, _steered(state, now.tasks)
+    else:
+        doing, tasks = Doing.NOTHING, ""
+    return Change(
+        doing, wanted.name, tasks, now.revision, state, wanted, now.differences, now.errors
+    )
+
+
+def deleted(name: str, tasks: int) -> Change:
+    """Return the change that takes a connector away which no file has."""
+    return Change(Doing.DELETE, name, f"{tasks} stop" if tasks else "none")
+
+
+def ordered(changes: Iterable[Change]) -> list[Change]:
+    """Return changes as they are carried out; those that change nothing come last."""
+    order = list(Doing)
+    return sorted(changes, key=lambda change: (order.index(change.doing), change.name))
+
+
+def _steered(state: str, tasks: int) -> str:
+    word = {"RUNNING": "start", "PAUSED": "pause", "STOPPED": "stop"}[state]
+    return f"{tasks} {word}" if tasks else f"its tasks {word}"

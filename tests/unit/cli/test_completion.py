@@ -1,0 +1,59 @@
+"""A shell asks the command itself what may come."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cli.completion import line
+from penstock.cli.verbs import VERBS
+
+
+def completed(tmp_path, text):
+    """What the command offers for a line."""
+    out = tmp_path / "out"
+    env = {
+        **os.environ,
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(out),
+        "COMP_LINE": text,
+        "COMP_POINT": str(len(text)),
+    }
+    command = [sys.executable, "-m", "penstock.cli"]
+    subprocess.run(command, env=env, timeout=60, check=True, capture_output=True)
+    return {word.strip() for word in out.read_text().split("\n")}
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("penstock conn", {"connector"}),
+        ("penstock completion ", {"bash", "zsh", "fish"}),
+        ("penstock top --on", {"--once"}),
+        ("penstock plugin te", {"test"}),
+        ("penstock nothing", {""}),
+    ],
+)
+def test_verbs_and_options_are_offered(tmp_path, text, offered):
+    assert offered <= completed(tmp_path, text)
+
+
+def test_all_verbs_are_offered(tmp_path):
+    assert completed(tmp_path, "penstock ") >= VERBS.keys()
+
+
+def test_a_line_with_a_quote_that_is_open_is_taken():
+    assert line({}) == []
+    told = {"_ARGCOMPLETE": "1", "COMP_LINE": "penstock run 'a b"}
+    assert line(told) == ["penstock", "run", "'a", "b"]
+    assert line({"_ARGCOMPLETE": "1"}) == [""]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_names_the_command(shell):
+    command = [sys.executable, "-m", "penstock.cli", "completion", shell]
+    done = subprocess.run(command, timeout=60, check=True, capture_output=True, text=True)
+    assert "penstock" in done.stdout
+    assert "_ARGCOMPLETE" in done.stdout

@@ -1,0 +1,35 @@
+"""Rates, from one look to the next."""
+
+from penstock.cli.top import Rates
+
+
+def look(rows, epoch=1, state="RUNNING", **more):
+    task = {"id": 0, "epoch": epoch, "state": state, "restarts": 2, "rows_read": rows,
+            "rows_written": rows // 2, **more}  # fmt: skip
+    return {"connectors": [{"name": "a", "state": "RUNNING", "why": None, "tasks": [task]}]}
+
+
+def test_rates_are_rows_of_the_time_between():
+    rates = Rates()
+    (first,) = rates.rows(look(1000), 10.0)
+    assert (first["rows/s in"], first["tasks"], first["restarts"]) == ("0", "1/1", 2)
+    (second,) = rates.rows(look(3000), 12.0)
+    assert (second["rows/s in"], second["rows/s out"]) == ("1,000", "500")
+
+
+def test_a_task_that_began_anew_has_no_rate_below_zero():
+    rates = Rates()
+    rates.rows(look(1000), 10.0)
+    (anew,) = rates.rows(look(5, epoch=2), 12.0)
+    assert anew["rows/s in"] == "0"
+
+
+def test_what_is_left_is_only_told_when_all_know():
+    rates = Rates()
+    assert rates.rows(look(1, rows_left=1234), 1.0)[0]["left"] == "1,234"
+    assert rates.rows(look(1), 2.0)[0]["left"] is None
+
+
+def test_why_is_the_first_reason():
+    (row,) = Rates().rows(look(1, state="FAILED", trace="[a.b] it broke"), 1.0)
+    assert (row["why"], row["tasks"]) == ("[a.b] it broke", "0/1")
