@@ -204,7 +204,7 @@ func (c *committer) prepare(order *connectorv1.WritePrepare) (*PreparedTxn, erro
 		return nil, err
 	}
 	c.stages.end(order.TxnId)
-	txn := Txn{ID: order.TxnId, Epoch: c.epochNo, Token: order.Token}
+	txn := Txn{ID: order.TxnId, Epoch: c.epochNo, Token: order.Token, TraceParent: order.Traceparent}
 	for _, one := range others {
 		if err := c.run("Discard", one.discard); err != nil {
 			return nil, err

@@ -7,7 +7,8 @@
 //
 //   - source.go, sink.go: what an author writes; rows.go: structs as Arrow columns
 //   - config.go, keys.go, units.go, nearest.go: typed configuration with words for people
-//   - errors.go, failures.go: what users can meet; status.go: the one place of gRPC statuses
+//   - errors.go, failures.go: what users can meet; status.go: the one place of gRPC statuses;
+//     trace.go: the trace that a call is a part of
 //   - values.go, canonical.go, partition.go: keys and offsets, and their wire forms
 //   - serve.go, handshake.go, server.go, logs.go: the process; registry.go, specs.go, control.go:
 //     what it has

@@ -222,6 +222,15 @@ func (p *pump) tellProgress(phase string, now bool) *Error {
 			return err
 		}
 	}
+	if measurer, ok := p.source.(Measurer); ok {
+		err := p.call("Metrics", func() error {
+			progress.Metrics = measurer.Metrics()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	p.mu.Lock()
 	changed := !proto.Equal(progress, p.progress)
 	p.progress = progress

@@ -28,6 +28,7 @@ func (w *writing) Put(stream putStream) error {
 		return err
 	}
 	defer close(stage.ended)
+	stage.traceParent = TraceParent(stream.Context())
 	if older != nil {
 		if err := task.run("Discard", older.discard); err != nil {
 			return err
@@ -111,7 +112,7 @@ func (c *committer) stagingOf(stage *stage, schemaID uint32, schema stagedSchema
 		return staging, nil
 	}
 	staging, err := c.sink.Stage(Part{
-		stage.txnID, stage.slot, stage.attempt, schema.dataset, schema.rows.schema,
+		stage.txnID, stage.slot, stage.attempt, schema.dataset, schema.rows.schema, stage.traceParent,
 	})
 	if err == nil {
 		stage.order = append(stage.order, schemaID)

@@ -48,15 +48,16 @@ func (s *simpleSink) Stage(part Part) (Staging, error) {
 
 // Prepare writes and flushes, in order.
 func (s *simpleSink) Prepare(txn Txn) ([]byte, error) {
+	ctx := withTrace(s.ctx, txn.TraceParent)
 	for _, staged := range txn.Staged {
 		staging := staged.(*memoryStaging)
 		for _, rows := range staging.batches {
-			if err := s.sink.WriteBatch(s.ctx, staging.dataset, rows); err != nil {
+			if err := s.sink.WriteBatch(ctx, staging.dataset, rows); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := s.sink.Flush(s.ctx); err != nil {
+	if err := s.sink.Flush(ctx); err != nil {
 		return nil, err
 	}
 	for _, staged := range txn.Staged {

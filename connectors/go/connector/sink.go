@@ -78,6 +78,8 @@ type Part struct {
 	Dataset string
 	// Schema of the rows.
 	Schema *arrow.Schema
+	// TraceParent is the trace that the rows are put in; see the function of that name.
+	TraceParent string
 }
 
 // Staging is rows of one part that do not count yet. Used by one goroutine at a time.
@@ -98,6 +100,8 @@ type Txn struct {
 	Token []byte
 	// Staged is what counts, closed, in the order of the rows.
 	Staged []Staging
+	// TraceParent is the trace of the micro-batch; see the function of that name.
+	TraceParent string
 }
 
 // TransactionalSink writes exactly once. Whatever Commit needs goes through the state that Prepare

@@ -62,7 +62,7 @@ type BadRow struct {
 // Source reads. One task is one Source; its methods are called by one goroutine at a time, in this
 // order: Init, Connect, then ReadBatch over and over, and Close at the end, always. Embed Base for
 // those that have nothing to do. What else a source may have: Acker, Finisher, Waiter, Remainer,
-// Pauser.
+// Measurer, Pauser.
 type Source[C any] interface {
 	// Init takes the configuration. Comes first, once.
 	Init(config C) error
@@ -98,6 +98,13 @@ type Waiter interface {
 type Remainer interface {
 	// Remaining returns the bytes and the rows that are left; -1 for unknown.
 	Remaining() (bytes, rows int64)
+}
+
+// Measurer is a source that has numbers of itself, which people see.
+type Measurer interface {
+	// Metrics returns up to 32 numbers by name: up to 60 lower-case letters, digits and `_`. One that
+	// ends with `_total` only grows.
+	Metrics() map[string]float64
 }
 
 // Pauser is a source that can leave some of its partitions out.

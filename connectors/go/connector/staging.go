@@ -14,6 +14,7 @@ type stage struct {
 	txnID         uint64
 	slot, attempt uint32
 	ended         chan struct{} // its put is over
+	traceParent   string        // of its put
 
 	mu       sync.Mutex // held while a method of its stagings runs
 	order    []uint32

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import plugin_service_pb2
+from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.api.record.v1 import record_pb2
@@ -31,6 +32,10 @@ class Checked(Sink):
 
 class Keeper(Sink):
     name = "moody-keeper"
+
+
+class Traced(Sink):
+    name = "moody-traced"
 
 
 @pytest.fixture(scope="session")
@@ -256,6 +261,28 @@ def test_a_sink_that_keeps_the_token_tells_it_when_it_is_opened_again(bed, tmp_p
         assert caught.value.code == "sink.txn.closed"
 
 
+@pytest.mark.parametrize("trace", ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", ""])
+def test_the_trace_of_the_hosts_call_is_offered(bed, tmp_path, trace):
+    """By metadata of the calls, and by the frame that ends a transaction; or none is."""
+    config, seen = {"folder": str(tmp_path)}, tmp_path / "traces"
+    if trace:
+        bed.metadata = (*bed.metadata, ("traceparent", trace))
+    request = pb.CheckConnectionRequest(target=pb.Target(connector="moody-traced", config=config))
+    check = ConnectorServiceStub(bed.channel).CheckConnection
+    assert all(step.ok for step in check(request, metadata=bed.metadata, timeout=20))
+    for sink in (Traced, Checked):
+        with sink_task(sink, config, bed=bed) as task:
+            txn = task.next_txn()
+            task.put([{"id": 1}], txn_id=txn)
+            slots = [sink_pb.PutSlot(slot=0, attempt=0, rows=1)]
+            order = sink_pb.WritePrepare(txn_id=txn, slots=slots, rows=1, traceparent=trace)
+            task.send(prepare=order)
+            task.until("prepared")
+            task.commit(txn)
+    saw = ("Check", "Stage", "Prepare", "WriteBatch")
+    assert seen.read_text().splitlines() == [f"{who} {trace}" for who in saw]
+
+
 def test_state_that_no_host_stores_is_refused(bed, tmp_path):
     with sink_task(Keeper, {"folder": str(tmp_path)}, bed=bed) as task:
         with pytest.raises(RemoteError) as caught:
@@ -264,7 +291,6 @@ def test_state_that_no_host_stores_is_refused(bed, tmp_path):
 
 
 def test_a_batch_out_of_order_is_refused(bed, tmp_path):
-    from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
     from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 
     with sink_task(Checked, {"folder": str(tmp_path)}, bed=bed) as task:
@@ -279,7 +305,6 @@ def test_a_batch_out_of_order_is_refused(bed, tmp_path):
 
 
 def test_bytes_that_are_no_rows_are_refused(bed, tmp_path):
-    from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
     from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 
     with sink_task(Checked, {"folder": str(tmp_path)}, bed=bed) as task:

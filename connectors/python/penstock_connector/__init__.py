@@ -9,6 +9,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `ConnectorError` and its subclasses: what users can meet
 - `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
+- `trace_parent`: the trace that a call of the host is a part of
 """
 
 from penstock_connector._config import key
@@ -27,6 +28,7 @@ from penstock_connector._monitor import Monitor
 from penstock_connector._serve import serve
 from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
 from penstock_connector._source import Batch, Source
+from penstock_connector._tracing import trace_parent
 from penstock_connector._transform import Converter, Transform, Transformed
 from penstock_connector._values import (
     CommitMode,
@@ -66,4 +68,5 @@ __all__ = [
     "key",
     "partition_id",
     "serve",
+    "trace_parent",
 ]

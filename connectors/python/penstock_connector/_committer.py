@@ -7,9 +7,10 @@ event loop never runs an author's code.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from penstock_connector._errors import (
 )
 from penstock_connector._sink import Refused, Staging, TransactionalSink
 from penstock_connector._staging import Stage, StagedSchema, Stages, check_rows
+from penstock_connector._tracing import within
 from penstock_connector._values import CommitMode, PreparedTxn, prepared_from_proto
 
 T = TypeVar("T")
@@ -37,6 +39,14 @@ _STATE_MOST: Final = 64 << 10
 """Bytes of prepared state (rule R12): it is stored in one write with the offsets."""
 
 
+class _Prepared(NamedTuple):
+    """A transaction that waits for its commit, which is a part of the same trace."""
+
+    state: bytes
+    rows: int
+    traceparent: str
+
+
 class Committer:
     """Runs a sink. All methods are called from the event loop."""
 
@@ -44,6 +54,7 @@ class Committer:
         self, sink: TransactionalSink[Any], puts: Executor, *, name: str, task_id: str, epoch: int
     ) -> None:
         self.task_id = task_id
+        self.metrics = sink.metrics
         self.epoch = epoch
         self.error: ConnectorError | None = None
         self.ended = asyncio.Event()
@@ -55,7 +66,7 @@ class Committer:
         self._control = ThreadPoolExecutor(1, thread_name_prefix=f"write-{task_id}")
         self._schemas: dict[int, StagedSchema] = {}
         self._stages = Stages()
-        self._prepared: dict[int, tuple[bytes, int]] = {}
+        self._prepared: dict[int, _Prepared] = {}
 
     async def open(self, config: Any, order: pb.WriteOpen) -> PreparedTxn | None:
         """Open the sink. A transaction that may not have been applied is applied again, before any
@@ -170,8 +181,9 @@ class Committer:
         for stage in others:
             await self._discard(stage)
         staged = [staging for stage in counted for staging in stage.stagings.values()]
-        state = await self._run("prepare", lambda: self._prepare(order, staged))
-        self._prepared[order.txn_id] = state, rows
+        with within(order.traceparent):
+            state = await self._run("prepare", lambda: self._prepare(order, staged))
+        self._prepared[order.txn_id] = _Prepared(state, rows, order.traceparent)
         return PreparedTxn(order.txn_id, self.epoch, state, order.token)
 
     def _prepare(self, order: pb.WritePrepare, staged: list[Staging]) -> bytes:
@@ -201,10 +213,13 @@ class Committer:
             raise ConnectorError(
                 "sink.txn.not_prepared", f"transaction {txn_id} was not prepared in this stream"
             )
-        state, rows = self._prepared[txn_id]
-        info = await self._run("commit", lambda: self._sink.commit(txn_id, self.epoch, state))
+        done = self._prepared[txn_id]
+        with within(done.traceparent):
+            info = await self._run(
+                "commit", lambda: self._sink.commit(txn_id, self.epoch, done.state)
+            )
         del self._prepared[txn_id]
-        return pb.TxnCommitted(txn_id=txn_id, rows=rows, info=info or {})
+        return pb.TxnCommitted(txn_id=txn_id, rows=done.rows, info=info or {})
 
     async def abort(self, txn_id: int) -> None:
         """Throw a transaction away."""
@@ -259,8 +274,9 @@ class Committer:
                 raise self.error or FencedError("task.closed", "the task is closed")
             return method()
 
+        threads, context = executor or self._control, contextvars.copy_context()
         try:
-            return await asyncio.get_running_loop().run_in_executor(executor or self._control, call)
+            return await asyncio.get_running_loop().run_in_executor(threads, context.run, call)
         except Exception as error:
             raise as_connector_error(error, f"{self._name}.{stage}") from error
 

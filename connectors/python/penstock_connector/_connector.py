@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock_connector._errors import ConnectorError
+from penstock_connector._metrics import Metrics
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Connector(Generic[C]):
             docstring is the description.
         config_type: A frozen dataclass; its fields are the configuration keys (see `key`).
         config: The values the user gave; set by `init`.
+        metrics: Numbers of this task that people see: `add` counts, `set` is for values.
         stopping: Set when the task is ending. Long waits must end when it is.
     """
 
@@ -49,6 +51,7 @@ class Connector(Generic[C]):
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
+        self.metrics = Metrics()
 
     @classmethod
     def validate(cls, config: C) -> list[ConnectorError]:

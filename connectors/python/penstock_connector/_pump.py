@@ -321,7 +321,12 @@ class Pump:
         if not now and at - self._progress_at < _PROGRESS_EVERY:
             return
         bytes_left, rows_left = self._call("remaining", self._source.remaining)
-        progress = types_pb.Progress(lag_bytes=bytes_left, lag_records=rows_left, phase=phase)
+        progress = types_pb.Progress(
+            lag_bytes=bytes_left,
+            lag_records=rows_left,
+            phase=phase,
+            metrics=self._source.metrics.now(),
+        )
         changed, self.progress, self._progress_at = progress != self.progress, progress, at
         if changed:
             self._outbox.put(pb.ReadResponse(progress=self.report()))

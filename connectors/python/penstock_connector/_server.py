@@ -20,6 +20,7 @@ from penstock_connector._connectors import Connectors
 from penstock_connector._control import ConnectorService, PluginService
 from penstock_connector._errors import ConfigError
 from penstock_connector._frames import MESSAGE_MOST
+from penstock_connector._tracing import Tracing
 
 _SERVICES: Final = (
     "penstock.api.connector.v1.PluginService",
@@ -61,7 +62,7 @@ class PluginServer:
         self._writing = _writing.Writing(connectors)
         self._changing = _changing.Changing(connectors)
         checks = () if credential is None else (CredentialCheck(credential),)
-        self._server = grpc.aio.server(interceptors=checks, options=_OPTIONS)
+        self._server = grpc.aio.server(interceptors=(*checks, Tracing()), options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         plugin = PluginService(connectors, name=name, version=version, shutdown=self._shut_down)
         plugin_grpc.add_PluginServiceServicer_to_server(plugin, self._server)

@@ -76,7 +76,7 @@ class SimpleSink(TransactionalSink[Any]):
 
     def __init__(self, sink: Sink[Any]) -> None:
         super().__init__()
-        self.stopping = sink.stopping
+        self.stopping, self.metrics = sink.stopping, sink.metrics
         self._sink = sink
         self._budget = Budget(sink.staging_bytes)
 

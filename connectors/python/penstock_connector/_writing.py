@@ -254,6 +254,9 @@ async def _obey(task: Committer, context: grpc.aio.ServicerContext[Any, Any]) ->
             await context.write(answer)
             if answer.HasField("closed"):
                 return
+            if answer.HasField("txn_committed") and (metrics := task.metrics.now()):
+                progress = types_pb.Progress(lag_records=-1, lag_bytes=-1, metrics=metrics)
+                await context.write(pb.WriteResponse(progress=progress))
 
 
 async def _answer(task: Committer, request: pb.WriteRequest) -> pb.WriteResponse | None:

@@ -120,11 +120,13 @@ class SourceTask:
     Attributes:
         offsets: Offsets of the checkpoints that were committed: where the next task goes on.
         seen: Frames received so far, but for heartbeats.
+        metrics: The newest numbers that the source has of itself.
     """
 
     def __init__(self, bed: Testbed, order: source_pb.ReadOpen) -> None:
         self.offsets: dict[str, dict[str, Any]] = {}
         self.seen: list[source_pb.ReadResponse] = []
+        self.metrics: dict[str, float] = {}
         self.schemas: dict[int, pa.Schema] = {}
         self._pending: dict[str, dict[str, Any]] = {}
         self._checkpoint = 0
@@ -150,6 +152,7 @@ class SourceTask:
             if frame.WhichOneof("kind") != "progress":
                 self._note(frame)
                 return frame
+            self.metrics = dict(frame.progress.metrics)
         return None
 
     def until(self, kind: str, timeout: float = DEADLINE) -> source_pb.ReadResponse:
@@ -284,9 +287,12 @@ def source_task(
 
 
 class SinkTask:
-    """A task of a sink, seen from the host and its executors."""
+    """A task of a sink, seen from the host and its executors. `metrics` are the newest numbers that
+    it has of itself: they come after the end of a transaction.
+    """
 
     def __init__(self, bed: Testbed, order: sink_pb.WriteOpen) -> None:
+        self.metrics: dict[str, float] = {}
         self.last_prepared: PreparedTxn | None = None
         self._bed = bed
         self._order = order
@@ -306,6 +312,8 @@ class SinkTask:
     def until(self, kind: str, timeout: float = DEADLINE) -> sink_pb.WriteResponse:
         """Return the next frame of a kind, for instance `prepared`."""
         while (frame := self.call.receive(timeout)) is not None:
+            if frame.HasField("progress"):
+                self.metrics = dict(frame.progress.metrics)
             if frame.WhichOneof("kind") == kind:
                 return frame
         raise EOFError(f"the stream ended without {kind}")

@@ -455,3 +455,31 @@ def test_a_put_without_an_open_task_is_refused():
             with pytest.raises(RemoteError) as caught:
                 task.put(numbers(1), txn_id=2)
         assert caught.value.code == "task.not_open"
+
+
+def test_its_numbers_are_told_after_a_transaction():
+    class Counting(Sink):
+        name = "counting"
+
+        def write_batch(self, dataset, rows):
+            self.metrics.add("written_total", rows.num_rows)
+
+    with sink_task(Counting, {}) as task:
+        task.write([{"n": 1}, {"n": 2}])
+        task.write([{"n": 3}])
+        task.close()
+        assert task.metrics == {"written_total": 3}
+
+
+def test_without_numbers_nothing_is_told():
+    class Quiet(Sink):
+        name = "quiet"
+
+        def write_batch(self, dataset, rows):
+            pass
+
+    with sink_task(Quiet, {}) as task:
+        task.write([{"n": 1}])
+        task.send(close=pb.WriteClose())
+        kinds = [frame.WhichOneof("kind") for frame in iter(task.call.receive, None)]
+        assert kinds == ["closed"]

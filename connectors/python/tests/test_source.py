@@ -556,3 +556,18 @@ def test_a_stream_that_does_not_begin_with_open_is_refused(counter):
         with pytest.raises(RemoteError) as caught:
             call.receive()
     assert caught.value.code == "read.not_opened"
+
+
+def test_its_numbers_are_told_with_its_progress():
+    def read_batch(self):
+        self.metrics.add("asked_total")
+        self.metrics.set("queue_size", 7)
+        return next(self.script, None)
+
+    kind = script(batch(1), read_batch=read_batch)
+    with source_task(kind, {}) as task:
+        while task.metrics.get("asked_total", 0) < 2:
+            frame = task.call.receive(20)
+            if frame.HasField("progress"):
+                task.metrics = dict(frame.progress.metrics)
+        assert task.metrics["queue_size"] == 7

@@ -173,5 +173,5 @@ func main() {
 	connector.Serve(connector.Plugin{Version: "1.2.3"}, connector.SourceSpec[config]{
 		Name: "moody-source", Bounded: true, Plan: plan, Check: check, Validate: validate, Monitor: watch,
 		New: func() connector.Source[config] { return &moody{} },
-	}, sink, stored)
+	}, sink, stored, following)
 }

@@ -59,7 +59,10 @@ func (c *checked) Columns(dataset string) (*arrow.Schema, error) {
 	return arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int64}}, nil), nil
 }
 
-func (c *checked) WriteBatch(_ context.Context, _ string, rows arrow.RecordBatch) error {
+func (c *checked) WriteBatch(ctx context.Context, _ string, rows arrow.RecordBatch) error {
+	if err := sawTrace(c.Config.Folder, "WriteBatch", connector.TraceParent(ctx)); err != nil {
+		return err
+	}
 	return array.RecordToJSON(rows, c.file)
 }
 

@@ -168,7 +168,9 @@ type Progress struct {
 	Phase string `protobuf:"bytes,6,opt,name=phase,proto3" json:"phase,omitempty"`
 	// When a rate limit ends.
 	ResumesAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=resumes_at,json=resumesAt,proto3" json:"resumes_at,omitempty"`
-	// Connector metrics by OpenTelemetry name.
+	// Connector metrics by OpenTelemetry name, all of them each time; without partition_id, they are of the task. Names are up to 60
+	// lower-case letters, digits, `_` and `.`; one that ends with `_total` counts, the others are gauges. At most 32; the host leaves
+	// out what is more, or not finite.
 	Metrics map[string]float64 `protobuf:"bytes,8,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// Newest checkpoint that the plugin was told to be durable, where ReadOpened.confirms_commits. The host says it again when an
 	// awaited one is missing here.
