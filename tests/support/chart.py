@@ -111,10 +111,14 @@ def environment(case: str, service: str) -> dict[str, str]:
 
 
 def own_keys(case: str, service: str, folder: Path) -> dict[str, str]:
-    """Return the keys of a pod's file, read as the service reads them."""
+    """Return the keys of a pod's file, read as the service reads them. What its certificate's
+    secret has is in the folder, where the service looks at it.
+    """
     (keys,) = of_kind(case, "ConfigMap")
     file = folder / f"{service}.yaml"
-    file.write_text(keys["data"][file.name])
+    file.write_text(keys["data"][file.name].replace("/etc/penstock/tls", str(folder)))
+    for name in ("ca.crt", "tls.crt", "tls.key"):
+        (folder / name).write_text("x")
     return read_flat(file)
 
 

@@ -18,7 +18,7 @@ from support.checkout import ROOT
 UNITS: Final = ROOT / "deploy" / "systemd"
 TAKEN: Final = ROOT / "tests" / "contract" / "deploy" / "units.sha256"
 SERVICES: Final = {
-    "penstock@.service": ("config", "offset", "scheduler"),
+    "penstock@.service": ("config", "offset", "scheduler", "gateway"),
     "penstock-worker@.service": ("w1",),
 }
 INSTANCES: Final = [(unit, name) for unit, names in SERVICES.items() for name in names]

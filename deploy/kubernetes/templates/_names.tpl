@@ -31,6 +31,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if hasPrefix "s3://" .Values.topics.dir }}true{{ end }}
 {{- end }}
 
+{{/* "true" when the REST API knows who asks: then it may be reached from outside its pod. */}}
+{{- define "penstock.restIsOpen" -}}
+{{- with .Values.gateway }}{{ if or .usersSecret.name .oidc.issuer }}true{{ end }}{{ end }}
+{{- end }}
+
 {{- define "penstock.topicsClaim" -}}
 {{ .Values.topics.claim.existing | default (printf "%s-topics" (include "penstock.name" .)) }}
 {{- end }}
@@ -56,6 +61,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $_ := set $keys "etcd.tls.key" (printf "/etc/penstock/etcd/%s" $v.etcd.tlsSecret.keyKey) -}}
 {{- end -}}
 {{- end -}}
+{{- if $v.tls.secretPrefix -}}
+{{- $_ := set $keys "tls.authority" "/etc/penstock/tls/ca.crt" -}}
+{{- $_ := set $keys "tls.certificate" "/etc/penstock/tls/tls.crt" -}}
+{{- $_ := set $keys "tls.key" "/etc/penstock/tls/tls.key" -}}
+{{- end -}}
 {{- if has $service (list "config" "offset") -}}
 {{- $_ := set $keys "store" $v.store.kind -}}
 {{- if eq $v.store.kind "postgresql" -}}{{- $_ := set $keys "store.schema" $v.store.schema -}}{{- end -}}
@@ -70,6 +80,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $labels := list -}}
 {{- range $label, $value := $v.worker.labels -}}{{- $labels = append $labels (printf "%s=%s" $label $value) -}}{{- end -}}
 {{- if $labels -}}{{- $_ := set $keys "labels" (join "," $labels) -}}{{- end -}}
+{{- end -}}
+{{- if eq $service "gateway" -}}
+{{- with $v.gateway -}}
+{{- $host := ternary "0.0.0.0" "127.0.0.1" (ne (include "penstock.restIsOpen" $root) "") -}}
+{{- $_ := set $keys "listeners" (printf "%s://%s:8083" (ternary "https" "http" (ne .tlsSecret.name "")) $host) -}}
+{{- if .tlsSecret.name -}}
+{{- $_ := set $keys "listener.tls.certificate" (printf "/etc/penstock/rest/%s" .tlsSecret.certificateKey) -}}
+{{- $_ := set $keys "listener.tls.key" (printf "/etc/penstock/rest/%s" .tlsSecret.keyKey) -}}
+{{- end -}}
+{{- if .usersSecret.name -}}{{- $_ := set $keys "auth.users" (printf "/etc/penstock/users/%s" .usersSecret.key) -}}{{- end -}}
+{{- if .oidc.issuer -}}
+{{- $_ := set $keys "auth.oidc.issuer" .oidc.issuer -}}
+{{- $_ := set $keys "auth.oidc.audience" .oidc.audience -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{ toYaml (mergeOverwrite $keys $v.keys.all (index $v.keys $service)) }}
 {{- end }}

@@ -5,6 +5,8 @@
 {{- $v := $root.Values -}}
 {{- $own := index $v $service -}}
 {{- $worker := eq $service "worker" -}}
+{{- /* the kubelet shows no certificate: where one is asked for, it only knocks */}}
+{{- $probe := ternary "tcpSocket: {port: 7400}" "grpc: {port: 7400}" (ne $v.tls.secretPrefix "") -}}
 {{- $topicsVolume := and $worker (not (include "penstock.topicsOnS3" $root)) -}}
 metadata:
   labels:
@@ -69,19 +71,23 @@ spec:
       ports:
         - name: grpc
           containerPort: 7400
+        {{- if eq $service "gateway" }}
+        - name: rest
+          containerPort: 8083
+        {{- end }}
       # a JVM, gRPC's threads and a busy machine: none of them is a reason to be killed within half a minute
       startupProbe:
-        grpc: {port: 7400}
+        {{ $probe }}
         periodSeconds: 2
         timeoutSeconds: 5
         failureThreshold: 60
       readinessProbe:
-        grpc: {port: 7400}
+        {{ $probe }}
         periodSeconds: 5
         timeoutSeconds: 5
         failureThreshold: 2
       livenessProbe:
-        grpc: {port: 7400}
+        {{ $probe }}
         periodSeconds: 10
         timeoutSeconds: 10
         failureThreshold: 6
@@ -99,6 +105,17 @@ spec:
         - {name: tmp, mountPath: /tmp}
         {{- if $v.etcd.tlsSecret.name }}
         - {name: etcd-tls, mountPath: /etc/penstock/etcd, readOnly: true}
+        {{- end }}
+        {{- if $v.tls.secretPrefix }}
+        - {name: tls, mountPath: /etc/penstock/tls, readOnly: true}
+        {{- end }}
+        {{- if eq $service "gateway" }}
+        {{- if $own.usersSecret.name }}
+        - {name: users, mountPath: /etc/penstock/users, readOnly: true}
+        {{- end }}
+        {{- if $own.tlsSecret.name }}
+        - {name: rest-tls, mountPath: /etc/penstock/rest, readOnly: true}
+        {{- end }}
         {{- end }}
         {{- if $worker }}
         - {name: state, mountPath: /var/lib/penstock/state}
@@ -120,6 +137,26 @@ spec:
       secret:
         secretName: {{ . }}
         defaultMode: 0440
+    {{- end }}
+    {{- with $v.tls.secretPrefix }}
+    - name: tls
+      secret:
+        secretName: {{ . }}-{{ $service }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if eq $service "gateway" }}
+    {{- with $own.usersSecret.name }}
+    - name: users
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+    {{- end }}
+    {{- with $own.tlsSecret.name }}
+    - name: rest-tls
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+    {{- end }}
     {{- end }}
     {{- if $worker }}
     - name: state

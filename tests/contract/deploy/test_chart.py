@@ -1,14 +1,16 @@
 """The Helm chart: what Kubernetes gets keeps the promises."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from penstock.cluster.settings import KEYS, instance_settings
+from penstock.cluster.keys import KEYS
+from penstock.cluster.settings import instance_settings
 from penstock.cluster.variables import PREFIX
 from support.chart import CASES, container, environment, of_kind, own_keys, pod, workload
 
-CONTROL = ("config", "offset", "scheduler")
+CONTROL = ("config", "offset", "scheduler", "gateway")
 PLACES = list(product(CASES, KEYS))
 SECRETS = {
     ("full", "config"): {"PENSTOCK_STORE_URL"},
@@ -37,7 +39,9 @@ def test_values_reach_the_services(tmp_path):
     assert settings.labels() == {"zone": "a", "disk": "ssd"}
     assert (settings.ttl, settings.drain) == (6, 30)
     assert settings.values["topics.retention.bytes"] == 1 << 30
-    assert settings.extra == {"spark.conf.spark.sql.shuffle.partitions": "4"}
+    assert settings.extra["spark.conf.spark.sql.shuffle.partitions"] == "4"
+    (provider,) = settings.machine().providers
+    assert (provider.name, provider.params["allowlist.pattern"].pattern) == ("env", "DB_.*")
 
 
 @pytest.mark.parametrize(("case", "service"), PLACES)
@@ -56,7 +60,9 @@ def test_the_kubelet_asks_the_port_that_is_served(case, service):
     one = container(case, service)
     ports = {port["containerPort"] for port in one["ports"]}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert one[probe]["grpc"]["port"] in ports
+        # where callers must show a certificate, the kubelet, which has none, only knocks
+        how = "tcpSocket" if case == "full" else "grpc"
+        assert one[probe][how]["port"] in ports
     assert one["startupProbe"]["failureThreshold"] * one["startupProbe"]["periodSeconds"] >= 60
 
 
@@ -133,13 +139,41 @@ def test_the_network_is_open_for_what_is_needed_and_closed_otherwise(case, servi
         if one["metadata"]["name"].endswith(f"-{service}")
     ]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [7400]
+    rest = [8083] if (case, service) == ("full", "gateway") else []
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [7400, *rest]
     out = {port["port"] for rule in policy["egress"] for port in rule.get("ports", ())}
     if service == "worker":
         assert {} in policy["egress"]
     else:
         state = {2379, 2381, 5432} if case == "full" else {2379}
-        assert out == {53, 7400} | state
+        issuer = {8443} if rest else set()
+        assert out == {53, 7400} | state | issuer
+
+
+def test_who_knows_nobody_listens_inside_its_pod_alone(tmp_path):
+    keys = own_keys("default", "gateway", tmp_path)
+    assert keys["listeners"] == "http://127.0.0.1:8083"
+    ports = {port["port"] for one in of_kind("default", "Service") for port in one["spec"]["ports"]}
+    assert ports == {7400}
+
+
+def test_a_gateway_that_knows_people_is_reached_over_tls(tmp_path):
+    keys = own_keys("full", "gateway", tmp_path)
+    assert keys["listeners"] == "https://0.0.0.0:8083"
+    mounts = {m["mountPath"] for m in container("full", "gateway")["volumeMounts"]}
+    files = ("auth.users", "listener.tls.certificate", "listener.tls.key")
+    assert {str(Path(keys[name]).parent) for name in files} <= mounts
+    (service,) = [
+        one for one in of_kind("full", "Service") if one["metadata"]["name"].endswith("-gateway")
+    ]
+    rest = {p["name"]: (p["port"], p.get("appProtocol")) for p in service["spec"]["ports"]}
+    assert rest["rest"] == (8083, "https")
+
+
+@pytest.mark.parametrize("service", KEYS)
+def test_each_service_has_a_certificate_of_its_own(service):
+    (volume,) = [v for v in pod("full", service)["volumes"] if v["name"] == "tls"]
+    assert volume["secret"]["secretName"] == f"shop-tls-{service}"
 
 
 def test_topics_outlive_a_release_and_all_workers_see_them():

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from penstock.cluster.settings import COMMON, KEYS
+from penstock.cluster.keys import COMMON, KEYS
 from penstock.cluster.variables import PREFIX
 from penstock.model.errors import ConfigError
 from penstock.topic_files import folder_of
@@ -114,6 +114,9 @@ def changed(path, value):
         ("keys/scheduler", {"capacity": "2"}),
         ("keys/worker", {"topics.dir": "/elsewhere"}),
         ("keys/worker", {"topics.s3.secret.key": "in a ConfigMap"}),
+        ("gateway/oidc/issuer", "http://login.example"),
+        ("keys/gateway", {"listeners": "http://0.0.0.0:8083"}),
+        ("tls/secretPrefix", "Shop"),
         ("networkPolicy/enabled", "yes"),
     ],
 )

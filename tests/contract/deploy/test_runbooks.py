@@ -19,7 +19,7 @@ from penstock.api.offset.v1 import offset_service_pb2
 from penstock.api.scheduler.v1 import scheduler_service_pb2
 from penstock.api.worker.v1 import worker_service_pb2
 from penstock.cli.__main__ import _parser
-from penstock.cluster.settings import KEYS
+from penstock.cluster.keys import KEYS
 from support.chart import objects
 from support.checkout import ROOT, product_files, syntax_of
 from support.etcd import EtcdServers

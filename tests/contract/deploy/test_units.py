@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.settings import COMMON, KEYS, instance_settings
+from penstock.cluster.keys import COMMON, KEYS
+from penstock.cluster.settings import instance_settings
 from penstock.cluster.variables import PREFIX
 from penstock.model.units import parse_duration
 from support.checkout import ROOT
@@ -91,7 +92,7 @@ def test_a_service_may_do_nothing_that_it_need_not(unit):
 def test_the_units_run_what_the_command_has():
     assert service("penstock@.service")["ExecStart"].endswith("bin/penstock %i")
     assert service("penstock-worker@.service")["ExecStart"].endswith("bin/penstock worker")
-    assert {"config", "offset", "scheduler", "worker"} == KEYS.keys()
+    assert {"config", "offset", "scheduler", "worker", "gateway"} == KEYS.keys()
 
 
 def example():

@@ -1,0 +1,98 @@
+"""The dashboard and the alerts name metrics that there are, with labels that they have."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from penstock.gateway.measures import measured
+from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
+from penstock.model.numbers import DatasetRows, Spread, TaskWork
+from penstock.model.status import (
+    ClusterStatus,
+    ConnectorStatus,
+    RunState,
+    RunStatus,
+    WorkerStatus,
+)
+from support.checkout import ROOT
+
+FOLDER = ROOT / "deploy" / "otel"
+ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
+TARGETS = [t["expr"] for panel in DASHBOARD["panels"] for t in panel["targets"]]
+QUERIES = [v["query"] for v in DASHBOARD["templating"]["list"] if v["type"] == "query"]
+NAME = re.compile(r"\b(?:penstock|kafka_connect)_\w+")
+
+
+def families():
+    """All that is ever told: a source and a sink, with every number known."""
+    spread = Spread(1, 1, 1)
+    task = TaskStatus(
+        "g-0",
+        "c",
+        1,
+        TaskState.RUNNING,
+        rows_left=1,
+        bytes_left=1,
+        batches=1,
+        work=TaskWork(
+            commit_seconds=spread, batch_seconds=spread, batch_rows=spread, under_way=spread
+        ),
+        datasets=(DatasetRows("orders", 1, 1),),
+    )
+    tasks = (RunStatus("g-0", RunState.RUNNING, "w1", task=task),)
+    kinds = (ConnectorKind.SOURCE, ConnectorKind.SINK)
+    statuses = [ConnectorStatus(k.name, "g", k, RunState.RUNNING, tasks=tasks) for k in kinds]
+    cluster = ClusterStatus("s1", 1, (WorkerStatus("w1", "w1"),))
+    return list(measured(cluster, statuses))
+
+
+TOLD = {s.name: set(s.labels) for family in families() for s in family.samples}
+
+
+@pytest.mark.parametrize("expression", [*[rule["expr"] for rule in RULES], *TARGETS, *QUERIES])
+def test_every_metric_that_is_named_is_told(expression):
+    names = NAME.findall(expression)
+    assert names
+    assert set(names) <= TOLD.keys()
+    for name, labels in re.findall(r"(\w+)\{([^}]*)\}", expression):
+        assert set(re.findall(r"(\w+)\s*[=!]~?", labels)) <= TOLD[name]
+    for labels in re.findall(r"(?:by|on) \(([^)]*)\)", expression):
+        wanted = {label.strip() for label in labels.split(",")}
+        assert all(wanted <= TOLD[name] for name in names)
+
+
+def test_a_metric_that_is_not_told_goes_red():
+    with pytest.raises(AssertionError):
+        test_every_metric_that_is_named_is_told("penstock_task_rows_red_total")
+    with pytest.raises(AssertionError):
+        test_every_metric_that_is_named_is_told('penstock_task_state{stat="failed"}')
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_is_wrong_and_names_a_runbook_that_there_is(rule):
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert rule["annotations"]["summary"]
+    assert (ROOT / rule["annotations"]["runbook"]).is_file()
+
+
+def test_all_of_ours_are_in_the_readme():
+    text = (FOLDER / "README.md").read_text()
+    ours = [family.name for family in families() if family.name.startswith("penstock_")]
+    for name in ours:
+        short = name.removeprefix("penstock_")
+        parts = {short, short.removeprefix("task"), short.removeprefix("dataset"), name}
+        assert any(part in text for part in parts), name
+
+
+def test_all_of_kafka_connects_are_in_the_readme():
+    text = (FOLDER / "README.md").read_text()
+    names = [family.name for family in families() if not family.name.startswith("penstock_")]
+    told = {name.removeprefix("kafka_connect_") for name in names}
+    table = text.partition("## Kafka Connect's names")[2].partition("not there")[0]
+    groups = re.findall(r"^\| `kafka_connect_(\w+)` \| (.*) \|$", table, re.MULTILINE)
+    named = {group + name for group, names in groups for name in re.findall(r"`(\w+)`", names)}
+    assert named == told
