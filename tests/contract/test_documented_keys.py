@@ -21,7 +21,7 @@ def documented(text):
     return found
 
 
-README = (ROOT / "services" / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "services" / "penstock" / "worker" / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_key_is_in_the_table_and_every_row_is_a_key():

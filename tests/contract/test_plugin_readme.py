@@ -6,7 +6,7 @@ import pytest
 
 from penstock.plugin import logs, read_rules, schemas
 from penstock.spark.ends import declared
-from penstock.worker.machine import KEYS
+from penstock.worker.keys import KEYS
 from support.checkout import ROOT
 
 ROOM = ROOT / "services" / "penstock" / "plugin"

@@ -32,6 +32,7 @@ CONNECTOR = [
     "key",
     "partition_id",
     "serve",
+    "trace_parent",
 ]
 
 

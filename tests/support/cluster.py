@@ -14,7 +14,10 @@ from penstock.etcd import Discovery, Etcd
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import PenstockError
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunState
+from penstock.rpc.channels import Dial, open_channel
+from penstock.rpc.mutual import Mutual
 from penstock.testing import PenstockProcess, wait_until
+from support.certificates import Authority
 from support.etcd import EtcdServers
 from support.ports import DIES_WITH_US
 
@@ -34,6 +37,7 @@ class Cluster:
         names: Sequence[str] = ("config", "offset", "scheduler"),
         host: str = "127.0.0.1",
         store: Mapping[str, str] | None = None,
+        tls: Authority | None = None,
         **keys: str,
     ) -> None:
         """`etcd` members; `names` of the first services; `keys` of every process. All but workers
@@ -41,7 +45,7 @@ class Cluster:
         """
         self.folder, self._first = folder, names
         self.etcd = EtcdServers(folder / "etcd", etcd, fsync=False, host=host)
-        self._store = store or {}
+        self._store, self.tls = store or {}, tls
         self.keys = {"listen": f"{host}:0", **keys}
         self.processes: dict[str, PenstockProcess] = {}
         self._services: dict[str, str] = {}
@@ -92,6 +96,10 @@ class Cluster:
             **self.keys,
             **keys,
         }
+        if self.tls is not None:
+            certificate, key = self.tls.sign(f"{service}.penstock")
+            config |= {"tls.certificate": str(certificate), "tls.key": str(key)}
+            config["tls.authority"] = str(self.tls.ca)
         if service in {"config", "offset"}:
             config.update(self._store)
         if service == "worker":
@@ -109,7 +117,7 @@ class Cluster:
 
     def service_of(self, name: str) -> str:
         """Return the service of a process: as it was started, or by its first letter."""
-        services = ("config", "offset", "scheduler", "worker")
+        services = ("config", "offset", "scheduler", "worker", "gateway")
         return self._services.get(name) or next(s for s in services if s[0] == name[0])
 
     def workers(self, *names: str, **keys: str) -> None:
@@ -165,7 +173,7 @@ class Cluster:
         (address,) = (w.address for w in self.cluster().workers if w.name == name)
 
         async def ask() -> _T:
-            async with WorkerClient(address) as client:
+            async with WorkerClient(address, dial=self._dial("worker")) as client:
                 return await call(client)
 
         return self.run(ask())
@@ -189,10 +197,17 @@ class Cluster:
             found = self._found[service]
             await found.anyone(READY)
             route = lambda: [m.address for m in found.now.members.values()]  # noqa: E731
-            async with client(route) as calling:
+            dial = self._dial(service)
+            async with client(route, dial=dial) as calling:
                 return await call(calling)
 
         return self.run(ask())
+
+    def _dial(self, service: str) -> Dial:
+        """Return how a person dials a service: as an operator, where there are certificates."""
+        if self.tls is None:
+            return open_channel
+        return Mutual(self.tls.ca, *self.tls.sign("operator.penstock")).dial(service)
 
     async def _connected(self) -> Etcd:
         async with self._connecting:

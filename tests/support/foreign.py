@@ -142,6 +142,7 @@ def npm_install(project: Path, target: Path) -> Path:
     for file in project.iterdir():
         if file.is_file():
             shutil.copy2(file, target / file.name)
-    shutil.copytree(project / "proto", target / "proto")
+    if (project / "proto").exists():
+        shutil.copytree(project / "proto", target / "proto")
     run_tool("npm", "ci", "--ignore-scripts", "--silent", cwd=target)
     return target

@@ -87,10 +87,14 @@ def put(address: str, connector: Connector) -> None:
 def test_one_command_starts_a_cluster_that_moves_rows_and_one_command_ends_it(commands, tmp_path):
     done = commands("start", "--workers", "3")
     assert done.returncode == 0, done.stderr
-    for stage in ("etcd answers", "config, offset and scheduler answer", "the workers take part"):
+    for stage in (
+        "etcd answers",
+        "config, offset, scheduler and gateway answer",
+        "the workers take part",
+    ):
         assert stage in done.stderr
     first = commands.processes()
-    assert first.keys() == {"etcd", "config", "offset", "scheduler", *WORKERS}
+    assert first.keys() == {"etcd", "config", "offset", "scheduler", "gateway", *WORKERS}
 
     put(
         first["config"][1],
@@ -123,7 +127,8 @@ def test_one_command_starts_a_cluster_that_moves_rows_and_one_command_ends_it(co
     assert "killed" not in done.stderr
     told = [line for line in done.stderr.splitlines() if line.endswith(" s)")]
     assert [line.rpartition(" (")[0] for line in told] == [
-        "the workers are drained", "scheduler ended", "offset ended", "config ended", "etcd ended",
+        "the workers are drained", "gateway ended", "scheduler ended", "offset ended",
+        "config ended", "etcd ended",
     ]  # fmt: skip
     assert not census(commands.scratch)
     assert not census(commands.folder).processes

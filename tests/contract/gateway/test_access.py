@@ -1,0 +1,145 @@
+"""Who may do what, by name and password; and a line for each change."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from penstock.gateway.access import passwords
+from penstock.gateway.access.guard import Guard
+from penstock.gateway.access.people import Person, User, grants_of
+from penstock.gateway.access.rates import Rate
+from penstock.gateway.app import application
+from penstock.gateway.listening import answering
+from penstock.gateway.places import Place
+from support.gateway import Gateway
+
+VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
+
+GRANTS = {
+    "vera": ["viewer"],
+    "otto": [{"role": "operator", "connectors": "orders-.*"}],
+    "edda": [{"role": "editor", "connectors": "orders-.*"}],
+    "adam": ["admin"],
+    "nick": [],
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(gateway: Gateway) -> Iterator[str]:
+    """Another address of the same services, which asks who it is; returns its URL."""
+    users = {
+        name: User(Person(name, grants_of(may)), passwords.hashed(f"{name}'s password"))
+        for name, may in GRANTS.items()
+    }
+    app = application(gateway.asks, "tests", Guard(users))
+
+    async def enter():
+        entered = answering(app, [Place("127.0.0.1:0")])
+        (url,) = await entered.__aenter__()
+        return entered, url
+
+    entered, url = gateway.run(enter)
+    yield url
+    gateway.run(lambda: entered.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def who(guarded):
+    """Speak as somebody."""
+
+    def client(name: str = "", password: str = "") -> httpx.Client:
+        auth = (name, password or f"{name}'s password") if name else None
+        return httpx.Client(base_url=guarded, auth=auth, timeout=60)
+
+    return client
+
+
+def test_who_does_not_say_who_it_is_is_asked(who):
+    for client in (who(), who("vera", "wrong"), who("nobody"), who("vera", "vera's password ")):
+        answer = client.get("/connectors")
+        assert (answer.status_code, answer.json()["code"]) == (401, "access.unauthenticated")
+        assert answer.headers["www-authenticate"].startswith("Basic")
+    assert who().get("/health").status_code == 200
+
+
+def test_who_guesses_or_floods_is_told_to_wait(gateway):
+    users = {"adam": User(Person("adam", grants_of(["admin"])), passwords.hashed("right"))}
+    asked = Guard(users, requests=Rate(0.5), mistakes=Rate(0.2))
+    entered = answering(application(gateway.asks, "tests", asked), [Place("127.0.0.1:0")])
+    (url,) = gateway.run(entered.__aenter__)
+    try:
+        with httpx.Client(base_url=url, timeout=60) as client:
+            guesses = [client.get("/", auth=("adam", f"guess {n}")) for n in range(4)]
+            assert [answer.status_code for answer in guesses] == [401, 401, 429, 429]
+            assert int(guesses[-1].headers["retry-after"]) >= 1
+            assert guesses[-1].json()["code"] == "http.too_many"
+            known = asyncio.run(asked._by_password(basic("adam", "right"), "another address"))
+            assert known.name == "adam"
+            floods = [client.get("/", auth=("adam", "right")).status_code for _ in range(7)]
+            assert floods == [200] * 5 + [429] * 2
+    finally:
+        gateway.run(lambda: entered.__aexit__(None, None, None))
+
+
+def basic(name, password):
+    return base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+@pytest.mark.parametrize("header", ["", "Basic", "Basic !", "Basic YQ==", "Bearer x", "Digest a=b"])
+def test_a_header_that_says_nothing_is_refused(who, header):
+    answer = who().get("/connectors", headers={"Authorization": header})
+    assert answer.status_code == 401
+
+
+def test_each_does_what_was_granted_and_nothing_else(who):
+    path = "/connectors/orders-1"
+    body = {"name": "orders-1", "config": VERIFIABLE, "initial_state": "STOPPED"}
+    for name in ("vera", "otto", "nick"):
+        assert who(name).post("/connectors", json=body).status_code == 403
+    assert who("edda").post("/connectors", json=body).status_code == 201
+    other = {**body, "name": "bills"}
+    assert who("edda").post("/connectors", json=other).status_code == 403
+    assert who("edda").put("/connectors/bills/config", json=VERIFIABLE).status_code == 403
+    for name in ("vera", "otto", "edda", "adam"):
+        assert who(name).get(path).status_code == 200
+    assert who("nick").get(path).status_code == 403
+    assert who("vera").put(f"{path}/pause").status_code == 403
+    assert who("otto").put(f"{path}/stop").status_code == 204
+    assert who("otto").delete(path).status_code == 403
+    assert who("edda").put("/admin/loggers/penstock.x", json={"level": "INFO"}).status_code == 403
+    assert who("adam").put("/admin/loggers/penstock.x", json={"level": "INFO"}).status_code == 200
+    assert who("edda").delete(path).status_code == 204
+
+
+def test_lists_tell_of_what_one_may_look_at(who, gateway, made):
+    made("orders-2")
+    made("secret-2")
+    assert "orders-2" in who("otto").get("/connectors").json()
+    for found in (
+        who("otto").get("/connectors").json(),
+        who("otto").get("/connectors?expand=info").json(),
+        who("otto").get("/allocated/connectors").json()["body"],
+        [one["name"] for one in who("otto").get("/v1/status").json()["connectors"]],
+    ):
+        assert "secret-2" not in found
+    assert "secret-2" in who("vera").get("/connectors").json()
+
+
+def test_every_change_is_told(who, caplog):
+    with caplog.at_level(logging.INFO, "penstock.audit"):
+        who("vera").put("/connectors/a%0Ab/pause")
+        who("adam").put("/connectors/none/pause")
+        who("adam").get("/connectors")
+    lines = [
+        json.loads(record.message) for record in caplog.records if record.name == "penstock.audit"
+    ]
+    assert [(one["who"], one["status"]) for one in lines] == [("vera", 403), ("adam", 404)]
+    assert all(one["method"] == "PUT" and one["from"] == "127.0.0.1" for one in lines)
+    assert "\n" not in caplog.records[0].message

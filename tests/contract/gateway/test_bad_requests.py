@@ -1,0 +1,148 @@
+"""Requests that are wrong: a status of 4xx, a code, bounded memory and time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+
+import pytest
+
+from penstock.gateway import body, listening
+
+OK = {"name": "x", "config": {"connector.class": "verifiable-source"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b"", "application/json", 400),
+        (b"null", "application/json", 400),
+        (b"[]", "application/json", 400),
+        (b'"text"', "application/json", 400),
+        (b"\xff\xfe", "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b'{"name":' * 300 + b"1" + b"}" * 300, "application/json", 400),
+        (b'{"name": "x", "config": {"a": NaN}}', "application/json", 400),
+        (b'{"name": "x", "config": {"a": {"b": 1}}}', "application/json", 400),
+        (b'{"name": "x", "config": []}', "application/json", 400),
+        (b"name=x", "application/x-www-form-urlencoded", 415),
+        (b"<a/>", "text/xml", 415),
+        (b" " * (body.MOST + 1), "application/json", 413),
+    ],
+)
+def test_a_body_that_is_wrong_is_refused(gateway, content, kind, status):
+    answer = gateway.client.post("/connectors", content=content, headers={"Content-Type": kind})
+    assert answer.status_code == status
+    assert answer.json()["error_code"] == status
+    assert answer.json()["code"]
+
+
+def test_a_body_that_grows_for_ever_is_cut_off(gateway):
+    def endless():
+        while True:
+            yield b" " * 65536
+
+    answer = gateway.client.post(
+        "/connectors", content=endless(), headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/none", 404),
+        ("GET", "/connectors//", 404),
+        ("POST", "/connectors/x/tasks", 405),  # what Kafka Connect's workers say among themselves
+        ("PUT", "/connectors/x/fence", 404),
+        ("PATCH", "/connectors", 405),
+        ("POST", "/connectors/x/config", 405),
+        ("GET", "/connectors/%ff", 400),
+        ("GET", "/connectors/" + "x" * 9000, 414),
+        ("PUT", "/connectors/x/tasks-config", 404),
+    ],
+)
+def test_a_path_of_nothing_is_refused(gateway, method, path, status):
+    answer = gateway.client.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["error_code"] == status
+
+
+def exchanged(gateway, sent, seconds=10.0):
+    host, _, port = gateway.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=seconds) as peer:
+        peer.sendall(sent)
+        found = b""
+        with contextlib.suppress(ConnectionResetError):  # it left while we still sent
+            while part := peer.recv(65536):
+                found += part
+        return found
+
+
+def test_a_head_that_does_not_end_is_closed(gateway, monkeypatch):
+    monkeypatch.setattr(listening, "HEAD_WITHIN", 0.3)
+    began = time.monotonic()
+    for sent in (b"", b"GET / HTTP/1.1\r\nHost:"):
+        assert exchanged(gateway, sent) == b""
+    assert time.monotonic() - began < 9
+
+
+def test_a_head_that_is_too_large_is_refused(gateway):
+    sent = b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * listening.MOST_HEAD) + b"\r\n\r\n"
+    assert exchanged(gateway, sent)[:12] in {b"HTTP/1.1 400", b""}
+
+
+def test_a_body_that_does_not_come_is_told_so(gateway, monkeypatch):
+    monkeypatch.setattr(body, "WITHIN", 0.3)
+    sent = (
+        b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\nConnection: close\r\n\r\n{"
+    )
+    assert exchanged(gateway, sent).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_ends_after_its_answer_leaves_the_connection_to_the_next(gateway, monkeypatch):
+    monkeypatch.setattr(listening, "LINGER", 0.2)
+    host, _, port = gateway.address.rpartition(":")
+    head = b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\n"
+    head += b"Content-Length: 9\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as peer:
+        for _ in range(5):
+            peer.sendall(head + b"<a>")
+            found = b""
+            while not found.endswith(b"}"):
+                found += peer.recv(65536)
+            assert found.startswith(b"HTTP/1.1 415")
+            peer.sendall(b"</a>  ")
+            time.sleep(0.1)  # the time that is given is what is tested
+
+
+def test_what_is_no_http_is_refused(gateway):
+    assert exchanged(gateway, b"\x16\x03\x01\x02\x00\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_half_open_connections_do_no_harm(gateway):
+    host, _, port = gateway.address.rpartition(":")
+    peers = [socket.create_connection((host, int(port))) for _ in range(100)]
+    try:
+        for peer in peers:
+            peer.sendall(b"POST /connectors HTTP/1.1\r\n")
+        assert gateway.get("/connectors").status_code == 200
+    finally:
+        for peer in peers:
+            peer.close()
+
+
+def test_no_body_is_echoed(gateway):
+    """Invariant 9: a body may hold a secret, also one that is no JSON."""
+    answer = gateway.client.post(
+        "/connectors", content=b'{"password": "canary', headers={"Content-Type": "application/json"}
+    )
+    assert "canary" not in answer.text
+    config = {**OK["config"], "password": "canary", "rows": "canary-number"}
+    answer = gateway.post("/connectors", {"name": "x", "config": config})
+    assert answer.status_code == 400
+    assert '"canary"' not in json.dumps(answer.json())

@@ -1,0 +1,144 @@
+"""`penstock connector`, `plan`, `apply`, `inspect`, `top`: the command line over the gateway."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.cli.__main__ import main
+
+SOURCE = "connector.class: verifiable-source\nrows: 10\ntopic: rows\n"
+
+
+@pytest.fixture
+def penstock(gateway, capsys):
+    """Run a command; returns its exit code and what it printed, read where it is JSON."""
+
+    def run(*words: str, output: str = "json"):
+        code = main([*words, "--server", f"http://{gateway.address}", "-o", output])
+        said = capsys.readouterr()
+        if output != "json" or code > 1 or not said.out.strip():
+            return code, said.out + said.err
+        return code, json.loads(said.out)
+
+    return run
+
+
+def test_a_connector_lives_its_life(penstock, tmp_path):
+    file = tmp_path / "numbers.yaml"
+    file.write_text(SOURCE)
+    assert penstock("connector", "check", str(file))[0] == 0
+    code, made = penstock("connector", "create", str(file), "--state", "STOPPED")
+    assert (code, made["name"]) == (0, "numbers")
+    assert penstock("connector", "create", str(file))[0] == 2, "it exists"
+    _, listed = penstock("connector", "list")
+    assert any(one["name"] == "numbers" and one["state"] == "STOPPED" for one in listed)
+    assert penstock("connector", "set", "numbers", "rows=20", "topic=")[0] == 0
+    _, found = penstock("connector", "get", "numbers")
+    assert (found["config"]["rows"], "topic" in found["config"]) == ("20", False)
+    _, differences = penstock("connector", "diff", "numbers", "1")
+    assert {one["key"] for one in differences["differences"]} == {"rows", "topic"}
+    assert penstock("connector", "rollback", "numbers", "1")[1]["config"]["rows"] == "10"
+    assert len(penstock("connector", "revisions", "numbers")[1]["revisions"]) == 3
+    for verb in ("pause", "resume", "restart", "stop"):
+        assert penstock("connector", verb, "numbers")[0] == 0
+    assert penstock("connector", "status", "numbers")[0] == 0
+    assert penstock("connector", "offsets", "numbers")[0] == 0
+    assert penstock("connector", "topics", "numbers")[0] == 0
+    assert penstock("connector", "delete", "numbers")[0] == 0
+    code, said = penstock("connector", "get", "numbers")
+    assert code == 2
+    assert "error: [config.not_found]" in said
+    assert "fix:" in said
+
+
+def test_a_connector_is_deleted_with_its_offsets_when_it_is_stopped(penstock, made):
+    made("goes", "PAUSED")
+    code, said = penstock("connector", "delete", "goes", "--offsets")
+    assert code == 2
+    assert "[offset.not_stopped]" in said
+    assert penstock("connector", "stop", "goes")[0] == 0
+    assert penstock("connector", "delete", "goes", "--offsets")[0] == 0
+    assert penstock("connector", "get", "goes")[0] == 2
+
+
+def test_tables_and_yaml(penstock, made):
+    name = made("of a table").rpartition("/")[2]
+    code, said = penstock("connector", "list", output="table")
+    assert (code, "of a table" in said, "state" in said) == (0, True, True)
+    assert "name: of a table" in penstock("connector", "get", "of a table", output="yaml")[1]
+    assert name
+
+
+def test_what_is_wrong_is_said_with_its_place(penstock, tmp_path):
+    file = tmp_path / "wrong.yaml"
+    file.write_text(SOURCE.replace("rows:", "rowz:"))
+    code, said = penstock("connector", "create", str(file), output="table")
+    assert code == 2
+    assert "[config.invalid]" in said
+    assert "rowz" in said
+    code, found = penstock("connector", "check", str(file))
+    assert code == 1
+    assert found["findings"][0]["config_path"] == "rowz"
+
+
+def test_nobody_there(capsys):
+    assert main(["connector", "list", "--server", "http://127.0.0.1:1"]) == 1
+    assert "[server.unreachable]" in capsys.readouterr().err
+
+
+def test_a_folder_is_applied_and_then_nothing_is_to_do(penstock, tmp_path, gateway):
+    (tmp_path / "one.yaml").write_text(SOURCE + "state: STOPPED\n")
+    (tmp_path / "two.yaml").write_text(SOURCE + "state: PAUSED\n")
+    _, planned = penstock("plan", str(tmp_path))
+    assert [(one["what"], one["connector"]) for one in planned] == [
+        ("create", "one"),
+        ("create", "two"),
+    ]
+    assert gateway.get("/connectors/one").status_code == 404, "a plan changes nothing"
+    assert penstock("apply", str(tmp_path))[0] == 0
+    _, again = penstock("plan", str(tmp_path))
+    assert {one["what"] for one in again} == {"nothing"}
+    (tmp_path / "one.yaml").write_text(SOURCE.replace("10", "30") + "state: STOPPED\n")
+    (tmp_path / "two.yaml").unlink()
+    _, planned = penstock("plan", str(tmp_path))
+    assert planned[0]["keys"] == ["rows: '10' -> '30'"]
+    _, pruned = penstock("plan", str(tmp_path), "--prune")
+    assert ("delete", "two") in [(one["what"], one["connector"]) for one in pruned]
+    assert penstock("apply", str(tmp_path))[0] == 0
+    assert gateway.get("/connectors/one/config").json()["rows"] == "30"
+    assert gateway.get("/connectors/two").status_code == 200, "only --prune deletes"
+    for name in ("one", "two"):
+        gateway.delete(f"/connectors/{name}")
+
+
+def test_a_folder_with_a_mistake_changes_nothing(penstock, tmp_path, gateway):
+    (tmp_path / "good.yaml").write_text(SOURCE)
+    (tmp_path / "wrong.yaml").write_text(SOURCE.replace("rows:", "rowz:"))
+    code, planned = penstock("apply", str(tmp_path))
+    assert code == 1
+    assert any(one.get("errors") for one in planned)
+    assert gateway.get("/connectors/good").status_code == 404
+
+
+def test_rows_and_rates_are_shown(penstock, gateway, made, capsys):
+    path = made("", "RUNNING", **{"connector.class": "verifiable-source", "rows": "100000",
+                                  "rate": "50", "batch.rows": "10", "topic": "rows"})  # fmt: skip
+    gateway.until(path, "RUNNING")
+    name = path.rpartition("/")[2]
+    server = f"http://{gateway.address}"
+    assert main(["inspect", name, "--rows", "3", "--server", server, "-o", "json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum("row" in line for line in lines) == 3
+    _, rows = penstock("top", "--once", "--every", "4")
+    (row,) = (one for one in rows if one["connector"] == name)
+    assert row["tasks"] == "1/1"
+    assert row["rows/s out"] != "0"
+
+
+def test_a_machine_is_looked_at(capsys):
+    code = main(["doctor", "-o", "json"])
+    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+    assert {"python", "java", "disk", "memory", "etcd", "port 8083", "plugins"} <= found.keys()
+    assert code == 0, found

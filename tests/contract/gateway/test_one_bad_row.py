@@ -1,0 +1,110 @@
+"""One bad row among a thousand (D8): read, transformed or written; whatever the policy."""
+
+import base64
+import json
+from collections import Counter
+
+import pytest
+
+from penstock.testing import wait_until
+from support.gateway import READY
+
+ROWS, BAD = 1000, 500
+LINE = {
+    "read": "{ no json\n",
+    "transform": '{"id": 500, "value": "x", "kind": "good"}\n',
+    "write": '{"id": 500, "value": "500", "kind": "bad"}\n',
+}
+
+
+@pytest.fixture(params=["read", "transform", "write"])
+def stage(request):
+    return request.param
+
+
+def config(folder, name, bad, **more):
+    """A connector over a thousand rows, one of which is that line."""
+    good = ({"id": n, "value": str(n), "kind": "good"} for n in range(ROWS))
+    lines = [json.dumps(row) + "\n" for row in good]
+    lines[BAD] = bad
+    (folder / "in.jsonl").write_text("".join(lines))
+    return {
+        "source.connector.class": "file-source",
+        "source.file": str(folder / "in.jsonl"),
+        "source.format": "jsonl",
+        "source.invalid.rows": "dead-letter",
+        "source.block.bytes": "1024",
+        "sink.connector.class": "picky-sink",
+        "sink.file": str(folder / "out.jsonl"),
+        "transforms": "cast",
+        "transforms.cast.type": "Cast",
+        "transforms.cast.spec": "value:int32",
+        "batch.max.rows": "50",
+        "errors.deadletterqueue.topic.name": f"one-{name}",
+        **more,
+    }
+
+
+def written(folder):
+    """How often each row is in the file."""
+    file = folder / "out.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return Counter(json.loads(line)["id"] for line in lines)
+
+
+def letters(gateway, name):
+    """The letters, whole."""
+    answer = gateway.get(f"/v1/connectors/{name}/letters")
+    _, *found = map(json.loads, answer.text.splitlines())
+    if not found:
+        return []
+    ids = ",".join(one["id"] for one in found)
+    answer = gateway.get(f"/v1/connectors/{name}/letters", params={"ids": ids, "whole": "true"})
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_it_ends_the_task_before_its_offset_or_is_the_only_letter(gateway, made, tmp_path, stage):
+    name = f"one-{stage}"
+    path = made(name, "RUNNING", **config(tmp_path, name, LINE[stage]))
+    wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, READY, "it to fail")
+    status = gateway.get(f"{path}/status").text
+    before = written(tmp_path)
+    last = max(before, default=-1)  # those before it may go on; a source tells early what it read
+    assert before == Counter(range(last + 1))
+    assert last < BAD
+    assert letters(gateway, name) == []
+    gateway.patch(f"{path}/config", {"errors.tolerance": "all"})
+    others = Counter(n for n in range(ROWS) if n != BAD)
+    wait_until(lambda: sum(written(tmp_path).values()) >= ROWS - 1, READY, "the other rows")
+    wait_until(lambda: letters(gateway, name), READY, "a letter")
+    assert written(tmp_path) == others, "its neighbours are written once"
+    (letter,) = letters(gateway, name)
+    assert (letter["stage"], letter["connector"]) == (stage, name)
+    assert letter["code"] in status, "the reason that ended the task"
+    assert "in.jsonl" in letter["partition"]
+    assert letter["epoch"] >= 1
+    assert letter["transaction"] >= 1
+    if stage == "read":
+        assert base64.b64decode(letter["raw"]).decode() == LINE[stage]
+    else:
+        assert letter["row"] == json.loads(LINE[stage])
+
+
+def test_what_may_pass_is_tried_again_and_no_letter(gateway, made, tmp_path):
+    failures = tmp_path / "failures"
+    failures.write_text("6")  # more often than without a time to try in
+    good = json.dumps({"id": BAD, "value": "500", "kind": "good"}) + "\n"
+    more = {
+        "sink.failures": str(failures),
+        "errors.tolerance": "all",
+        "errors.retry.timeout": "60000",
+        "errors.retry.delay.max.ms": "50",
+    }
+    path = made("one-retried", "RUNNING", **config(tmp_path, "retried", good, **more))
+    wait_until(lambda: sum(written(tmp_path).values()) >= ROWS, READY, "all rows")
+    assert failures.read_text() == "0"
+    assert written(tmp_path) == Counter(range(ROWS))
+    assert letters(gateway, "one-retried") == []
+    (status,) = gateway.get("/v1/status", params={"connector": "one-retried"}).json()["connectors"]
+    assert [task["restarts"] for task in status["tasks"]] == [0]
+    assert gateway.states(path)[0] == "RUNNING"

@@ -1,0 +1,117 @@
+"""`penstock dlq`: dead letters are looked at, corrected, and replayed, each once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.__main__ import main
+from penstock.testing import wait_until
+from support.gateway import READY
+
+BAD = (3, 7)
+
+
+def lines_of(folder: Path):
+    """The rows of a folder of files, as they come."""
+    files = sorted(folder.glob("**/*.jsonl")) if folder.exists() else []
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def ids(folder: Path):
+    return Counter(row["id"] for row in lines_of(folder))
+
+
+@pytest.fixture
+def dlq(gateway, capsys):
+    """Run a command; returns its exit code and what it printed, read where it is JSON."""
+
+    def run(*words: str, output: str = "json"):
+        code = main(["dlq", *words, "--server", f"http://{gateway.address}", "-o", output])
+        said = capsys.readouterr()
+        if output != "json" or code == 2:
+            return code, said.out + said.err
+        return code, json.loads(said.out)
+
+    return run
+
+
+@pytest.fixture
+def dead(gateway, made, tmp_path, request):
+    """A connector with ten rows in a folder of files, two of which became dead letters; returns
+    its name and the folder.
+    """
+    lines = [{"id": n, "value": "x" if n in BAD else str(n)} for n in range(10)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = tmp_path / "out"
+    name = request.node.name.replace("[", "-").replace("]", "")
+    config = {
+        "source.connector.class": "file-source",
+        "source.file": str(tmp_path / "in.jsonl"),
+        "source.format": "jsonl",
+        "source.invalid.rows": "dead-letter",
+        "sink.connector.class": "file-sink",
+        "sink.path": str(out),
+        "sink.format": "jsonl",
+        "transforms": "cast",
+        "transforms.cast.type": "Cast",
+        "transforms.cast.spec": "value:int32",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"dead-{name}",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    made(name, "RUNNING", **config)
+    wait_until(lambda: sum(ids(out).values()) == 8, READY, "the good rows")
+    yield name, out
+    gateway.delete(f"/connectors/{name}.replay")
+
+
+def test_letters_are_counted_listed_and_shown(dlq, dead):
+    name, _ = dead
+    code, listed = dlq("list", name)
+    assert code == 0
+    (count,) = listed["counts"]
+    assert (count["stage"], count["letters"], count["replayed"]) == ("transform", 2, 0)
+    assert [one["id"] for one in listed["letters"]] == ["0/1", "0/0"], "the newest first"
+    assert not any(one["replayed"] for one in listed["letters"])
+    assert dlq("list", name, "--stage", "write")[1]["letters"] == []
+    assert len(dlq("list", name, "--code", count["code"], "--limit", "1")[1]["letters"]) == 1
+    assert dlq("list", name, "--since", "2999-01-01T00:00:00Z")[1]["counts"] == []
+    _, one = dlq("show", name, "0/1")
+    assert one["row"] == {"id": 7, "value": "x"}
+    assert (one["config_path"], one["code"]) == ("transforms.cast", count["code"])
+    assert one["headers"]["__connect.errors.stage"] == "TRANSFORMATION"
+    assert one["epoch"] >= 1
+    assert "transforms.cast" in dlq("show", name, "0/1", output="table")[1]
+    assert "0/1" in dlq("list", name, output="table")[1]
+    assert "letters.not_found" in dlq("show", name, "0/99")[1]
+
+
+def test_a_corrected_letter_is_replayed_once_and_one_that_fails_again_names_it(dlq, dead):
+    name, out = dead
+    code, would = dlq("replay", name, "--all", "--set", 'value="12"', "--dry-run")
+    assert (code, would["letters"], would["count"]) == (0, "0/0-1", 2)
+    assert would["rows"][1] == {"id": "0/1", "row": {"id": 7, "value": "12"}}
+    code, told = dlq("replay", name, "0/1", "--set", 'value="12"')
+    assert (code, told["state"], told["replayed"]) == (0, "COMPLETED", 1)
+    assert ids(out) == Counter([n for n in range(10) if n != 3])
+    assert {"id": 7, "value": 12} in lines_of(out)
+    again = dlq("replay", name, "0/1", "--set", 'value="13"')[1]
+    assert (again["count"], again["replayed_before"]) == (0, "0/1")
+    code, failed = dlq("replay", name, "--all")
+    assert (code, failed["count"], failed["failed_again"]) == (1, 1, 1)
+    assert ids(out) == Counter([n for n in range(10) if n != 3])
+    _, third = dlq("show", name, "0/2")
+    assert json.loads(third["partition"]) == {
+        "letter": 0,
+        "partition": 0,
+        "topic": f"dead-{name}",
+    }
+    assert third["row"] == {"id": 3, "value": "x"}
+    assert [one["replayed"] for one in dlq("list", name)[1]["letters"]] == [False, True, True]
+    code, _ = dlq("replay", name, "--code", third["code"], "--set", 'value="3"')
+    assert code == 0
+    assert ids(out) == Counter(range(10)), "each row once, in the end"

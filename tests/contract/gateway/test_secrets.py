@@ -1,0 +1,85 @@
+"""A secret by reference: it reaches the plugin, and nothing that anybody can read (X4, X12)."""
+
+import json
+import logging
+
+import pytest
+
+from penstock.testing import wait_until
+from support.gateway import READY
+
+CANARY = "canary-7f3a9c"
+
+
+def write(secrets, file):
+    """Have the secret be the name of a file."""
+    new = secrets / "new"
+    new.write_text(f"file={file}\n")
+    new.rename(secrets / "app.properties")
+
+
+def pipeline(folder, reference):
+    return {
+        "source.connector.class": "file-source",
+        "source.file": str(folder / "in.jsonl"),
+        "source.format": "jsonl",
+        "sink.connector.class": "file-sink",
+        "sink.file": reference,
+        "sink.format": "jsonl",
+    }
+
+
+def arrives(folder, name):
+    """Add a row; whether the file has some."""
+    with (folder / "in.jsonl").open("a") as file:
+        file.write('{"a": 1}\n')
+    out = folder / name
+    return out.exists() and out.read_text()
+
+
+def test_it_is_looked_up_by_the_worker_again_when_it_changes_and_is_nowhere_else(
+    gateway, made, secrets, tmp_path, caplog
+):
+    caplog.set_level(logging.INFO)
+    write(secrets, tmp_path / f"{CANARY}-1")
+    arrives(tmp_path, "none")
+    config = pipeline(tmp_path, f"${{file:{secrets}/app.properties:file}}")
+    asked = {"name": "moves", "config": config}
+    answers = [gateway.post("/v1/connectors/validate", asked).text]
+    path = made("moves", "RUNNING", **config)
+    for name in (f"{CANARY}-1", f"{CANARY}-2"):
+        write(secrets, tmp_path / name)
+        wait_until(lambda name=name: arrives(tmp_path, name), READY, "rows at the secret place")
+    paths = ("", "/config", "/status", "/tasks", "/tasks-config", "/offsets", "/topics")
+    answers += [gateway.get(f"{path}{part}").text for part in paths]
+    answers += [
+        gateway.get("/connectors?expand=info&expand=status").text,
+        gateway.get("/v1/connectors/moves/revisions").text,
+        gateway.post("/v1/connectors/check", asked).text,
+    ]
+    assert config["sink.file"] in json.loads(answers[1])["config"].values()
+    assert [answer for answer in answers if CANARY in answer] == []
+    assert CANARY not in "\n".join(record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("reference", "code"),
+    [
+        ("${file:/etc/passwd:root}", "secrets.refused"),
+        ("${file:{secrets}/../in.jsonl:a}", "secrets.refused"),
+        ("${file:{secrets}/app.properties:none}", "secrets.not_found"),
+        ("${file:{secrets}/none:a}", "secrets.not_found"),
+        ("${env:HOME}", "secrets.refused"),
+        ("${env:DB_NONE}", "secrets.not_found"),
+    ],
+)
+def test_what_may_not_be_read_is_refused_when_it_is_written(
+    gateway, secrets, tmp_path, reference, code
+):
+    write(secrets, tmp_path / CANARY)
+    config = pipeline(tmp_path, reference.replace("{secrets}", str(secrets)))
+    answer = gateway.post("/connectors", {"name": "refused", "config": config})
+    assert answer.status_code == 400
+    assert code in answer.text
+    assert "sink.file" in answer.text
+    assert CANARY not in answer.text

@@ -1,0 +1,212 @@
+"""What Kafka Connect's REST API has no words for."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from penstock.testing import wait_until
+
+VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
+
+
+def own(path):
+    return f"/v1{path}"
+
+
+def lines(answer):
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_versions_are_kept_compared_and_taken_again(gateway, made):
+    path = made()
+    gateway.put(f"{path}/config", {**VERIFIABLE, "rows": "20"})
+    found = gateway.get(own(f"{path}/revisions")).json()["revisions"]
+    assert [one["version"] for one in found] == [2, 1]
+    assert [one["cause"] for one in found] == ["put", "created"]
+    first = gateway.get(own(f"{path}/revisions/1")).json()
+    assert first["config"]["rows"] == "10"
+    differences = gateway.get(own(f"{path}/diff?from=1&to=2")).json()["differences"]
+    assert {"key": "rows", "before": "10", "after": "20"} in differences
+    back = gateway.post(own(f"{path}/rollback"), {"version": 1})
+    assert (back.json()["version"], back.json()["config"]["rows"]) == (3, "10")
+    assert back.headers["etag"] == gateway.get(path).headers["etag"]
+    whole = gateway.get(own(path)).json()
+    assert (whole["kind"], whole["target_state"], whole["version"]) == ("source", "STOPPED", 3)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/v1/connectors/none", None, 404),
+        ("GET", "/v1/connectors/none/revisions", None, 404),
+        ("GET", "{c}/revisions/99", None, 404),
+        ("GET", "{c}/revisions/x", None, 404),
+        ("GET", "{c}/diff", None, 400),
+        ("GET", "{c}/diff?from=0", None, 400),
+        ("POST", "{c}/rollback", {}, 400),
+        ("POST", "{c}/rollback", {"version": 0}, 400),
+        ("POST", "{c}/rollback", {"version": True}, 400),
+        ("POST", "{c}/rollback", {"version": 99}, 404),
+        ("GET", "{c}/offsets/history", None, 400),
+        ("GET", "{c}/offsets/history?partition=[]", None, 400),
+        ("POST", "{c}/offsets/rewind", {}, 400),
+        ("POST", "{c}/offsets/rewind", {"to": "yesterday"}, 400),
+        ("POST", "{c}/offsets/rewind", {"to": "2026-01-01T00:00:00"}, 400),
+        ("GET", "{c}/tasks/0/rows", None, 404),
+        ("GET", "{c}/tasks/0/rows?rows=0", None, 400),
+        ("PUT", "/v1/workers/none/drain", None, 404),
+    ],
+)
+def test_what_is_not_there_or_wrong_is_refused(gateway, made, method, path, body, status):
+    path = path.format(c=own(made()))
+    more = {} if body is None else {"json": body}
+    answer = gateway.client.request(method, path, **more)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["code"]
+
+
+def test_everything_that_is_found_is_told(gateway):
+    body = {"name": "x", "config": {**VERIFIABLE, "rowz": "1", "producer.override.acks": "true"}}
+    found = gateway.post("/v1/connectors/validate", body).json()
+    assert found["kind"] == "source"
+    severities = {one["config_path"]: one["severity"] for one in found["findings"]}
+    assert severities == {"rowz": "error", "producer.override.acks": "warning"}
+
+
+def test_a_connection_is_checked_step_by_step(gateway, tmp_path):
+    file = tmp_path / "in.txt"
+    config = {"connector.class": "file-source", "file": str(file), "tail": "false", "topic": "t"}
+    body = {"name": "x", "config": config}
+    steps = lines(gateway.post("/v1/connectors/check", body))
+    assert {step["end"] for step in steps} == {"source"}
+    failed = next(step for step in steps if not step["ok"])
+    assert failed["findings"][0]["code"]
+    file.write_text("a\n")
+    assert all(step["ok"] for step in lines(gateway.post("/v1/connectors/check", body)))
+
+
+def test_offsets_go_back_to_a_time(gateway, made):
+    path = made("", "RUNNING", **VERIFIABLE)
+    wait_until(lambda: gateway.get(f"{path}/offsets").json()["offsets"], 60, "an offset")
+    gateway.put(f"{path}/stop")
+    gateway.until(path, "STOPPED")
+    (found,) = gateway.get(f"{path}/offsets").json()["offsets"]
+    key = json.dumps(found["partition"])
+    versions = gateway.get(own(f"{path}/offsets/history"), params={"partition": key}).json()
+    assert versions["versions"][0]["offset"] == found["offset"]
+    before = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    dry = lines(gateway.post(own(f"{path}/offsets/rewind"), {"to": before, "dry_run": True}))
+    assert dry[-1].get("changes") or any("changes" in step for step in dry)
+    assert gateway.get(f"{path}/offsets").json()["offsets"] == [found]
+    done = lines(gateway.post(own(f"{path}/offsets/rewind"), {"to": before}))
+    assert done[-1]["revision"]
+    assert gateway.get(f"{path}/offsets").json()["offsets"] == []
+
+
+def test_live_rows_are_shown(gateway, made):
+    slow = {**VERIFIABLE, "rows": "100000", "rate": "50", "batch.rows": "10"}
+    path = made("", "RUNNING", **slow)
+    gateway.until(path, "RUNNING")
+    shown = lines(gateway.get(own(f"{path}/tasks/0/rows?rows=5&seconds=30")))
+    rows = [line for line in shown if "row" in line]
+    assert len(rows) == 5
+    assert all("seq" in line["row"] for line in rows)
+
+
+def test_a_worker_is_told_to_be_empty_and_not_to_be(gateway):
+    (worker,) = gateway.get("/v1/cluster").json()["workers"]
+    assert worker["connected"]
+    path = f"/v1/workers/{worker['id']}/drain"
+    assert gateway.put(path).json() == {"tasks_left": worker["tasks"]}
+    assert gateway.get("/v1/cluster").json()["workers"][0]["draining"]
+    gateway.delete(path)
+    assert not gateway.get("/v1/cluster").json()["workers"][0]["draining"]
+
+
+REHEARSED = {
+    "name": "x",
+    "config": {
+        **VERIFIABLE,
+        "transforms": "keep,to",
+        "transforms.keep.type": "Filter",
+        "transforms.keep.condition": "age >= 18",
+        "transforms.to.type": "RegexRouter",
+        "transforms.to.regex": "(.*)",
+        "transforms.to.replacement": "adult-$1",
+    },
+    "dataset": "people",
+}
+
+
+def test_rows_are_rehearsed_before_a_connector_is_stored(gateway):
+    rows = [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 3}]
+    found = gateway.post("/v1/connectors/rehearse", {**REHEARSED, "rows": rows})
+    assert found.json() == {"dataset": "adult-people", "rows": rows[:1], "failed": []}
+    assert gateway.get("/connectors/x").status_code == 404
+
+
+def test_a_row_that_fails_is_told_with_its_number_and_why(gateway):
+    config = {
+        **VERIFIABLE,
+        "transforms": "cast",
+        "transforms.cast.type": "Cast",
+        "transforms.cast.spec": "n:int32",
+    }
+    rows = [{"n": "1"}, {"n": "one"}, {"n": "2"}]
+    body = {**REHEARSED, "config": config, "rows": rows}
+    found = gateway.post("/v1/connectors/rehearse", body).json()
+    assert found["rows"] == [{"n": 1}, {"n": 2}]
+    (failed,) = found["failed"]
+    assert failed["row"] == 2
+    assert failed["finding"]["config_path"] == "transforms.cast"
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"rows": {"a": 1}}, "http.parameter"),
+        ({"rows": [1]}, "http.not_an_object"),
+        ({"rows": [{"age": 1}, {"age": "x"}]}, "rehearsal.rows"),
+        ({"rows": [{"age": 1}] * 1001}, "rehearsal.too_much"),
+        ({"rows": [{"name": "Ada"}]}, "transform.unknown_column"),
+        ({"rows": [], "columns": {"age": "int65"}}, "transform.bad_columns"),
+        ({"rows": [], "config": {}}, "config.missing"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_refused(gateway, changed, code):
+    found = gateway.post("/v1/connectors/rehearse", {**REHEARSED, "rows": [], **changed})
+    assert (found.status_code, found.json()["code"]) == (400, code)
+
+
+@pytest.fixture
+def failing(gateway, made, tmp_path):
+    mood = tmp_path / "mood"
+    mood.write_text("task 0")
+    path = made("", "RUNNING", **{"connector.class": "moody-source", "mood": str(mood)})
+    wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, 60, "the task to fail")
+    return path
+
+
+def test_what_is_logged_about_a_connector_is_shown(gateway, failing):
+    name = failing.rpartition("/")[2]
+    (found,) = lines(gateway.get(own(f"{failing}/logs"), params={"tail": 1, "level": "WARN"}))
+    assert (found["connector"], found["level"]) == (name, "ERROR")
+    assert "moody.task" in found["message"]
+    assert gateway.get("/v1/connectors/nobody/logs").status_code == 404
+    assert gateway.get("/v1/logs", params={"level": "LOUD"}).status_code == 404
+
+
+def test_lines_that_come_are_shown(gateway, failing):
+    params = {"follow": True, "tail": 1, "level": "ERROR"}
+    with gateway.client.stream("GET", own(f"{failing}/logs"), params=params) as answer:
+        following = answer.iter_lines()
+        first = json.loads(next(following))
+        gateway.post(f"{failing}/restart", params={"includeTasks": True})
+        second = json.loads(next(following))
+    assert first["at_us"] < second["at_us"]
+    assert first["task"] == second["task"]

@@ -1,0 +1,163 @@
+"""Whatever a parser is given (X7): it reads it, or refuses it by the error that is its own.
+
+Texts are good ones with something changed, and any others. `PENSTOCK_FUZZ_EXAMPLES=100000` looks
+longer; a hang ends by the time limit of tests.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.gateway import body
+from penstock.gateway.v1.times import moment
+from penstock.model.errors import InternalError, PenstockError
+from penstock.model.identity import partition_key
+from penstock.model.replay import read_changes, read_ids
+from penstock.plugin import handshake, logs
+from penstock.plugin.manifest import parse_manifest
+from penstock.secrets.references import referred
+from penstock.spark.ends import jsonlines
+from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
+from penstock.standalone.files import read_flat
+from penstock.transform.functions.declared import declared
+from penstock.transform.guard import guarded
+from penstock.worker.tolerance import read_tolerance
+
+EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
+ROWS = pa.schema([("id", pa.int64()), ("at", pa.date32()), ("tags", pa.list_(pa.string()))])
+FRAME = pa.record_batch([[1, 2], [None, None], [["a"], []]], schema=ROWS).serialize().to_pybytes()
+MANIFEST = """name = "x"
+version = "1.0"
+command = ["python", "x.py"]
+[[connector]]
+name = "x-source"
+kind = "source"
+"""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """What reads texts or bytes, some that it takes, and how it may refuse others."""
+
+    name: str
+    read: Callable[[Any], object]
+    good: tuple[str | bytes, ...]
+    refuses: tuple[type[Exception], ...] = (PenstockError,)
+
+
+TEXTS = [
+    Parser("handshake", handshake.find, ("1|1|unix|/run/x|grpc|\n",), (InternalError,)),
+    Parser("line of a plugin", logs.parse_line, ('{"@level":"warn","@message":"x"}',), ()),
+    Parser("manifest", lambda text: parse_manifest(text, Path("/x")), (MANIFEST,)),
+    Parser("tolerance", read_tolerance, ("none", "all", "5/1000")),
+    Parser(
+        "reference", lambda text: list(referred({"k": text})), ("${file:/x:y}", "a${env:B}"), ()
+    ),
+    Parser("columns", lambda text: declared(text, "p"), ("id int64, x list<map<string,date>>",)),
+    Parser(
+        "expression", lambda text: guarded(text, "p"), ("a > 1 AND b LIKE '%x' OR f(c) IN (1)",)
+    ),
+    Parser("letters", read_ids, ("0/17", "0/3,0/17-20")),
+    Parser("edits", lambda text: read_changes(text, {"0/1": text}), ('{"a": [1, {"b": null}]}',)),
+    Parser("time", moment, ("2026-01-31T08:00:00Z", "2026-01-31T08:00:00+01:00")),
+    Parser("partition", partition_key, ('{"f":{"$bytes":"AA=="},"n":1}',), (ValueError,)),
+]
+BYTES = [
+    Parser("body", lambda data: body.plain(body.parsed(data)), (b'{"a": [1.0, {"b": null}]}',)),
+    Parser("frame of rows", check, (FRAME,), (UndeclaredError, TooMuchError)),
+    Parser(
+        "rows as JSON",
+        lambda data: jsonlines.read(data, ROWS),
+        (b'{"id": 1, "at": "2026-01-31", "tags": ["x"]}\n',),
+        (jsonlines.NotRows,),
+    ),
+]
+FILES = {
+    ".properties": b"name=x\nconnector.class=file-source\nkey=\\u00e4\n",
+    ".yaml": b"name: x\ntransforms: [{name: a, type: Filter}]\nat: 2026-01-31\n",
+    ".json": b'{"name": "x", "config": {"tasks.max": 2, "a": {"b": [true, null]}}}',
+}
+fuzzed = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+def changed(good: st.SearchStrategy[Any], other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Texts in which a part is another one, or is there many times."""
+    return st.builds(
+        lambda text, at, size, part, times: text[:at] + part * times + text[at + size :],
+        good,
+        st.integers(0, 200),
+        st.integers(0, 20),
+        other,
+        st.sampled_from([1, 1, 1, 2, 5_000]),
+    )
+
+
+def read(parser: Parser, text: Any) -> None:
+    """Read a text: the only errors are those that the parser has for it."""
+    try:
+        parser.read(text)
+    except parser.refuses:
+        return
+
+
+@pytest.mark.parametrize("parser", TEXTS, ids=lambda one: one.name)
+def test_any_text_is_read_or_refused(parser):
+    good = st.sampled_from(parser.good)
+
+    @fuzzed
+    @given(st.one_of(good, st.text(), changed(good, st.text(max_size=5))))
+    def try_one(text: str) -> None:
+        read(parser, text)
+
+    try_one()
+
+
+@pytest.mark.parametrize("parser", BYTES, ids=lambda one: one.name)
+def test_any_bytes_are_read_or_refused(parser):
+    good = st.sampled_from(parser.good)
+
+    @fuzzed
+    @given(st.one_of(good, st.binary(), changed(good, st.binary(max_size=5))))
+    def try_one(data: bytes) -> None:
+        read(parser, data)
+
+    try_one()
+
+
+@pytest.mark.parametrize("ending", FILES)
+def test_any_file_is_read_or_refused(ending, tmp_path):
+    good, file = st.just(FILES[ending]), tmp_path / f"x{ending}"
+
+    @fuzzed
+    @given(st.one_of(good, st.binary(), changed(good, st.binary(max_size=5))))
+    def try_one(data: bytes) -> None:
+        file.write_bytes(data)
+        read(Parser("file", read_flat, ()), file)
+
+    try_one()
+
+
+@pytest.mark.parametrize("parser", [*TEXTS, *BYTES], ids=lambda one: one.name)
+def test_what_is_good_is_taken(parser):
+    for text in parser.good:
+        parser.read(text)
+
+
+def test_a_parser_that_fails_otherwise_is_seen():
+    broken = Parser("broken", base64.b64decode, ("AA==",))
+    with pytest.raises(ValueError, match="base64"):
+        read(broken, "A")

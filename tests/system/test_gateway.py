@@ -1,0 +1,91 @@
+"""The gateway as a process of a cluster, and a cluster in which everybody shows a certificate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock.client import ConfigClient
+from penstock.model.errors import PenstockError
+from penstock.rpc.mutual import Mutual
+from penstock.testing import PenstockProcess, wait_until
+from support.certificates import Authority
+from support.cluster import READY, Cluster
+from support.flow import SPARK, Flow
+
+pytestmark = pytest.mark.timeout(300)
+
+ANY = "http://127.0.0.1:0"
+
+
+def rest(process: PenstockProcess) -> httpx.Client:
+    """Return a client of a gateway, once it says where it is."""
+    process.wait_for(lambda: "REST at " in process.output, READY, "the gateway to listen")
+    (url,) = re.findall(r"REST at (http://\S+)", process.output)
+    return httpx.Client(base_url=url, timeout=60)
+
+
+@pytest.fixture(params=[False, True], ids=["open", "tls"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster without workers."""
+    tls = Authority(tmp_path / "authority") if request.param else None
+    with Cluster(tmp_path / "cluster", tls=tls) as cluster:
+        yield cluster
+
+
+def test_any_gateway_answers_and_a_killed_one_loses_nothing(cluster: Cluster) -> None:
+    first = cluster.start("gateway", "g1", listeners=ANY)
+    second = cluster.start("gateway", "g2", listeners=ANY)
+    with rest(first) as one, rest(second) as other:
+        wait_until(lambda: one.get("/connectors").json() == [], READY, "an answer")
+        told = other.get("/health")
+        assert (told.status_code, told.json()["status"]) == (503, "starting")
+        assert "No worker" in told.json()["message"]
+        first.kill()
+        assert other.get("/connectors").json() == []
+        cluster.processes["config"].kill()
+        away = other.get("/connectors")
+        assert away.status_code in {500, 503}, away.text
+        cluster.start("config", "config")
+        wait_until(lambda: other.get("/connectors").status_code == 200, READY, "config to be back")
+    assert second.stop(READY) == 0
+
+
+def test_a_connector_is_made_and_runs_in_a_cluster_of_certificates(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    with Cluster(tmp_path / "cluster", tls=authority) as cluster:
+        cluster.workers("w1", **SPARK)
+        process = cluster.start("gateway", "g1", listeners=ANY)
+        flow = Flow(cluster, tasks=1)
+        with rest(process) as gateway:
+            config = {
+                "source.connector.class": "verifiable-source",
+                "source.rate": 60,
+                "sink.connector.class": "verifiable-sink",
+                "sink.ledger": str(flow.ledger),
+                "flush.interval": "500ms",
+            }
+            made = gateway.put(f"/connectors/{flow.name}/config", json=config)
+            assert made.status_code == 201, made.text
+            flow.advance()
+            gateway.delete(f"/connectors/{flow.name}")
+        worker = Mutual(authority.ca, *authority.sign("worker.penstock")).dial("config")
+        address = next(
+            line.rpartition("reached at ")[2].strip()
+            for line in cluster.processes["config"].output.splitlines()
+            if "reached at " in line
+        )
+
+        async def deleted() -> str:
+            async with ConfigClient(address, dial=worker) as client:
+                try:
+                    await client.delete("any")
+                except PenstockError as error:
+                    return error.code
+            return ""
+
+        assert cluster.run(deleted()) == "rpc.denied"
