@@ -304,29 +304,23 @@ def test_a_chunk_whose_rows_nobody_takes_lets_go_of_its_table(db, run, monkeypat
     until_equal(db, run, db.config(), {}, ledger, ["t"], 1_000_000)
 
 
-def has_a_row_that_is_gone(db, run):
-    """Crash when the first rows are at a sink that keeps them at once, then delete one of them."""
+def has_rows_before_its_beginning(db, run):
+    """Tell whether rows come while no offset is durable yet."""
     fill(db, "t", "VARCHAR(20)", 100, lambda n: f"k{n:03}")
-    config, mirror = db.config(snapshot_fetch_size=30), {}
-    with run(config, mirror=mirror) as host:
-        while not mirror:
+    with run(db.config(snapshot_fetch_size=30)) as host:
+        while not host.rows:
             is_checkpoint = host.step(commit=False) == "checkpoint"
             if is_checkpoint and host.task.seen[-1].checkpoint.await_commit:
                 host.task.commit()
-        offsets = dict(host.task.offsets)
-    db.sql("DELETE FROM t WHERE id = 'k005'")
-    with run(config, offsets=offsets, mirror=mirror) as host:
-        host.until(lambda: host.task.offsets != offsets)  # it has begun
-        host.settled(db)
-    return ("k005",) in mirror[f"{db.name}.t"]
+        return not host.task.offsets
 
 
 def test_the_place_to_begin_is_durable_before_the_first_row(db, run):
     """Invariant 3: else what changed between two lives of a snapshot is never told."""
-    assert not has_a_row_that_is_gone(db, run)
+    assert not has_rows_before_its_beginning(db, run)
 
 
 def test_a_source_that_does_not_wait_for_its_beginning_is_found(db, run, monkeypatch):
     announce = MysqlCdc._announce
     monkeypatch.setattr(MysqlCdc, "_announce", lambda source, **_: announce(source))
-    assert has_a_row_that_is_gone(db, run)
+    assert has_rows_before_its_beginning(db, run)
