@@ -12,7 +12,7 @@ from typing import Any, Final
 from penstock.cli.errors import FAILED
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.showing import show
+from penstock.cli.remote.showing import cell, show, table
 from penstock.model.errors import ConfigError
 from penstock.standalone.files import read_flat
 
@@ -55,6 +55,9 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     restart.add_argument("--failed", action="store_true", help="only what has failed")
     check = verb("check", "check a file, and reach what it names", _check)
     check.add_argument("file", type=Path, help="properties, YAML or JSON")
+    check.add_argument(
+        "--rows", type=int, default=0, help="show what so many rows of its source become"
+    )
     verb("revisions", "the versions of a configuration", _revisions, "name")
     diff = verb("diff", "what differs between two versions", _diff, "name")
     diff.add_argument("before", type=int)
@@ -155,8 +158,15 @@ def _check(server: Server, arguments: argparse.Namespace) -> int:
         }
         for step in steps
     ]
-    show(arguments.output, {**found, "steps": steps}, rows)
-    return FAILED if wrong or not all(step["ok"] for step in steps) else 0
+    good = not wrong and all(step["ok"] for step in steps)
+    became: dict[str, Any] = {}
+    if good and arguments.rows:
+        became = server.send("POST", "/v1/connectors/rehearse", body | {"sample": arguments.rows})
+    show(arguments.output, {**found, "steps": steps, **became}, rows)
+    if became and arguments.output == "table":
+        print(f"\n{cell(became['dataset'])}")
+        table(became["rows"])
+    return 0 if good else FAILED
 
 
 def _revisions(server: Server, arguments: argparse.Namespace) -> int:

@@ -16,12 +16,14 @@ MOST_BYTES: Final = 256 << 10
 @dataclass(frozen=True, slots=True)
 class Given:
     """Rows, each a JSON object, of a dataset. `columns` has the types of those that the values do
-    not tell, as `CAST` names them; a column is as often in a row as it likes.
+    not tell, as `CAST` names them; a column is as often in a row as it likes. With `sample`, so
+    many rows are read from the source instead.
     """
 
     rows: tuple[str, ...]
     dataset: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ def request_to_proto(connector: Connector, given: Given) -> pb.RehearseRowsReque
         dataset=given.dataset,
         columns=given.columns,
         rows=given.rows,
+        sample=given.sample,
     )
 
 
 def given_from_proto(message: pb.RehearseRowsRequest) -> Given:
     """Return the rows of a message."""
-    return Given(tuple(message.rows), message.dataset, dict(message.columns))
+    columns = dict(message.columns)
+    return Given(tuple(message.rows), message.dataset, columns, message.sample)
 
 
 def rehearsed_to_proto(rehearsed: Rehearsed) -> pb.RehearseRowsResponse:

@@ -10,10 +10,12 @@ from penstock.plugin import PluginHost
 from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.ends import EndMaker
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.overrides import OverridePolicy
 from penstock.worker.planning import Planner
 from penstock.worker.rehearsal import Rehearsals
+from penstock.worker.tasting import Tasting
 from penstock.worker.validating import Validator
 
 
@@ -33,5 +35,6 @@ class Asked:
         """All are as `Worker` has them."""
         self.validator = Validator(host, functions, secrets, overrides)
         self.planner = Planner(host, topics, secrets)
-        self.rehearsals = Rehearsals(host, engine, functions, secrets)
+        tasting = Tasting(host, self.planner, EndMaker(host, topics))
+        self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets)
         self.letters = LetterReader(topics, offsets)

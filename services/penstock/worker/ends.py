@@ -64,6 +64,12 @@ class EndMaker:
         reader = await self._reader(design, epoch, numbers, places=places)
         return Ends(writer, drift, reader, tuple(numbers))
 
+    async def read_end(
+        self, design: Design, epoch: int, *, places: bool = False
+    ) -> Callable[[TaskPlan], ReadStream]:
+        """Return what opens a read end alone."""
+        return await self._reader(design, epoch, [], places=places)
+
     async def watch(self, design: Design) -> Watch:
         """Return what sees partitions appear at the read end."""
         if design.kind in _READS_PLUGIN:

@@ -83,6 +83,21 @@ def test_what_is_wrong_is_said_with_its_place(penstock, tmp_path):
     assert found["findings"][0]["config_path"] == "rowz"
 
 
+def test_a_check_shows_what_rows_of_the_source_become(penstock, tmp_path):
+    file = tmp_path / "numbers.yaml"
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(9)))
+    file.write_text(
+        f"connector.class: file-source\nfile: {tmp_path}/in.jsonl\nformat: jsonl\ntopic: rows\n"
+        "transforms: more\ntransforms.more.type: Project\n"
+        "transforms.more.columns: n * 2 AS twice\n"
+    )
+    code, found = penstock("connector", "check", str(file), "--rows", "3")
+    assert code == 0, found
+    assert (found["dataset"], len(found["rows"])) == ("rows", 3)
+    assert found["rows"][2] == {"twice": 4}
+    assert "twice" in penstock("connector", "check", str(file), "--rows", "3", output="table")[1]
+
+
 def test_nobody_there(capsys):
     assert main(["connector", "list", "--server", "http://127.0.0.1:1"]) == 1
     assert "[server.unreachable]" in capsys.readouterr().err

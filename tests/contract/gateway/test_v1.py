@@ -183,6 +183,43 @@ def test_what_cannot_be_rehearsed_is_refused(gateway, changed, code):
     assert (found.status_code, found.json()["code"]) == (400, code)
 
 
+def test_the_first_rows_of_a_source_are_rehearsed(gateway, tmp_path):
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"n": {n}}}\n' for n in range(1_000)))
+    config = {
+        "connector.class": "file-source",
+        "file": str(tmp_path / "in.jsonl"),
+        "format": "jsonl",
+        "topic": "numbers",
+        "transforms": "odd",
+        "transforms.odd.type": "Filter",
+        "transforms.odd.condition": "n % 2 = 1",
+    }
+    body = {"name": "x", "config": config, "sample": 10}
+    found = gateway.post("/v1/connectors/rehearse", body).json()
+    assert found["dataset"] == "numbers"
+    assert [row["n"] for row in found["rows"]][:3] == [1, 3, 5]
+    assert 1 <= len(found["rows"]) <= 10
+    (tmp_path / "in.jsonl").write_text("")
+    empty = gateway.post("/v1/connectors/rehearse", {**body, "config": {**config, "tail": "false"}})
+    assert (empty.status_code, empty.json()["code"]) == (503, "rehearsal.no_rows")
+    both = gateway.post("/v1/connectors/rehearse", {**body, "rows": []})
+    assert (both.status_code, both.json()["code"]) == (400, "http.parameter")
+
+
+def test_a_source_that_keeps_what_it_was_not_told_about_is_not_opened(gateway):
+    config = {
+        "connector.class": "postgres-cdc",
+        "hostname": "127.0.0.1",
+        "database": "x",
+        "user": "x",
+        "password": "x",
+        "topic": "x",
+    }
+    body = {"name": "x", "config": config, "sample": 10}
+    found = gateway.post("/v1/connectors/rehearse", body)
+    assert (found.status_code, found.json()["code"]) == (400, "rehearsal.source_keeps")
+
+
 @pytest.fixture
 def failing(gateway, made, tmp_path):
     mood = tmp_path / "mood"

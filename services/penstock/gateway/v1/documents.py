@@ -231,4 +231,5 @@ class Rehearse(CreateConnector):
 
     dataset: str = ""
     columns: dict[str, str] = Field({}, description="Types that values do not tell.")
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Any]] | None = None
+    sample: int | None = Field(None, ge=1, le=1000, description="So many rows of the source.")

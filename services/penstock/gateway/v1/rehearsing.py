@@ -17,7 +17,7 @@ from penstock.gateway.v1.checking import asked
 from penstock.gateway.v1.documents import Rehearse, Rehearsed
 from penstock.gateway.v1.findings import finding
 from penstock.model.errors import ConfigError
-from penstock.model.rehearsal import Given
+from penstock.model.rehearsal import MOST_ROWS, Given
 
 routes = APIRouter(prefix="/v1/connectors", tags=["v1"])
 
@@ -30,7 +30,7 @@ routes = APIRouter(prefix="/v1/connectors", tags=["v1"])
 async def rehearse(asks: Services, sender: Sender, body: Json) -> Response:
     """Tell what its transforms make of rows; its ends stay closed, and nothing is changed."""
     fields = dict(objects(body, "the request"))
-    given = _given({key: fields.pop(key, None) for key in ("dataset", "columns", "rows")})
+    given = _given({key: fields.pop(key, None) for key in ("dataset", "columns", "rows", "sample")})
     wanted = await asked(asks, sender, fields)
     worker = await asks.workers.any()
     found = await worker.rehearse(wanted, given)
@@ -41,10 +41,13 @@ async def rehearse(asks: Services, sender: Sender, body: Json) -> Response:
 
 def _given(fields: Mapping[str, Any]) -> Given:
     dataset, columns, rows = fields["dataset"] or "", fields["columns"] or {}, fields["rows"]
-    if not isinstance(dataset, str) or not isinstance(rows, list):
+    sample = plain(fields["sample"])
+    if sample is not None and rows is None and isinstance(sample, int) and 1 <= sample <= MOST_ROWS:
+        return Given((), sample=sample)
+    if sample is not None or not isinstance(dataset, str) or not isinstance(rows, list):
         raise ConfigError(
             "http.parameter",
-            "`rows` is a list of objects, and `dataset` a text",
+            "`rows` is a list of objects and `dataset` a text, or `sample` a number in their place",
             fix='Send {"name": "x", "config": {…}, "rows": [{"id": 1}]}.',
         )
     texts = tuple(json.dumps(plain(objects(row, "a row"))) for row in rows)

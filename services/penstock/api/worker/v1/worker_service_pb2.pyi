@@ -303,7 +303,7 @@ class CheckConnectionResponse(_message.Message):
     def __init__(self, end: _Optional[str] = ..., step: _Optional[str] = ..., ok: bool = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
 class RehearseRowsRequest(_message.Message):
-    __slots__ = ("connector", "dataset", "columns", "rows")
+    __slots__ = ("connector", "dataset", "columns", "rows", "sample")
     class ColumnsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -315,11 +315,13 @@ class RehearseRowsRequest(_message.Message):
     DATASET_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
     connector: _config_service_pb2.Connector
     dataset: str
     columns: _containers.ScalarMap[str, str]
     rows: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., dataset: _Optional[str] = ..., columns: _Optional[_Mapping[str, str]] = ..., rows: _Optional[_Iterable[str]] = ...) -> None: ...
+    sample: int
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., dataset: _Optional[str] = ..., columns: _Optional[_Mapping[str, str]] = ..., rows: _Optional[_Iterable[str]] = ..., sample: _Optional[int] = ...) -> None: ...
 
 class RehearseRowsResponse(_message.Message):
     __slots__ = ("dataset", "rows", "failed")

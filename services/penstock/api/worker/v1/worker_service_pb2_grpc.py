@@ -159,8 +159,9 @@ class WorkerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RehearseRows(self, request, context):
-        """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
-        written or stored. Changes nothing.
+        """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
+        sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
+        (rehearsal.source_keeps). Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

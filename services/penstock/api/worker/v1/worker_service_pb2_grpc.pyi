@@ -54,8 +54,9 @@ class WorkerServiceStub:
     streams each result: those of the source, then those of the sink. Changes nothing.
     """
     RehearseRows: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.RehearseRowsRequest, _worker_service_pb2.RehearseRowsResponse]
-    """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
-    written or stored. Changes nothing.
+    """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
+    sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
+    (rehearsal.source_keeps). Changes nothing.
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]
     """ListTasks tells how the tasks here are."""
@@ -109,8 +110,9 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     streams each result: those of the source, then those of the sink. Changes nothing.
     """
     RehearseRows: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.RehearseRowsRequest, _worker_service_pb2.RehearseRowsResponse]  # type: ignore[assignment]
-    """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
-    written or stored. Changes nothing.
+    """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
+    sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
+    (rehearsal.source_keeps). Changes nothing.
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]  # type: ignore[assignment]
     """ListTasks tells how the tasks here are."""
@@ -203,8 +205,9 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.RehearseRowsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.RehearseRowsResponse, _abc.Awaitable[_worker_service_pb2.RehearseRowsResponse]]:
-        """RehearseRows tells what the transforms of a connector make of rows that are given. The ends stay closed: nothing is read,
-        written or stored. Changes nothing.
+        """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
+        sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
+        (rehearsal.source_keeps). Changes nothing.
         """
 
     @_abc_1.abstractmethod
