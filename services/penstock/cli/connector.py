@@ -53,11 +53,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     restart = verb("restart", "start a connector anew", _restart, "name")
     restart.add_argument("--tasks", action="store_true", help="its tasks, too")
     restart.add_argument("--failed", action="store_true", help="only what has failed")
-    check = verb("check", "check a file, and reach what it names", _check)
-    check.add_argument("file", type=Path, help="properties, YAML or JSON")
-    check.add_argument(
-        "--rows", type=int, default=0, help="show what so many rows of its source become"
-    )
+    _add_checks(verb("check", "check a file, and reach what it names", _check))
     verb("revisions", "the versions of a configuration", _revisions, "name")
     diff = verb("diff", "what differs between two versions", _diff, "name")
     diff.add_argument("before", type=int)
@@ -66,6 +62,13 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     back.add_argument("version", type=int)
     verb("topics", "the topics that it has rows of", _topics, "name")
     verb("offsets", "how far it is", _offsets, "name")
+
+
+def _add_checks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="properties, YAML or JSON")
+    parser.add_argument(
+        "--rows", type=int, default=0, help="show what so many rows of its source become"
+    )
 
 
 def _asked(run: _Verb, arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ Nothing is cut, rounded or replaced on the way (D7: nothing is coerced silently)
 | `try_evolve` | asked, else left out | null | asked, else cast | asked, else cast |
 | `lenient` | asked, else left out | null | asked, else cast | cast |
 | `ignore` | left out | null | cast | cast |
+| `dead-letter` | letters | letters | letters | letters |
 
 No policy removes a column from a place: what rows lost may still be wanted there. The words are
 those of Flink CDC's `schema.change.behavior`.
@@ -27,7 +28,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as is_kind
 
-from penstock.model.errors import DataError, SchemaError
+from penstock.model.errors import DataError, Diagnostic, SchemaError
+from penstock.model.step import ROW, SetApart
 
 
 class Policy(StrEnum):
@@ -38,6 +40,7 @@ class Policy(StrEnum):
     TRY_EVOLVE = "try_evolve"
     LENIENT = "lenient"
     IGNORE = "ignore"
+    DEAD_LETTER = "dead-letter"
 
 
 class Kind(StrEnum):
@@ -55,7 +58,9 @@ _ASKED: Final[Mapping[Policy, frozenset[Kind]]] = {
     Policy.TRY_EVOLVE: frozenset({Kind.ADD, Kind.WIDEN, Kind.CHANGE}),
     Policy.LENIENT: frozenset({Kind.ADD, Kind.WIDEN}),
     Policy.IGNORE: frozenset(),
+    Policy.DEAD_LETTER: frozenset(),
 }
+_REFUSES: Final = frozenset({Policy.FAIL, Policy.DEAD_LETTER})
 _GIVES_IN: Final = frozenset({Policy.TRY_EVOLVE, Policy.LENIENT})
 """Policies that go on where the place refuses: with its new columns alone, or with what it has."""
 
@@ -118,11 +123,11 @@ def wishes(
     """Return the schemas to ask a place for, the best first; the next one only when it refuses.
 
     Raises:
-        SchemaError: `schema.changed`: the policy is `fail`, and something changed.
+        SchemaError: `schema.changed`: the policy is `fail` or `dead-letter`, and something changed.
     """
     found = changes(place, rows)
     concerned = [change for change in found if change.kind in rules.kinds]
-    if rules.policy is Policy.FAIL and concerned:
+    if rules.policy in _REFUSES and concerned:
         raise SchemaError(
             "schema.changed",
             f"rows of {dataset} changed: {'; '.join(map(str, concerned))}",
@@ -225,6 +230,31 @@ class Fit:
                 fix="Widen the column there, or cast it with a transform.",
                 dataset=self.dataset,
             ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An Arrow kernel that sets all rows apart: their columns are not those of the place, and the
+    policy has letters for them. What is left has the place's schema.
+    """
+
+    schema: pa.Schema
+    reason: Diagnostic
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return no rows."""
+        del rows
+        return _none(self.schema)
+
+    def attempt(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[SetApart]]:
+        """Return no rows, and all of them by their number."""
+        numbers = rows.column(ROW)
+        left = _none(self.schema).append_column(ROW, numbers.slice(0, 0))
+        return left, [(number, self.reason) for number in numbers.to_pylist()]
+
+
+def _none(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def fit(rows: pa.Schema, wanted: pa.Schema, dataset: str) -> Fit | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.model.drift import DriftRules, fit, wishes
+from penstock.model.drift import DriftRules, Policy, Refusal, fit, wishes
 from penstock.model.errors import SchemaError
 from penstock.model.step import Step
 from penstock.worker.ports import Apply, WriteStream
@@ -29,10 +29,23 @@ class Drift:
             agreed = rows
             await apply(rows)
         else:
-            agreed = await _first_taken(wishes(place, rows, self._rules, dataset), apply)
+            try:
+                schemas = wishes(place, rows, self._rules, dataset)
+            except SchemaError as error:
+                if self._rules.policy is not Policy.DEAD_LETTER:
+                    raise
+                return await self._refused(dataset, place, error, apply)
+            agreed = await _first_taken(schemas, apply)
         self._announced[dataset] = _joined(place, agreed)
         kernel = fit(rows, agreed, dataset)
         return None if kernel is None else Step(kernel=kernel)
+
+    async def _refused(
+        self, dataset: str, place: pa.Schema, error: SchemaError, apply: Apply
+    ) -> Step:
+        await apply(place)  # the write end hears of rows before any come, and none do
+        self._announced[dataset] = place
+        return Step(kernel=Refusal(place, error.diagnostic))
 
     async def _place(self, dataset: str) -> pa.Schema | None:
         """Return the columns that are there; None when nothing is, or nothing is known."""

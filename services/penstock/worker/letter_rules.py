@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.model.connector import ConnectorKind
+from penstock.model.drift import Policy
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
 from penstock.worker.sections import LETTERS_SINK, Sections
 from penstock.worker.settings import LETTERS, ConnectorSettings
@@ -47,6 +48,8 @@ def letter_findings(
                 config_path="errors.tolerance",
             )
         )
+    if settings.drift.policy is Policy.DEAD_LETTER and not tolerant:
+        found.append(_nowhere_to_drift())
     if topic and not sink and _is_own(topic, settings, kind):
         found.append(
             ConfigError(
@@ -65,3 +68,12 @@ def _is_own(topic: str, settings: ConnectorSettings, kind: ConnectorKind) -> boo
     return (reads and topic in settings.topics.among([topic])) or (
         writes and topic == settings.topic
     )
+
+
+def _nowhere_to_drift() -> Diagnostic:
+    return ConfigError(
+        "errors.not_tolerated",
+        "rows whose columns changed are to become dead letters, and no bad row is tolerated",
+        fix="Set `errors.tolerance` to `all`, or take another `schema.evolution`.",
+        config_path="schema.evolution",
+    ).diagnostic

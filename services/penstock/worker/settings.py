@@ -15,7 +15,7 @@ from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
 from penstock.model.replay import default_topic
 from penstock.topic.embedded.spec import Retention
 from penstock.worker.batching import FlushRules
-from penstock.worker.letters import LetterRules
+from penstock.worker.letters import MOST, LetterRules
 from penstock.worker.life import RestartPolicy
 from penstock.worker.replay_rules import REPLAY_KEYS, Replay, read_replay
 from penstock.worker.tolerance import NONE, read_tolerance
@@ -187,7 +187,7 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
             interval=values["flush.interval"],
             rows=values["flush.rows"],
             bytes=values["flush.bytes"],
-            max_rows=values["batch.max.rows"],
+            max_rows=_most_rows(values),
             max_bytes=values["batch.max.bytes"],
         ),
         credit_bytes=values["credit.bytes"],
@@ -200,6 +200,13 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
         or ("" if letters.tolerance.none or letters.skip else default_topic(values["name"] or "")),
         retries=_retries(values["errors.retry.timeout"], values["errors.retry.delay.max.ms"]),
     )
+
+
+def _most_rows(values: Mapping[str, Any]) -> int:
+    """Return the rows of a micro-batch: where all of them may become letters, no more than can."""
+    most: int = values["batch.max.rows"]
+    drifting = values["schema.evolution"] == Policy.DEAD_LETTER.value
+    return min(most, MOST) if drifting else most
 
 
 def _letters(values: Mapping[str, Any]) -> LetterRules:

@@ -126,3 +126,23 @@ def test_bad_rows_for_which_no_place_is_named_have_a_topic(gateway, made, place)
     made(state="RUNNING", **reading(place, f"{path.rpartition('/')[2]}.letters"))
     wait_until(lambda: len(rows(place / "letters.jsonl")) == 2, READY, "letters")
     wait_until(lambda: len(rows(place / "out.jsonl")) == 8, READY, "the other rows")
+
+
+def test_rows_whose_columns_changed_become_letters(gateway, made, place):
+    """The place keeps its columns, and rows of its own go on."""
+    topic = {"connector.class": "file-source", "format": "jsonl", "topic": "drifting"}
+    made(state="RUNNING", **topic, file=str(place / "in.jsonl"), tail="false")
+    (place / "other.jsonl").write_text('{"id": 10, "value": "y", "note": "z"}\n')
+    config = {**topic, "file": str(place / "other.jsonl"), "schema.evolution": "dead-letter"}
+    refused = gateway.post("/connectors", {"name": "strict", "config": config})
+    assert "errors.not_tolerated" in refused.text
+    more = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "drifted"}
+    made("", "RUNNING", **reading(place, "drifting") | {"file": str(place / "rows.jsonl")})
+    wait_until(lambda: len(rows(place / "rows.jsonl")) == 10, READY, "the topic's rows")
+    made("", "RUNNING", **config, **more)
+    made("", "RUNNING", **reading(place, "drifted"))
+    wait_until(lambda: len(rows(place / "letters.jsonl")) == 1, READY, "a letter")
+    (letter,) = rows(place / "letters.jsonl")
+    assert (letter["code"], letter["config_path"]) == ("schema.changed", "schema.evolution")
+    assert json.loads(letter["row"]) == {"id": 10, "value": "y", "note": "z"}
+    assert len(rows(place / "rows.jsonl")) == 10

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.model.drift import DriftRules, Policy
 from penstock.model.errors import SchemaError
+from penstock.model.step import ROW
 from penstock.worker.drift import Drift
 
 ONE = pa.schema([("id", pa.int64())])
@@ -104,3 +105,22 @@ def test_an_end_that_cannot_tell_is_compared_with_what_it_took_before(policy):
 def test_a_column_that_came_back_is_no_change():
     place = Place(None, silent=True)
     assert announce(place, Policy.LENIENT, TWO, ONE, TWO) is None
+
+
+def test_rows_of_a_refused_change_are_set_apart_each_with_the_reason():
+    place = Place(ONE)
+    step = announce(place, Policy.DEAD_LETTER, TWO)
+    assert step.sets_apart
+    assert place.asked == [["id"]], "the place keeps its columns"
+    numbered = ROWS.append_column(ROW, pa.array([7]))
+    left, failed = step.kernel.attempt(numbered)
+    assert (left.num_rows, left.schema.names) == (0, ["id", ROW])
+    ((row, reason),) = failed
+    assert (row, reason.code) == (7, "schema.changed")
+    assert "`note` string is new" in reason.message
+    assert written(step, ROWS) == []
+
+
+def test_rows_as_the_place_has_them_go_on_beside_refused_ones():
+    place = Place(ONE)
+    assert announce(place, Policy.DEAD_LETTER, TWO, ONE) is None
