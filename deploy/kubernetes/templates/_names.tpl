@@ -69,6 +69,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if has $service (list "config" "offset") -}}
 {{- $_ := set $keys "store" $v.store.kind -}}
 {{- if eq $v.store.kind "postgresql" -}}{{- $_ := set $keys "store.schema" $v.store.schema -}}{{- end -}}
+{{- with $v.store.sealSecret -}}
+{{- if .name -}}{{- $_ := set $keys "store.seal.keys" (printf "/etc/penstock/seal/%s" .key) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if eq $service "worker" -}}
 {{- $_ := set $keys "state.dir" "/var/lib/penstock/state" -}}

@@ -109,6 +109,9 @@ spec:
         {{- if $v.tls.secretPrefix }}
         - {name: tls, mountPath: /etc/penstock/tls, readOnly: true}
         {{- end }}
+        {{- if and (has $service (list "config" "offset")) $v.store.sealSecret.name }}
+        - {name: seal, mountPath: /etc/penstock/seal, readOnly: true}
+        {{- end }}
         {{- if eq $service "gateway" }}
         {{- if $own.usersSecret.name }}
         - {name: users, mountPath: /etc/penstock/users, readOnly: true}
@@ -142,6 +145,12 @@ spec:
     - name: tls
       secret:
         secretName: {{ . }}-{{ $service }}
+        defaultMode: 0440
+    {{- end }}
+    {{- if and (has $service (list "config" "offset")) $v.store.sealSecret.name }}
+    - name: seal
+      secret:
+        secretName: {{ $v.store.sealSecret.name }}
         defaultMode: 0440
     {{- end }}
     {{- if eq $service "gateway" }}

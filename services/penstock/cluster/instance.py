@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from penstock.client import keep_levels
@@ -18,6 +19,7 @@ from penstock.rpc import Server, open_channel
 from penstock.rpc.channels import Dial
 from penstock.rpc.route import Route
 from penstock.store import EtcdStore, PostgresqlStore, Store
+from penstock.store.sealed import Seal, SealedStore, seal_of
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,8 @@ class Instance:
             store = await PostgresqlStore.open(settings)
         self.stack.push_async_callback(store.close)
         await claim(self.etcd, traits)
-        return store
+        keys = self.settings.values["store.seal.keys"]
+        return SealedStore(store, seal_of(Path(keys)) if keys else Seal())
 
     async def follow(self, service: str) -> Discovery:
         """Follow the members of a service from now on."""

@@ -34,6 +34,7 @@ STORE: Final = (
     ConfigKey("store", default="etcd", choices=("etcd", "postgresql"), doc="Where state is."),
     ConfigKey("store.url", "password", doc="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
     ConfigKey("store.schema", default="penstock", doc="Schema of the database, for this cluster."),
+    ConfigKey("store.seal.keys", doc="File with keys that all that is stored is sealed by."),
 )
 
 OFFSET: Final = (

@@ -8,6 +8,7 @@
 - `sqlite`  the driver for one machine
 - `etcd`    the driver for a cluster
 - `postgresql/`  the driver for millions of keys
+- `sealed`  a store over another one, which only sees values that it cannot read
 
 Every driver passes `tests/contract/store`.
 """

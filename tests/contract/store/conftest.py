@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from penstock.store import EtcdStore, PostgresqlStore, SqliteStore, Store
+from penstock.store.sealed import Seal, SealedStore
 from support.etcd import EtcdServers
 from support.postgresql import PostgresqlServer
 
@@ -20,7 +21,7 @@ Test: TypeAlias = Callable[[Store], Awaitable[None]]
 
 _names = (f"t{n}" for n in itertools.count())
 
-DRIVERS = ("sqlite", "etcd", "postgresql")
+DRIVERS = ("sqlite", "sealed", "etcd", "postgresql")
 
 
 @pytest.fixture(scope="session")
@@ -48,12 +49,18 @@ def opened(driver: str, request: pytest.FixtureRequest, tmp_path: Path) -> Opene
     """Opens the same state, as often as it is called."""
     if driver == "sqlite":
         return _closing(lambda: SqliteStore.open(tmp_path / "state.db"))
+    if driver == "sealed":
+        return _closing(lambda: _sealed(tmp_path / "state.db"))
     if driver == "postgresql":
         server = request.getfixturevalue("postgresql")
         settings = server.settings(next(_names))
         return _closing(lambda: PostgresqlStore.open(settings))
     settings = request.getfixturevalue("etcd").settings(cluster=next(_names))
     return _closing(lambda: EtcdStore.open(settings))
+
+
+async def _sealed(path: Path) -> Store:
+    return SealedStore(await SqliteStore.open(path), Seal([bytes(32)]))
 
 
 def _closing(make: Callable[[], Awaitable[Store]]) -> Opened:

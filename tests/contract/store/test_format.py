@@ -11,9 +11,10 @@ import pytest
 
 from penstock.etcd import Etcd, errors
 from penstock.model.errors import ConfigError, InternalError
-from penstock.store import EtcdStore, PostgresqlStore, SqliteStore
+from penstock.store import EtcdStore, PostgresqlStore, SqliteStore, Store
 from penstock.store.port import FORMAT
 from penstock.store.postgresql import schema
+from penstock.store.sealed import Seal, SealedStore
 
 
 @pytest.fixture
@@ -21,6 +22,8 @@ def stamped(driver, request, tmp_path) -> tuple[Callable, Callable[[str], None]]
     """How a store is opened, and how another version stamps it."""
     if driver == "sqlite":
         return lambda: SqliteStore.open(tmp_path / "state.db"), lambda to: _sqlite(tmp_path, to)
+    if driver == "sealed":
+        return lambda: _sealed(tmp_path / "state.db"), lambda to: _sqlite(tmp_path, to)
     server = request.getfixturevalue(driver)
     name = f"format-{request.node.name}"[:40].replace("[", "-").replace("]", "").replace("_", "-")
     if driver == "postgresql":
@@ -30,6 +33,10 @@ def stamped(driver, request, tmp_path) -> tuple[Callable, Callable[[str], None]]
     settings = server.settings(cluster=name)
     key = f"{settings.prefix}format"
     return lambda: EtcdStore.open(settings), lambda to: server.control(0, "put", key, to)
+
+
+async def _sealed(path: Path) -> Store:
+    return SealedStore(await SqliteStore.open(path), Seal([bytes(32)]))
 
 
 def _sqlite(folder: Path, to: str) -> None:
