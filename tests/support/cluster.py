@@ -18,7 +18,7 @@ from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.mutual import Mutual
 from penstock.testing import PenstockProcess, wait_until
 from support.certificates import Authority
-from support.etcd import EtcdServers
+from support.etcd import PASSWORD, EtcdServers
 from support.ports import DIES_WITH_US
 
 READY: Final = 180.0
@@ -38,14 +38,16 @@ class Cluster:
         host: str = "127.0.0.1",
         store: Mapping[str, str] | None = None,
         tls: Authority | None = None,
+        users: bool = False,
         **keys: str,
     ) -> None:
         """`etcd` members; `names` of the first services; `keys` of every process. All but workers
         are at `host`. `store`: where state is, if not in etcd.
+        `users`: each service is a user of etcd, with what it is granted.
         """
         self.folder, self._first = folder, names
         self.etcd = EtcdServers(folder / "etcd", etcd, fsync=False, host=host)
-        self._store, self.tls = store or {}, tls
+        self._store, self.tls, self._users = store or {}, tls, users
         self.keys = {"listen": f"{host}:0", **keys}
         self.processes: dict[str, PenstockProcess] = {}
         self._services: dict[str, str] = {}
@@ -61,6 +63,8 @@ class Cluster:
     def __enter__(self) -> Self:
         self._thread.start()
         self.etcd.start()
+        if self._users:
+            self.etcd.guard()
         for service, name in zip(("config", "offset", "scheduler"), self._first, strict=True):
             self.start(service, name)
         return self
@@ -96,6 +100,8 @@ class Cluster:
             **self.keys,
             **keys,
         }
+        if self._users:
+            config |= {"etcd.user": service, "etcd.password": PASSWORD}
         if self.tls is not None:
             certificate, key = self.tls.sign(f"{service}.penstock")
             config |= {"tls.certificate": str(certificate), "tls.key": str(key)}

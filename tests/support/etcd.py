@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,13 +21,18 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pytest
 
+from penstock.cluster.grants import SERVICES, commands
 from penstock.etcd import EtcdSettings
+from penstock.telemetry import Secret
 from penstock.testing import wait_until
 from support.ports import DIES_WITH_US, free_ports
+
+PASSWORD: Final = "secret-of-etcd"
+"""Of every user of a guarded one."""
 
 
 def etcd_binary() -> str:
@@ -54,6 +60,7 @@ class EtcdServers:
         self._client, self._peer, self._health = (ports[i::3] for i in range(3))
         self._options = [*options, *([] if fsync else ["--unsafe-no-fsync"])]
         self._scheme = "https" if "--cert-file" in options else "http"
+        self._guarded = False
         self._running: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -62,8 +69,20 @@ class EtcdServers:
         return tuple(f"{self._host}:{port}" for port in self._client)
 
     def settings(self, **fields: Any) -> EtcdSettings:
-        """Return settings that name all members."""
-        return EtcdSettings(**{"endpoints": self.endpoints, **fields})
+        """Return settings that name all members, for root where there are users."""
+        root = {"user": "root", "password": Secret(PASSWORD)} if self._guarded else {}
+        return EtcdSettings(**{"endpoints": self.endpoints, **root, **fields})
+
+    def guard(self, cluster: str = "default") -> None:
+        """Let nobody in but users: root, and one for each service, with what it is granted."""
+        for line in commands(cluster):
+            self.control(0, *shlex.split(line)[1:])
+        for user in ("root", *SERVICES):
+            self.control(0, "user", "add", f"{user}:{PASSWORD}")
+            role = "root" if user == "root" else f"penstock-{cluster}-{user}"
+            self.control(0, "user", "grant-role", user, role)
+        self.control(0, "auth", "enable")
+        self._guarded = True
 
     def start(self, *which: int) -> None:
         """Start members (all when none is named), and wait until they serve."""
@@ -103,11 +122,11 @@ class EtcdServers:
     def control(self, number: int, *arguments: str) -> str:
         """Run etcdctl against one member; returns what it prints."""
         command = ["etcdctl", "--endpoints", self.endpoints[number], *arguments]
+        if self._guarded:
+            command += ["--user", f"root:{PASSWORD}"]
         environment = {**os.environ, "ETCDCTL_API": "3"}
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=20, check=True
-        )
-        return done.stdout
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=20, check=True)
+        return done.stdout.decode(errors="backslashreplace")  # values may be sealed
 
     def close(self) -> None:
         """Kill what runs."""

@@ -1,4 +1,4 @@
-"""`penstock cluster start|stop|status`: a whole cluster on this machine."""
+"""`penstock cluster start|stop|status`: a cluster on this machine; `grants`: roles of etcd."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from penstock.cli.errors import FAILED
 from penstock.cli.standalone import say
+from penstock.cluster.grants import commands
 from penstock.cluster.local import LocalCluster
 from penstock.standalone.settings import default_state_dir
 
@@ -34,6 +35,19 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         if name == "start":
             doing.add_argument("--workers", type=_count, help="how many, at least (default: 3)")
         doing.set_defaults(verb=run)
+    _describe_grants(doings.add_parser("grants", help="print commands that make roles of etcd"))
+
+
+def _describe_grants(doing: argparse.ArgumentParser) -> None:
+    doing.add_argument("--name", default="default", help="cluster.name (default: %(default)s)")
+    doing.set_defaults(verb=tell_grants)
+
+
+def tell_grants(arguments: argparse.Namespace) -> int:
+    """Print what makes a role of etcd for each service, for a shell."""
+    for command in commands(arguments.name):
+        sys.stdout.write(f"{command}\n")
+    return 0
 
 
 def start(arguments: argparse.Namespace) -> int:

@@ -35,6 +35,9 @@ CONNECTORS: Final = "connector/"
 GONE: Final = "gone/"
 LOG_LEVELS: Final = "loglevel/"
 
+PLACES: Final = (CONNECTORS, GONE, LOG_LEVELS, "generation/", "revision/", "plan/", "topic/")
+"""What all keys of the service start with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:

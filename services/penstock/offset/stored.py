@@ -21,6 +21,9 @@ from penstock.offset.rules import Prepared, TaskRecord
 HEADS: Final = "floor/"
 JOURNALS: Final = "journal/"
 
+PLACES: Final = (HEADS, JOURNALS, "task/", "offset/", "line/")
+"""What all keys of the service start with."""
+
 
 def task_key(generation: str, task_id: str) -> str:
     """Return the key of a task's record."""

@@ -22,6 +22,9 @@ RESTARTED: Final = "restarted/"
 DRAINS: Final = "drain/"
 ROUND: Final = "scheduler/round"
 
+PLACES: Final = (ASSIGNMENTS, PLANNED, RESTARTED, DRAINS, ROUND)
+"""What all keys of the scheduler start with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -252,7 +252,7 @@ class EtcdStore:
         """Return the revision of now, whenever etcd is there to tell it."""
         while not self._closed:
             try:
-                return (await self._client.get(self._root)).revision
+                return (await self._client.get(f"{self._client.prefix}format")).revision
             except PenstockError:
                 await asyncio.sleep(_PAUSE)
         return 0

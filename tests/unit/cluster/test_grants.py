@@ -1,0 +1,48 @@
+"""What the services are granted in etcd. That it is enough, and no more: `tests/system`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from penstock.cli.__main__ import main
+from penstock.cluster import grants
+from penstock.config import stored as config
+from penstock.model.errors import ConfigError
+from penstock.offset import stored as offset
+from penstock.scheduler import records as scheduler
+
+
+@pytest.mark.parametrize("module", [config, offset, scheduler])
+def test_every_key_that_a_room_documents_is_in_one_of_its_places(module):
+    documented = re.findall(r"`([a-z]+/)[^`]*`", module.__doc__)
+    assert documented
+    for key in documented:
+        assert any(place.startswith(key) for place in module.PLACES), key
+
+
+def test_no_place_belongs_to_two_services():
+    places = [place for room in (config, offset, scheduler) for place in room.PLACES]
+    assert not any(a != b and a.startswith(b) for a in places for b in places)
+    assert len(places) == len(set(places))
+
+
+def test_the_commands_are_for_a_shell_and_for_one_cluster(capsys):
+    assert main(["cluster", "grants", "--name", "a.b"]) == 0
+    lines = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
+    made = [words[-1] for words in lines if words[:3] == ["etcdctl", "role", "add"]]
+    assert made == [f"penstock-a.b-{service}" for service in grants.SERVICES]
+    granted = [words[-1] for words in lines if words[2] == "grant-permission"]
+    assert granted
+    assert all(key.startswith("/penstock/a.b/") for key in granted)
+
+
+def test_a_name_that_no_cluster_can_have_is_refused():
+    with pytest.raises(ConfigError, match=r"etcd\.bad_cluster"):
+        list(grants.commands("a; rm -rf /"))
+
+
+def test_a_worker_is_granted_nothing_that_is_stored():
+    assert not [place for _, place in grants.grants("worker") if place.startswith("state/")]
