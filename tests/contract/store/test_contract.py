@@ -56,12 +56,14 @@ def test_empty_values_and_keys_of_any_text_are_kept(with_store):
     with_store(test)
 
 
-@pytest.mark.parametrize("expected", [0, 999])
-def test_a_check_that_fails_names_the_key_and_writes_nothing(with_store, expected):
+@pytest.mark.parametrize("absent", [True, False])
+def test_a_check_that_fails_names_the_key_and_writes_nothing(with_store, absent):
     async def test(store):
         revision = await store.write([], [("a", b"1")])
         with pytest.raises(Conflict) as caught:
-            await store.write([Check("a", expected)], [("a", b"2"), ("b", b"2")])
+            await store.write(
+                [Check("a", 0 if absent else revision + 1)], [("a", b"2"), ("b", b"2")]
+            )
         assert (caught.value.key, caught.value.revision) == ("a", revision)
         assert caught.value.code == "store.conflict"
         found = await store.get("a", "b")
