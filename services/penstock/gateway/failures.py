@@ -151,7 +151,12 @@ def _http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _methods(request: Request) -> list[str]:
-    """Return the methods that there are for a path: several routes may share it."""
+    """Return the methods that there are for a path: several routes may share it. One that names the
+    path counts more than those that have a connector's name there.
+    """
+    named = request.app.openapi()["paths"].get(request.scope["path"])
+    if named is not None:
+        return sorted(method.upper() for method in named)
     routes = request.app.router.routes
     return [
         method

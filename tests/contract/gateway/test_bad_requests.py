@@ -146,3 +146,16 @@ def test_no_body_is_echoed(gateway):
     answer = gateway.post("/connectors", {"name": "x", "config": config})
     assert answer.status_code == 400
     assert '"canary"' not in json.dumps(answer.json())
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/connectors/check", "POST"),
+        ("/v1/connectors/any", "GET"),
+        ("/connectors", "GET, POST"),
+    ],
+)
+def test_what_is_not_allowed_is_told_with_what_is(gateway, path, allowed):
+    answer = gateway.client.request("OPTIONS", path)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)

@@ -2,7 +2,7 @@
 
 users:
   ada:
-    password: scrypt$16384$8$1$…        # `penstock gateway-password` makes one
+    password: scrypt$16384$8$1$…        # `penstock password` makes one
     may:
       - {role: editor, connectors: "orders-.*"}
       - {role: viewer}
