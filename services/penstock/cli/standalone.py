@@ -97,7 +97,11 @@ def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
                 config_path="name",
             )
     if not connectors:
-        raise ConfigError("config.missing", "no connector file was given")
+        raise ConfigError(
+            "config.missing",
+            "no connector file was given",
+            fix="Name the files of the connectors after that of the worker.",
+        )
     return worker, connectors
 
 

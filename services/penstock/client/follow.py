@@ -66,7 +66,11 @@ async def _views(
             if view.changed:
                 by_name = dict(view.by_name)
                 yield view
-    raise RetriableError("config.watch_ended", "the watch of connectors ended")
+    raise RetriableError(
+        "config.watch_ended",
+        "the watch of connectors ended",
+        fix="Nothing is to be done: it is opened anew.",
+    )
 
 
 async def _after(

@@ -184,5 +184,9 @@ def _of_limits(text: str, stage: str) -> PenstockError | None:
             retry_after=5.0,
         )
     if "lease not found" in text:
-        return RetriableError("etcd.lease_lost", f"stage {stage}: the lease has ended")
+        return RetriableError(
+            "etcd.lease_lost",
+            f"stage {stage}: the lease has ended",
+            fix="A new one is made; if it repeats, see how slow etcd is, or raise lease.ttl.",
+        )
     return None

@@ -74,7 +74,9 @@ def parsed(body: bytes) -> Any:
             "http.not_json", f"the body is not JSON: {what}", fix="Send a JSON object."
         ) from None
     if deeper(value, DEEPEST):
-        raise ConfigError("http.not_json", f"the body has more than {DEEPEST} levels")
+        raise ConfigError(
+            "http.not_json", f"the body has more than {DEEPEST} levels", fix="Send a flatter one."
+        )
     return value
 
 

@@ -143,7 +143,8 @@ def _http(request: Request, error: Exception) -> JSONResponse:
     word = HTTPStatus(error.status_code).phrase
     said = {404: f"there is nothing at {request.url.path[:200]}"}.get(error.status_code, word)
     code = f"http.{word.lower().replace(' ', '_')}"
-    answer = refused(error.status_code, code, said)
+    fix = {404: "See /openapi.json for the paths.", 405: "See Allow for the methods."}
+    answer = refused(error.status_code, code, said, fix.get(error.status_code, ""))
     answer.headers.update(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         answer.headers["Allow"] = ", ".join(_methods(request))
@@ -171,7 +172,8 @@ def _parameters(_: Request, error: Exception) -> JSONResponse:
     where, name = first["loc"][0], first["loc"][-1]
     # a path whose number is none is the path of nothing, as Kafka Connect has it
     status = 404 if where == "path" else 400
-    return refused(status, "http.parameter", f"{where} parameter `{name}`: {first['msg']}")
+    what = f"{where} parameter `{name}`: {first['msg']}"
+    return refused(status, "http.parameter", what, "See /openapi.json for what it may be.")
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -109,7 +109,9 @@ class Fault:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.action is Action.RAISE:
             raise RetriableError(
-                "fault.injected", f"fault point {self.point} was armed by {VARIABLE}"
+                "fault.injected",
+                f"fault point {self.point} was armed by {VARIABLE}",
+                fix=f"Start it without {VARIABLE}: it is for tests.",
             )
         return self.action is Action.BREAK
 

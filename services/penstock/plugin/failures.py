@@ -48,7 +48,11 @@ _BY_STATUS: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]
 
 def deadline(stage: str, seconds: float) -> PenstockError:
     """Return the error of a stage that took too long."""
-    return RetriableError("plugin.deadline", f"stage {stage} took longer than {seconds:g} s")
+    return RetriableError(
+        "plugin.deadline",
+        f"stage {stage} took longer than {seconds:g} s",
+        fix="It is tried again; see in the plugin's log what it waits for.",
+    )
 
 
 def violation(rule: str, message: str) -> InternalError:
@@ -63,7 +67,18 @@ def violation(rule: str, message: str) -> InternalError:
 def crashed(who: str, how: str, last_lines: str) -> PenstockError:
     """Return the error for a process that ended while it was needed."""
     return RetriableError(
-        "plugin.crashed", f"plugin {who} {how}. Last lines: {last_lines or '(none)'}"
+        "plugin.crashed",
+        f"plugin {who} {how}. Last lines: {last_lines or '(none)'}",
+        fix="It is started anew; if it repeats, report the last lines to its author.",
+    )
+
+
+def stream_ended(what: str) -> PenstockError:
+    """Return the error for a stream that a plugin ended while it was needed."""
+    return RetriableError(
+        "plugin.stream_ended",
+        what,
+        fix="It is opened anew; if it repeats, see in the plugin's log why it ended.",
     )
 
 

@@ -27,4 +27,5 @@ def missed(who: str, seconds: float) -> PenstockError:
         "plugin.heartbeat_missed",
         f"plugin {who} sent nothing for {seconds:g} s; it promised a heartbeat twice as often "
         "(R19)",
+        fix="It is started anew; if it repeats, see in its log what it hangs in.",
     )

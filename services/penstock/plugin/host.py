@@ -226,7 +226,11 @@ def _key(manifest: Manifest, entry: ConnectorEntry) -> _Key:
 
 
 def _closed() -> PenstockError:
-    return RetriableError("plugin.host_closed", "this worker is stopping")
+    return RetriableError(
+        "plugin.host_closed",
+        "this worker is stopping",
+        fix="Nothing is to be done: another worker takes the task.",
+    )
 
 
 def _started(seat: _Seat, task: asyncio.Task[PluginProcess]) -> None:

@@ -18,7 +18,6 @@ from penstock.model.connector import Target, TaskPlan
 from penstock.model.errors import (
     InternalError,
     PenstockError,
-    RetriableError,
     Severity,
     error_of,
 )
@@ -133,7 +132,7 @@ class PluginMonitor:
                 self._take(frame)
                 await self._answer(control, frame.request_id)
                 await asyncio.sleep(_REST)
-            end: PenstockError = RetriableError("plugin.stream_ended", "Monitor ended")
+            end: PenstockError = failures.stream_ended("Monitor ended")
         except PenstockError as error:
             end = error
         self._end = control.fail(end)

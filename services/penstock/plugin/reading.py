@@ -24,7 +24,7 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.model.connector import Target, TaskPlan
-from penstock.model.errors import InternalError, PenstockError, RetriableError
+from penstock.model.errors import InternalError, PenstockError
 from penstock.model.stream import BadRow, Drained, ReadEvent
 from penstock.plugin import failures
 from penstock.plugin.events import Reader
@@ -225,7 +225,7 @@ class PluginReadStream:
                 if isinstance(event, Drained):
                     control.forget("drain")
             if not self._rules.drained:
-                end = RetriableError("plugin.stream_ended", "Read ended without Drained")
+                end = failures.stream_ended("Read ended without Drained")
         except PenstockError as error:
             end = error
         if end is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import grpc.aio
 
-from penstock.model.errors import PenstockError, RetriableError
+from penstock.model.errors import PenstockError
 from penstock.plugin import failures
 from penstock.plugin.link import Link
 
@@ -119,7 +119,7 @@ class ControlStream(Generic[_Request, _Response]):
             except asyncio.CancelledError:
                 if _was_cancelled():
                     raise
-        return RetriableError("plugin.stream_ended", f"stage {stage}: the stream has ended")
+        return failures.stream_ended(f"stage {stage}: the stream has ended")
 
     def _process_ended(self, _: asyncio.Future[int]) -> None:
         if death := self._link.death():

@@ -52,6 +52,8 @@ def opened(message: pb.WriteOpened, asked: CommitMode, epoch: int) -> WriteOpene
             raise FencedError(
                 "plugin.stale_epoch",
                 f"the sink has a transaction of epoch {committed.epoch}; this task has {epoch}",
+                fix="A newer task writes there: this one ends by itself. If none does, the sink "
+                "belongs to another connector.",
             )
     every = message.commit_every.ToTimedelta().total_seconds()
     return WriteOpened(mode, committed, max(0.0, every))

@@ -25,7 +25,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock.model.connector import CommitMode, Target, TaskPlan
-from penstock.model.errors import InternalError, PenstockError, RetriableError, SchemaError
+from penstock.model.errors import InternalError, PenstockError, SchemaError
 from penstock.model.stream import (
     Offsets,
     PreparedTxn,
@@ -261,7 +261,7 @@ class PluginWriteStream:
         try:
             while (frame := await control.receive("plugin.write")) is not None:
                 self._take(frame)
-            end: PenstockError = RetriableError("plugin.stream_ended", "Write ended")
+            end: PenstockError = failures.stream_ended("Write ended")
         except PenstockError as error:
             end = error
         end = control.fail(end)

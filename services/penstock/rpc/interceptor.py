@@ -105,7 +105,11 @@ class Statuses(grpc.aio.ServerInterceptor):
                 following = asyncio.ensure_future(anext(answers))
                 await asyncio.wait({drained, following}, return_when=asyncio.FIRST_COMPLETED)
                 if drained.done():
-                    raise RetriableError("rpc.draining", "the service is about to end")
+                    raise RetriableError(
+                        "rpc.draining",
+                        "the service is about to end",
+                        fix="Ask another instance, or this one when it is there again.",
+                    )
                 try:
                     yield following.result()
                 except StopAsyncIteration:

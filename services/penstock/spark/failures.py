@@ -65,7 +65,11 @@ def of_job(error: Exception) -> PenstockError:
 
 def cancelled(task_id: str) -> RetriableError:
     """Return the error of a job that was cancelled on purpose."""
-    return RetriableError("engine.cancelled", f"a Spark job of {task_id} was cancelled")
+    return RetriableError(
+        "engine.cancelled",
+        f"a Spark job of {task_id} was cancelled",
+        fix="Nothing is to be done: the task ends, or runs the micro-batch again.",
+    )
 
 
 def jvm_lost() -> RetriableError:
@@ -79,7 +83,11 @@ def jvm_lost() -> RetriableError:
 
 def not_running() -> RetriableError:
     """Return the error of a call before the start or after the stop."""
-    return RetriableError("engine.not_started", "the Spark session is not running")
+    return RetriableError(
+        "engine.not_started",
+        "the Spark session is not running",
+        fix="It starts with the worker; see in the worker's log why it did not, or has ended.",
+    )
 
 
 def _line_around(text: str, at: int) -> str:

@@ -181,7 +181,11 @@ def first_error(error: BaseException) -> PenstockError:
         errors = [first_error(inner) for inner in error.exceptions]
         return min(errors, key=lambda e: e.diagnostic.error_class is ErrorClass.INTERNAL)
     if isinstance(error, TimeoutError | ConnectionError):
-        return RetriableError("task.connection", f"{type(error).__name__}: {error}")
+        return RetriableError(
+            "task.connection",
+            f"{type(error).__name__}: {error}",
+            fix="It is tried again; if it repeats, see whether what the task talks to is there.",
+        )
     log.error("unexpected error in a task", exc_info=error)
     return InternalError(
         "task.unexpected",

@@ -92,4 +92,8 @@ class Monitor(Life):
 
 async def _until_changed(renewal: Renewal) -> None:
     await renewal.changed()
-    raise RetriableError("secrets.changed", "a secret is another one now: it watches anew")
+    raise RetriableError(
+        "secrets.changed",
+        "a secret is another one now",
+        fix="Nothing is to be done: it watches anew with it.",
+    )

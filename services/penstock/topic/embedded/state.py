@@ -128,7 +128,12 @@ class TopicState:
                 "Penstock.",
             ) from error
         if path.startswith(("/", "file:")) or ".." in path.split("/"):
-            raise ConfigError("topic.foreign_path", f"file {path} is outside of its topic")
+            raise ConfigError(
+                "topic.foreign_path",
+                f"file {path} is outside of its topic",
+                fix="Restore the table to the version before it; write to topics only through "
+                "Penstock.",
+            )
         file = TopicFile(base, rows, path, int(add["size"]), int(add["modificationTime"]))
         if path in self._places:
             self._drop(path)

@@ -183,6 +183,7 @@ class TopicTable:
                 raise FencedError(
                     "topic.stale_epoch",
                     f"task {task_id} is at epoch {newest} in topic {self.topic}, {epoch} is older",
+                    fix="A newer task writes there: this one ends by itself.",
                 )
             if is_done(state, task_id, txn_id):
                 return None
