@@ -68,8 +68,7 @@ function start(call, open) {
     finish();
   }
   function announce(batch, data) { // a batch to fetch, and a place to commit after it
-    held.set(batch.seq, { ...batch, encoding: JSON_LINES, data });
-    room -= data.length;
+    held.set(batch.seq, { ...batch, encoding: JSON_LINES, data }); room -= data.length;
     const offsets = { [id]: { fields: { next: { int_value: String(next) } } } };
     call.write({ ready: { ...batch, bytes: data.length } });
     call.write({ checkpoint: { checkpoint_id: ++checkpoint, rows: batch.rows, last_seq: batch.seq, offsets } });
@@ -79,10 +78,11 @@ function start(call, open) {
     if (drained && !held.size) end(); // the host has all that it was told of
   }
   function finish() {
-    if (!drained && !over) drained = call.write({ drained: { checkpoint_id: checkpoint } }) || true;
+    if (!drained && !over) { report(); drained = call.write({ drained: { checkpoint_id: checkpoint } }) || true; }
     release(0);
   }
-  const beat = setInterval(() => drained || call.write({ progress: { lag_bytes: -1, lag_records: limit - next, committed_checkpoint_id: committed } }), HEARTBEAT * 500);
+  const report = () => call.write({ progress: { lag_bytes: -1, lag_records: limit - next, committed_checkpoint_id: committed, metrics: { batches_total: seq } } });
+  const beat = setInterval(() => drained || report(), HEARTBEAT * 500);
   function end(error) {
     clearInterval(beat); held.clear();
     if (!over && error) call.emit('error', error); else if (!over) call.end();

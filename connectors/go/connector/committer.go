@@ -259,6 +259,17 @@ func (c *committer) commit(txnID uint64) (*connectorv1.TxnCommitted, error) {
 	return done, err
 }
 
+// metrics returns the numbers of a sink that has some.
+func (c *committer) metrics() (found map[string]float64, err error) {
+	if measurer, ok := ability[Measurer](c.sink); ok {
+		err = c.run("Metrics", func() error {
+			found = measurer.Metrics()
+			return nil
+		})
+	}
+	return found, err
+}
+
 // abort throws a transaction away.
 func (c *committer) abort(txnID uint64) error {
 	delete(c.prepared, txnID)

@@ -100,7 +100,8 @@ type Remainer interface {
 	Remaining() (bytes, rows int64)
 }
 
-// Measurer is a source that has numbers of itself, which people see.
+// Measurer is a source or a sink that has numbers of itself, which people see: a sink is asked after
+// each commit.
 type Measurer interface {
 	// Metrics returns up to 32 numbers by name: up to 60 lower-case letters, digits and `_`. One that
 	// ends with `_total` only grows.

@@ -152,8 +152,25 @@ func obeyUntilStopped(task *committer, stream writeStream) error {
 			if err := stream.Send(answered); err != nil || answered.GetClosed() != nil {
 				return err
 			}
+			if answered.GetTxnCommitted() == nil {
+				continue
+			}
+			if err := tellNumbers(task, stream); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// tellNumbers says what the sink has counted, if it counts.
+func tellNumbers(task *committer, stream writeStream) error {
+	metrics, err := task.metrics()
+	if err != nil || len(metrics) == 0 {
+		return err
+	}
+	progress := &connectorv1.Progress{LagBytes: -1, LagRecords: -1, Metrics: metrics}
+	return stream.Send(&connectorv1.WriteResponse{
+		Kind: &connectorv1.WriteResponse_Progress{Progress: progress}})
 }
 
 // answer does what the host orders; nil when that has no answer.

@@ -38,6 +38,13 @@ def test_rows_are_seen_after_the_commit_and_not_before(lines, config, tmp_path):
         assert written(tmp_path / "out") == list(range(10))
 
 
+def test_its_numbers_come_after_a_commit(lines, config):
+    with sink_task(Lines, config, bed=lines) as task:
+        task.write(rows(0, 3))
+        task.write(rows(3, 3))
+        assert dict(task.until("progress").progress.metrics) == {"files_total": 2}
+
+
 def test_only_the_attempts_that_prepare_names_count(lines, config, tmp_path):
     with sink_task(Lines, config, bed=lines) as task:
         txn = task.next_txn()

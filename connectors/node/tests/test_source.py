@@ -33,6 +33,12 @@ def test_it_counts_to_its_limit(numbers):
         assert task.event() is None  # all is released: it ends
 
 
+def test_its_numbers_are_told_before_it_ends(numbers):
+    with source_task(numbers, {"limit": "40", "batch.rows": "10"}) as task:
+        all_numbers(task)
+        assert task.metrics == {"batches_total": 4}
+
+
 def test_it_goes_on_after_every_checkpoint(numbers):
     config = {"limit": "40", "batch.rows": "10"}
     with source_task(numbers, config) as task:

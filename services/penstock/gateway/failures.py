@@ -48,6 +48,7 @@ _BY_CODE: Final[Mapping[str, int]] = {
     "access.denied": 403,
     "http.content_type": 415,
     "http.slow": 408,
+    "config.too_many_restarts": 429,
     "http.too_many": 429,
     "config.log_logger": 404,
     "config.revision_not_found": 404,

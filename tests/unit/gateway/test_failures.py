@@ -18,6 +18,7 @@ from penstock.model.errors import (
 @pytest.mark.parametrize(
     ("error", "status"),
     [
+        (RetriableError("config.too_many_restarts", "256 in 600 s"), 429),
         (ConfigError("config.not_found", "x"), 404),
         (ConfigError("config.exists", "x"), 409),
         (ConfigError("config.revision_changed", "x", suggestion="7"), 409),

@@ -18,7 +18,13 @@ type config struct {
 // which is done once however often it is asked for.
 type lines struct {
 	connector.Base[config]
-	task string
+	task  string
+	files float64
+}
+
+// Metrics tells how many files were made: people see it at /metrics.
+func (l *lines) Metrics() map[string]float64 {
+	return map[string]float64{"files_total": l.files}
 }
 
 // Connect makes the folders.
@@ -59,6 +65,7 @@ func (l *lines) Commit(_, _ uint64, state []byte) (map[string]string, error) {
 		if err != nil && !exists(filepath.Join(l.Config.Folder, one.To)) {
 			return nil, err
 		}
+		l.files++
 	}
 	return nil, syncFolder(l.Config.Folder)
 }
