@@ -18,8 +18,8 @@ class Authority:
             "-subj /CN=authority -keyout ca.key -out ca.pem"
         )
 
-    def sign(self, name: str) -> tuple[Path, Path]:
-        """Return the files of a certificate for a name and its key."""
+    def sign(self, name: str, days: int = 2) -> tuple[Path, Path]:
+        """Return the files of a certificate for a name and its key. Of -1 days: it has expired."""
         extension = self.folder / f"{name}.ext"
         extension.write_text(f"subjectAltName=DNS:{name}\n")
         self._openssl(
@@ -27,7 +27,7 @@ class Authority:
             f"-subj /CN={name} -keyout {name}.key -out {name}.csr"
         )
         self._openssl(
-            f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
+            f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} "
             f"-extfile {name}.ext -out {name}.pem"
         )
         return self.folder / f"{name}.pem", self.folder / f"{name}.key"

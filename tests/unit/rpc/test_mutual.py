@@ -160,6 +160,29 @@ def test_a_certificate_of_another_authority_is_refused(served, authority, tmp_pa
     served(test)
 
 
+def test_a_certificate_that_has_expired_is_refused(served, authority):
+    async def test(address):
+        expired = Mutual(authority.ca, *authority.sign("operator.penstock", days=-1))
+        with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
+            await listed(address, expired.dial("config"))
+
+    served(test)
+
+
+def test_a_server_whose_certificate_has_expired_is_refused(authority, tmp_path):
+    async def main():
+        expired = Mutual(authority.ca, *authority.sign("config.penstock", days=-1))
+        store = await SqliteStore.open(tmp_path / "state.db")
+        server = Server("127.0.0.1:0", tls=expired)
+        server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
+        async with asyncio.timeout(60), server:
+            with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
+                await listed(server.address, shown(authority, "operator").dial("config"))
+        await store.close()
+
+    asyncio.run(main())
+
+
 def test_a_service_that_is_not_the_one_that_is_meant_is_refused(served, authority):
     async def test(address):
         with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
