@@ -19,14 +19,14 @@ from penstock.cli.expected import Expected, Outcome, expected_of, outcome
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.remote.options import OUTPUTS
 from penstock.cli.remote.showing import cell, show
+from penstock.cli.walking import walked
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.standalone.files import read_document
+from penstock.standalone.connector_file import TESTS, naming, read_connector
+from penstock.standalone.files import read_document, read_values
 from penstock.standalone.node import Node
-from penstock.standalone.pipeline import TESTS, pipeline_of
+from penstock.standalone.pipeline import pipeline_of
 from penstock.standalone.settings import node_settings
-
-ENDINGS = (".yaml", ".yml", ".json")
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -40,7 +40,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb: 1 when a test fails."""
-    cases = [case for file in files(arguments.files) for case in read(file)]
+    cases = [case for file in walked(arguments.files) for case in read(file)]
     if not cases:
         raise ConfigError(
             "test.none",
@@ -65,26 +65,19 @@ class Case:
     expected: Expected
 
 
-def files(given: Sequence[Path]) -> Iterator[Path]:
-    """Yield files, those of folders in order of path."""
-    for path in given:
-        if not path.is_dir():
-            yield path
-            continue
-        for file in sorted(path.rglob("*")):
-            if file.suffix in ENDINGS and {"source", "sink"} <= read_document(file).keys():
-                yield file
-
-
 def read(file: Path) -> Iterator[Case]:
-    """Yield the tests of a pipeline file.
+    """Yield the tests of a pipeline's file, or of a connector's with one end.
 
     Raises:
-        ConfigError: the file is no pipeline, or a test is not written as one.
+        ConfigError: the file is none of these, or a test is not written as one.
     """
-    document = read_document(file)
-    connector = pipeline_of(document, file.stem)
-    tests = document.get(TESTS) or []
+    connector = read_connector(file)
+    if "connector.class" not in connector.config:
+        with naming(file):
+            connector = pipeline_of(connector)
+    if TESTS not in read_document(file):
+        return
+    tests = read_values(file)[TESTS] or []
     if not isinstance(tests, list):
         raise ConfigError(
             "test.malformed", f"{file}: `tests` is no list", fix="Write `- name: …` for each."
