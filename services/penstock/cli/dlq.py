@@ -112,6 +112,8 @@ def _replay(server: Server, arguments: argparse.Namespace) -> int:
     begun = _begun(server, where, body, arguments)
     if begun is None:
         print("nothing replayed", file=sys.stderr)
+        if arguments.output != "table":
+            show(arguments.output, {"connector": arguments.connector, "count": 0})
         return 0
     if arguments.dry_run:
         rows = [{"id": one["id"], "row": one["row"]} for one in begun["rows"]]

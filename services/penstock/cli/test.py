@@ -9,23 +9,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.cases import Case, cases_of
 from penstock.cli.errors import FAILED
-from penstock.cli.expected import Expected, Outcome, expected_of, outcome
+from penstock.cli.expected import Outcome, outcome
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.remote.options import OUTPUTS
 from penstock.cli.remote.showing import cell, show
 from penstock.cli.walking import walked
-from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.standalone.connector_file import TESTS, naming, read_connector
-from penstock.standalone.files import read_document, read_values
 from penstock.standalone.node import Node
-from penstock.standalone.pipeline import pipeline_of
 from penstock.standalone.settings import node_settings
 
 
@@ -40,7 +36,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb: 1 when a test fails."""
-    cases = [case for file in walked(arguments.files) for case in read(file)]
+    cases = [case for file in walked(arguments.files) for case in cases_of(file)]
     if not cases:
         raise ConfigError(
             "test.none",
@@ -54,36 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
             "test.none", f"no test has {arguments.only!r} in its name", fix=f"There are: {names}."
         )
     return hosted(lambda earlier: _run(arguments, chosen, earlier))
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A test of a file."""
-
-    file: Path
-    connector: Connector
-    expected: Expected
-
-
-def read(file: Path) -> Iterator[Case]:
-    """Yield the tests of a pipeline's file, or of a connector's with one end.
-
-    Raises:
-        ConfigError: the file is none of these, or a test is not written as one.
-    """
-    connector = read_connector(file)
-    if "connector.class" not in connector.config:
-        with naming(file):
-            connector = pipeline_of(connector)
-    if TESTS not in read_document(file):
-        return
-    tests = read_values(file)[TESTS] or []
-    if not isinstance(tests, list):
-        raise ConfigError(
-            "test.malformed", f"{file}: `tests` is no list", fix="Write `- name: …` for each."
-        )
-    for number, raw in enumerate(tests, 1):
-        yield Case(file, connector, expected_of(raw, f"{file}: tests[{number}]"))
 
 
 async def _run(arguments: argparse.Namespace, cases: Sequence[Case], earlier: Earlier) -> int:

@@ -84,7 +84,8 @@ def is_connector(document: Mapping[str, Any]) -> bool:
     the same folders, but one that is passed over by mistake is a connector that is not there.
     """
     if _is_body(document):
-        return document.keys() <= {*_BODY, _STATE} or is_connector(document["config"])
+        body = {"name", "config"} <= document.keys() <= {*_BODY, _STATE}
+        return body or is_connector(document["config"])
     if document.keys() >= set(ENDS):
         return True
     keys = list(_keys(document))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.test import read
+from penstock.cli.cases import cases_of
 from penstock.cli.walking import walked
 from penstock.cli.wanted import wanted_of
 from penstock.model.errors import ConfigError
@@ -42,7 +42,7 @@ def test_of_a_folder_what_is_no_connector_is_passed_over_and_told(foreign, capsy
 @pytest.mark.parametrize("name", ["data.json", "several.yaml", "template.yaml", "bytes.yaml"])
 def test_what_is_named_is_read_strictly(foreign, name):
     assert list(walked([foreign / name])) == [foreign / name]
-    for verb in (wanted_of, read):
+    for verb in (wanted_of, cases_of):
         with pytest.raises(ConfigError) as caught:
             list(verb(foreign / name))
         assert caught.value.code.startswith("config.file_")
@@ -80,7 +80,7 @@ def test_rows_of_tests_have_jsons_types_and_the_configuration_is_text(tmp_path):
         f"{PIPELINE}transforms: {{keep: {{type: Filter, condition: 1.10}}}}\n"
         f"tests: [{{input: [{row}], expected: [{row}], failed: {{2: a.b}}}}]\n"
     )
-    (case,) = read(file)
+    (case,) = cases_of(file)
     assert case.connector.config["transforms.keep.condition"] == "1.10"
     assert case.expected.rows == (
         {"n": 1, "d": 1.1, "b": True, "z": None, "t": "12:30:00", "c": "no", "o": "010", "q": "1"},
@@ -91,7 +91,7 @@ def test_rows_of_tests_have_jsons_types_and_the_configuration_is_text(tmp_path):
 def test_a_connector_with_one_end_may_have_tests(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("connector.class: a\ntests: [{input: [{a: 1}], expected: []}]\n")
-    (case,) = read(file)
+    (case,) = cases_of(file)
     assert case.connector.config == {"connector.class": "a", "name": "c"}
     file.write_text("connector.class: a\n")
-    assert not list(read(file))
+    assert not list(cases_of(file))
