@@ -28,7 +28,8 @@ from penstock.plugin.manifest import parse_manifest
 from penstock.secrets.references import referred
 from penstock.spark.ends import jsonlines
 from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
-from penstock.standalone.files import read_flat
+from penstock.standalone.connector_file import read_connector
+from penstock.standalone.files import read_flat, read_values
 from penstock.transform.functions.declared import declared
 from penstock.transform.guard import guarded
 from penstock.worker.tolerance import read_tolerance
@@ -146,7 +147,8 @@ def test_any_file_is_read_or_refused(ending, tmp_path):
     @given(st.one_of(good, st.binary(), changed(good, st.binary(max_size=5))))
     def try_one(data: bytes) -> None:
         file.write_bytes(data)
-        read(Parser("file", read_flat, ()), file)
+        for reader in (read_flat, read_values, read_connector):
+            read(Parser("file", reader, ()), file)
 
     try_one()
 

@@ -6,20 +6,15 @@ import argparse
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from penstock.cli.errors import FAILED
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.changes import Change, Compared, Doing, Wanted, change_of, deleted, ordered
 from penstock.cli.remote.showing import show
-from penstock.model.errors import ConfigError
-from penstock.standalone.files import read_document, read_flat
-from penstock.standalone.pipeline import pipeline_of
-
-ENDINGS: Final = (".yaml", ".yml", ".json", ".properties")
-STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
-_STEERED: Final = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
+from penstock.cli.wanted import wanted_of
+from penstock.standalone.connector_file import STEERED
 
 
 def describe(parser: argparse.ArgumentParser, name: str) -> None:
@@ -33,7 +28,7 @@ def describe(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def _run(arguments: argparse.Namespace, *, carry_out: bool) -> int:
-    wanted = list(files(arguments.folder))
+    wanted = list(wanted_of(arguments.folder))
     with options.server(arguments) as server:
         changes = ordered(_changes(server, wanted, prune=arguments.prune))
         rows = [_row(change) for change in changes]
@@ -43,58 +38,6 @@ def _run(arguments: argparse.Namespace, *, carry_out: bool) -> int:
             for change in changes:
                 _carry_out(server, change)
     return FAILED if wrong else 0
-
-
-def files(folder: Path) -> Iterator[Wanted]:
-    """Yield the connectors of a folder, or of one file, in order of path.
-
-    Raises:
-        ConfigError: a file cannot be read; two have one name; there is none.
-    """
-    found = [folder] if folder.is_file() else sorted(folder.rglob("*"))
-    named: dict[str, Path] = {}
-    for file in found:
-        if file.suffix not in ENDINGS or not file.is_file():
-            continue
-        one = read(file)
-        if one.name in named:
-            raise ConfigError(
-                "config.duplicate_name",
-                f"{named[one.name]} and {file} are both named {one.name}",
-                fix="Give every connector a name of its own.",
-                config_path="name",
-            )
-        named[one.name] = file
-        yield one
-    if not named:
-        raise ConfigError(
-            "apply.no_files",
-            f"there is no file of a connector in {folder}",
-            fix=f"Their names end with {', '.join(ENDINGS)}.",
-        )
-
-
-def read(file: Path) -> Wanted:
-    """Return the connector of a file: its keys, and `state` beside them.
-
-    Raises:
-        ConfigError: `config.file_…`, or `apply.state`.
-    """
-    document: dict[str, Any] = {}
-    if file.suffix != ".properties":
-        document = read_document(file)
-    if {"source", "sink"} <= document.keys():
-        state = document.pop("state", "")
-        config = dict(pipeline_of(document, file.stem).config)
-    else:
-        config = read_flat(file)
-        state = config.pop("state", "")
-    if state not in {"", *STATES}:
-        raise ConfigError(
-            "apply.state", f"{file}: {state!r} is no state", fix=f"Valid: {', '.join(STATES)}."
-        )
-    config.setdefault("name", file.stem)
-    return Wanted(config["name"], config, state, str(file))
 
 
 def _changes(server: Server, wanted: list[Wanted], *, prune: bool) -> Iterator[Change]:
@@ -132,7 +75,7 @@ def _carry_out(server: Server, change: Change) -> None:
     if change.doing is Doing.UPDATE:
         server.send("PUT", f"{where}/config", config, revision=change.revision)
     if change.state:
-        server.send("PUT", f"{where}/{_STEERED[change.state]}")
+        server.send("PUT", f"{where}/{STEERED[change.state]}")
 
 
 def _row(change: Change) -> dict[str, Any]:

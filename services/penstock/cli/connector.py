@@ -7,18 +7,16 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from penstock.cli.errors import FAILED
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.showing import cell, show, table
 from penstock.model.errors import ConfigError
-from penstock.standalone.files import read_flat
+from penstock.standalone.connector_file import STEERED, read_connector, state_of
 
 _Verb = Callable[[Server, argparse.Namespace], int]
-
-STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -40,7 +38,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     )
     made = verb("create", "make a connector out of a file", _create)
     made.add_argument("file", type=Path, help="properties, YAML or JSON")
-    made.add_argument("--state", choices=STATES, help="state it begins in")
+    made.add_argument("--state", choices=tuple(STEERED), help="state it begins in")
     put = verb("put", "make a connector, or give it another configuration", _put)
     put.add_argument("file", type=Path, help="properties, YAML or JSON")
     put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
@@ -100,17 +98,20 @@ def _status(server: Server, arguments: argparse.Namespace) -> int:
 
 
 def _create(server: Server, arguments: argparse.Namespace) -> int:
-    name, config = _file(arguments.file)
+    name, config, state = _file(arguments.file)
     body: dict[str, Any] = {"name": name, "config": config}
-    if arguments.state:
-        body["initial_state"] = arguments.state
+    if arguments.state or state:
+        body["initial_state"] = arguments.state or state
     return _shown(arguments, server.send("POST", "/connectors", body))
 
 
 def _put(server: Server, arguments: argparse.Namespace) -> int:
-    name, config = _file(arguments.file)
-    where = path("connectors", name, "config")
-    return _shown(arguments, server.send("PUT", where, config, revision=arguments.revision))
+    name, config, state = _file(arguments.file)
+    where = path("connectors", name)
+    stored = server.send("PUT", f"{where}/config", config, revision=arguments.revision)
+    if state:
+        server.send("PUT", f"{where}/{STEERED[state]}")
+    return _shown(arguments, stored)
 
 
 def _set(server: Server, arguments: argparse.Namespace) -> int:
@@ -145,7 +146,7 @@ def _restart(server: Server, arguments: argparse.Namespace) -> int:
 
 
 def _check(server: Server, arguments: argparse.Namespace) -> int:
-    name, config = _file(arguments.file)
+    name, config, _ = _file(arguments.file)
     body = {"name": name, "config": config}
     found = server.send("POST", "/v1/connectors/validate", body)
     wrong = [one for one in found["findings"] if one["severity"] == "error"]
@@ -203,9 +204,9 @@ def _offsets(server: Server, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _file(file: Path) -> tuple[str, dict[str, str]]:
-    config = read_flat(file)
-    return config.get("name", file.stem), config
+def _file(file: Path) -> tuple[str, dict[str, str], str]:
+    one = read_connector(file)
+    return one.name, dict(one.config), state_of(one)
 
 
 def _row(name: str, status: Mapping[str, Any]) -> dict[str, Any]:

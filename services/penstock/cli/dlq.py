@@ -15,7 +15,7 @@ from rich.progress import Progress
 from penstock.cli.errors import FAILED
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.edits import assigned, edited, from_file
+from penstock.cli.remote.edits import assigned, editing, from_file
 from penstock.cli.remote.showing import show, table
 from penstock.model.errors import ConfigError, RetriableError
 
@@ -109,9 +109,12 @@ def _replay(server: Server, arguments: argparse.Namespace) -> int:
     }
     if arguments.edits is not None:
         body["edits"] = from_file(arguments.edits)
-    if arguments.edit:
-        body = _edited(server, where, body)
-    begun = server.send("POST", where, {**body, "dry_run": arguments.dry_run})
+    begun = _begun(server, where, body, arguments)
+    if begun is None:
+        print("nothing replayed", file=sys.stderr)
+        if arguments.output != "table":
+            show(arguments.output, {"connector": arguments.connector, "count": 0})
+        return 0
     if arguments.dry_run:
         rows = [{"id": one["id"], "row": one["row"]} for one in begun["rows"]]
         show(arguments.output, begun, rows)
@@ -124,8 +127,15 @@ def _replay(server: Server, arguments: argparse.Namespace) -> int:
     return FAILED if ended["state"] == "FAILED" or ended["failed_again"] else 0
 
 
-def _edited(server: Server, where: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the request with what a person changed of the rows that it is about."""
+def _begun(
+    server: Server, where: str, body: Mapping[str, Any], arguments: argparse.Namespace
+) -> Mapping[str, Any] | None:
+    """Begin a replay, of what a person has left in an editor where one is asked for; None where
+    that is nothing.
+    """
+    asked = {"dry_run": arguments.dry_run}
+    if not arguments.edit:
+        return dict(server.send("POST", where, {**body, **asked}))
     found = server.send("POST", where, {**body, "dry_run": True})
     if found["count"] > len(found["rows"]):
         raise ConfigError(
@@ -133,8 +143,13 @@ def _edited(server: Server, where: str, body: Mapping[str, Any]) -> dict[str, An
             f"{found['count']} rows are too many for an editor",
             fix=f"Choose at most {len(found['rows'])}; or change all alike with --set.",
         )
-    edits = edited({one["id"]: one["row"] for one in found["rows"]})
-    return {"ids": ",".join(edits), "set": body["set"], "edits": edits}
+    if not found["rows"]:
+        return None
+    with editing({one["id"]: one["row"] for one in found["rows"]}) as edits:
+        if not edits:
+            return None
+        changed = {"ids": ",".join(edits), "set": body["set"], "edits": edits}
+        return dict(server.send("POST", where, {**changed, **asked}))
 
 
 def _waited(

@@ -113,12 +113,7 @@ def _columns(expected: Mapping[str, Any], got: Mapping[str, Any]) -> Iterator[st
 
 
 def _text(value: Any) -> str:
-    # YAML has dates and times of its own
-    return json.dumps(value, ensure_ascii=False, default=_iso)
-
-
-def _iso(value: Any) -> str:
-    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _malformed(where: str, what: str) -> ConfigError:

@@ -16,9 +16,10 @@ from typing import Final
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import JvmLostError, hosted
 from penstock.gateway.places import USUAL
-from penstock.model.connector import Connector
+from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Severity
-from penstock.standalone.files import read_flat
+from penstock.standalone.connector_file import is_connector, read_connector
+from penstock.standalone.files import read_document, read_flat
 from penstock.standalone.fronting import fronted
 from penstock.standalone.node import Node
 from penstock.standalone.reconcile import run_only, validate
@@ -79,14 +80,13 @@ async def _front(stack: AsyncExitStack, node: Node, listeners: Sequence[str] | N
 
 
 def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
-    """Return the worker's keys and the connectors: a file without `connector.class` is the
+    """Return the worker's keys and the connectors: a first file that is no connector is the
     worker's.
     """
-    read = [(path, read_flat(path)) for path in files]
     worker: dict[str, str] = {}
-    if "connector.class" not in read[0][1]:
-        worker = read.pop(0)[1]
-    connectors = [_connector(path, config) for path, config in read]
+    if not is_connector(read_document(files[0])):
+        worker, files = read_flat(files[0]), files[1:]
+    connectors = [_connector(path) for path in files]
     names = [connector.name for connector in connectors]
     for name in names:
         if names.count(name) > 1:
@@ -105,15 +105,16 @@ def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
     return worker, connectors
 
 
-def _connector(path: Path, config: dict[str, str]) -> Connector:
-    if "connector.class" not in config:
+def _connector(path: Path) -> Connector:
+    connector = read_connector(path)
+    if connector.kind is not ConnectorKind.PIPELINE and "connector.class" not in connector.config:
         raise ConfigError(
             "config.missing",
             f"{path} names no connector",
             fix="Set `connector.class`; only the first file may be a worker file.",
             config_path="connector.class",
         )
-    return Connector(config.get("name", path.stem), {"name": path.stem, **config})
+    return connector
 
 
 async def _checked(node: Node, connector: Connector) -> Connector:

@@ -9,24 +9,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.cases import Case, cases_of
 from penstock.cli.errors import FAILED
-from penstock.cli.expected import Expected, Outcome, expected_of, outcome
+from penstock.cli.expected import Outcome, outcome
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.remote.options import OUTPUTS
 from penstock.cli.remote.showing import cell, show
-from penstock.model.connector import Connector
+from penstock.cli.walking import walked
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.standalone.files import read_document
 from penstock.standalone.node import Node
-from penstock.standalone.pipeline import TESTS, pipeline_of
 from penstock.standalone.settings import node_settings
-
-ENDINGS = (".yaml", ".yml", ".json")
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -40,7 +36,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb: 1 when a test fails."""
-    cases = [case for file in files(arguments.files) for case in read(file)]
+    cases = [case for file in walked(arguments.files) for case in cases_of(file)]
     if not cases:
         raise ConfigError(
             "test.none",
@@ -54,43 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
             "test.none", f"no test has {arguments.only!r} in its name", fix=f"There are: {names}."
         )
     return hosted(lambda earlier: _run(arguments, chosen, earlier))
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A test of a file."""
-
-    file: Path
-    connector: Connector
-    expected: Expected
-
-
-def files(given: Sequence[Path]) -> Iterator[Path]:
-    """Yield files, those of folders in order of path."""
-    for path in given:
-        if not path.is_dir():
-            yield path
-            continue
-        for file in sorted(path.rglob("*")):
-            if file.suffix in ENDINGS and {"source", "sink"} <= read_document(file).keys():
-                yield file
-
-
-def read(file: Path) -> Iterator[Case]:
-    """Yield the tests of a pipeline file.
-
-    Raises:
-        ConfigError: the file is no pipeline, or a test is not written as one.
-    """
-    document = read_document(file)
-    connector = pipeline_of(document, file.stem)
-    tests = document.get(TESTS) or []
-    if not isinstance(tests, list):
-        raise ConfigError(
-            "test.malformed", f"{file}: `tests` is no list", fix="Write `- name: …` for each."
-        )
-    for number, raw in enumerate(tests, 1):
-        yield Case(file, connector, expected_of(raw, f"{file}: tests[{number}]"))
 
 
 async def _run(arguments: argparse.Namespace, cases: Sequence[Case], earlier: Earlier) -> int:

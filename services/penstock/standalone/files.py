@@ -1,48 +1,72 @@
 """Reads worker, connector and pipeline files: properties, JSON or YAML, told apart by their ending.
 
-Every value becomes text, as Kafka Connect has it. A nested mapping joins its keys with dots, a list
-of scalars becomes a comma-separated text, so that a YAML file is only a kinder way to write the
-same keys.
+Every value is text, as Kafka Connect has it, and stays as it was written. A nested mapping joins
+its keys with dots, a list of scalars becomes a comma-separated text, so that a YAML file is only a
+kinder way to write the same keys.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import javaproperties
 import yaml
 
 from penstock.model.errors import ConfigError
+from penstock.standalone.values import Texts, Values, json_texts, json_value
 
 MAX_FILE_BYTES = 4 << 20
 """A configuration larger than this is a mistake (a data file given in its place)."""
+
+
+DEEPEST: Final = 100
+"""Levels of nesting: what goes on for ever exhausts a parser's stack."""
+
+MOST_VALUES: Final = 1_000_000
+"""Values of a file (invariant 12). Aliases of YAML may mean more than memory holds."""
+
+ENDINGS: Final = (".yaml", ".yml", ".json", ".properties")
+"""Of the names of files; any other is read as properties."""
 
 
 def read_flat(path: Path) -> dict[str, str]:
     """Return the keys of a file, flat.
 
     Raises:
-        ConfigError: `config.file_*` when it cannot be read or parsed.
+        ConfigError: `config.file_*` when it cannot be read or parsed, `config.not_text`.
     """
-    text = _text(path)
-    if path.suffix not in {".json", ".yaml", ".yml"}:
-        return _properties(path, text)
-    document = _document(path, text)
-    if set(document) == {"name", "config"} and isinstance(document["config"], Mapping):
-        document = {**document["config"], "name": document["name"]}  # the body of POST /connectors
-    return dict(_flatten("", document))
+    return flatten(read_document(path))
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Return the nested document of a YAML or JSON file."""
-    return _document(path, _text(path))
+    """Return the document of a file, as nested as it is: scalars are texts as they were written.
+
+    Raises:
+        ConfigError: `config.file_*`.
+    """
+    text = _text(path)
+    if path.suffix in {".json", ".yaml", ".yml"}:
+        return _document(path, text, values=False)
+    return dict(_properties(path, text))
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Return the document of a YAML or JSON file: scalars are JSON's values.
+
+    Raises:
+        ConfigError: `config.file_*`.
+    """
+    return _document(path, _text(path), values=True)
 
 
 def flatten(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return a nested document as flat keys."""
+    """Return a nested document as flat keys.
+
+    Raises:
+        ConfigError: `config.not_text`.
+    """
     return dict(_flatten("", document))
 
 
@@ -88,12 +112,20 @@ def _malformed(path: Path, error: Exception, form: str) -> ConfigError:
     )
 
 
-def _document(path: Path, text: str) -> dict[str, Any]:
+def _document(path: Path, text: str, *, values: bool) -> dict[str, Any]:
+    json = path.suffix == ".json"
     try:
-        document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
-        form = "JSON: one object" if path.suffix == ".json" else "YAML: lines of `key: value`"
-        raise _malformed(path, error, form) from error
+        if json:
+            document = json_value(text) if values else json_texts(text)
+        else:
+            document = yaml.load(text, Values if values else Texts)  # noqa: S506 - both are safe
+        _check_size(document)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        form = "JSON: one object" if json else "YAML: lines of `key: value`"
+        deep = ValueError("it is nested too deeply")
+        raise _malformed(
+            path, deep if isinstance(error, RecursionError) else error, form
+        ) from error
     if not isinstance(document, dict):
         raise ConfigError(
             "config.file_malformed",
@@ -103,18 +135,49 @@ def _document(path: Path, text: str) -> dict[str, Any]:
     return document
 
 
+def _check_size(document: Any) -> None:
+    """Refuse what is too deep, and what is too much when each alias is written out."""
+    left, now = MOST_VALUES, [document]
+    for _ in range(DEEPEST):
+        inner: list[Any] = []
+        for one in now:
+            if isinstance(one, dict | list):
+                left -= len(one)
+                if left < 0:
+                    raise ValueError(f"it has more than {MOST_VALUES:,} values")
+                inner.extend(one.values() if isinstance(one, dict) else one)
+        if not inner:
+            return
+        now = inner
+    raise ValueError("it is nested too deeply")
+
+
 def _flatten(prefix: str, node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in node.items():
+        if not isinstance(key, str):
+            raise _no_text(prefix.rstrip("."), "has a key that is no text")
         path = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from _flatten(f"{path}.", value)
         elif value is not None:
-            yield path, _scalar(value)
+            yield path, _scalar(path, value)
 
 
-def _scalar(value: Any) -> str:
+def _scalar(path: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return ",".join(_scalar(item) for item in value)
+        if any(isinstance(item, Mapping | list) for item in value):
+            raise _no_text(path, "has a list of objects or lists, which no key can hold")
+        return ",".join(_scalar(path, item) for item in value if item is not None)
     return str(value)
+
+
+def _no_text(path: str, what: str) -> ConfigError:
+    return ConfigError(
+        "config.not_text",
+        f"`{path[:200]}` {what}",
+        fix="Write a text, or a list of texts; of mappings only `transforms`, `predicates` and "
+        "`tests` are lists.",
+        config_path=path,
+    )

@@ -1,76 +1,56 @@
-"""A pipeline file as a connector: `source:`, `transforms:`, `sink:` and framework keys beside
-them. Its `tests:` are for `penstock test` alone.
-"""
+"""The file of a pipeline: a connector with two ends, which needs no topic and no cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, nearest
-from penstock.standalone.files import flatten, read_document
+from penstock.standalone.connector_file import ENDS, naming, read_connector
+from penstock.worker.overrides import PREFIXES
+from penstock.worker.sections import CHAIN, FRAMEWORK, NOT_YET, sections
 
-_CHAINS = ("transforms", "predicates")
-_FRAMEWORK = ("errors", "flush", "batch", "delivery", "tasks", "restart", "topic", "replay")
-TESTS = "tests"
-_KNOWN = frozenset({"name", "source", "sink", TESTS, *_CHAINS, *_FRAMEWORK})
+_HEADS: Final = frozenset(
+    key.split(".")[0] for key in (*ENDS, *CHAIN, *FRAMEWORK, *NOT_YET, *PREFIXES)
+)
 
 
 def read_pipeline(path: Path) -> Connector:
-    """Return the connector that a pipeline file describes.
+    """Return the pipeline of a file.
 
     Raises:
         ConfigError: the file cannot be read, or an end is missing, or a key is not known.
     """
-    return pipeline_of(read_document(path), default_name=path.stem)
+    connector = read_connector(path)
+    with naming(path):
+        return pipeline_of(connector)
 
 
-def pipeline_of(document: Mapping[str, Any], default_name: str) -> Connector:
-    """Return the connector that a pipeline document describes."""
-    _refuse_unknown(document)
-    for end in ("source", "sink"):
-        if not isinstance(document.get(end), Mapping) or "connector.class" not in document[end]:
+def pipeline_of(connector: Connector) -> Connector:
+    """Return a connector that is a pipeline: its keys are those that a worker knows.
+
+    Raises:
+        ConfigError: `config.unknown_key`, `pipeline.end_missing`.
+    """
+    for key in connector.config:
+        head = key.split(".")[0]
+        if head not in _HEADS:
+            near = nearest(head, _HEADS)
+            raise ConfigError(
+                "config.unknown_key",
+                f"`{head}` is not a key of a pipeline",
+                fix=f"Did you mean {' or '.join(near)}?" if near else f"Valid: {sorted(_HEADS)}.",
+                config_path=head,
+            )
+    for end in ENDS:
+        if f"{end}.connector.class" not in connector.config:
             raise ConfigError(
                 "pipeline.end_missing",
                 f"the pipeline has no {end}",
                 fix=f"Add `{end}:` with `connector.class:` and the keys of that connector.",
                 config_path=end,
             )
-    nested = {key: value for key, value in document.items() if key not in (*_CHAINS, "name", TESTS)}
-    config = flatten(nested)
-    for chain in _CHAINS:
-        config.update(_chain(chain, document.get(chain)))
-    name = str(document.get("name", default_name))
-    return Connector(name=name, config={"name": name, **config}, kind=ConnectorKind.PIPELINE)
-
-
-def _refuse_unknown(document: Mapping[str, Any]) -> None:
-    for key in document:
-        if str(key).split(".")[0] not in _KNOWN:
-            near = nearest(str(key), _KNOWN)
-            raise ConfigError(
-                "config.unknown_key",
-                f"`{key}` is not a key of a pipeline",
-                fix=f"Did you mean {' or '.join(near)}?" if near else f"Valid: {sorted(_KNOWN)}.",
-                config_path=str(key),
-            )
-
-
-def _chain(kind: str, value: Any) -> dict[str, str]:
-    """Return a list of named members as Kafka Connect's flat keys; those pass as they are."""
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        return {kind: value}
-    if isinstance(value, Mapping):
-        value = [{"name": name, **member} for name, member in value.items()]
-    config: dict[str, str] = {}
-    names = []
-    for place, member in enumerate(value):
-        name = str(member.get("name", f"{kind[:-1]}{place + 1}"))
-        names.append(name)
-        rest = {key: item for key, item in member.items() if key != "name"}
-        config.update(flatten({f"{kind}.{name}": rest}))
-    return {kind: ",".join(names), **config}
+    sections(connector.config, ConnectorKind.PIPELINE)
+    return replace(connector, kind=ConnectorKind.PIPELINE)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from penstock.cli.__main__ import main
+from support.checkout import ROOT
 
+README = ROOT / "README.md"
 SOURCE = "connector.class: verifiable-source\nrows: 10\ntopic: rows\n"
 
 
@@ -135,6 +138,60 @@ def test_a_folder_with_a_mistake_changes_nothing(penstock, tmp_path, gateway):
     assert code == 1
     assert any(one.get("errors") for one in planned)
     assert gateway.get("/connectors/good").status_code == 404
+
+
+PIPELINES = {
+    "p.yaml": (
+        "state: STOPPED\nschema.evolution: lenient\n"
+        "source: {connector.class: file-source, file: FOLDER/in.jsonl, format: jsonl}\n"
+        "transforms: [{name: more, type: Project, columns: n * 2 AS twice}]\n"
+        "sink: {connector.class: file-sink, file: FOLDER/out.txt}\n"
+        "tests: [{input: [{n: 1}], expected: [{twice: 2}]}]\n"
+    ),
+    "p.json": (
+        '{"name": "p", "initial_state": "STOPPED", "config": {'
+        '"source.connector.class": "file-source", "source.file": "FOLDER/in.jsonl",'
+        '"source.format": "jsonl", "schema.evolution": "lenient", "transforms": "more",'
+        '"transforms.more.type": "Project", "transforms.more.columns": "n * 2 AS twice",'
+        '"sink.connector.class": "file-sink", "sink.file": "FOLDER/out.txt"}}'
+    ),
+    "p.properties": (
+        "state=STOPPED\nsource.connector.class=file-source\nsource.file=FOLDER/in.jsonl\n"
+        "source.format=jsonl\nschema.evolution=lenient\ntransforms=more\n"
+        "transforms.more.type=Project\ntransforms.more.columns=n * 2 AS twice\n"
+        "sink.connector.class=file-sink\nsink.file=FOLDER/out.txt\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", PIPELINES)
+def test_one_file_is_the_same_connector_to_every_verb(penstock, tmp_path, gateway, form):
+    file = tmp_path / form
+    (tmp_path / "in.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+    file.write_text(PIPELINES[form].replace("FOLDER", str(tmp_path)))
+    code, found = penstock("connector", "check", str(file), "--rows", "2")
+    assert (code, found.get("rows")) == (0, [{"twice": 2}, {"twice": 4}]), found
+    assert penstock("connector", "create", str(file))[0] == 0
+    assert gateway.get("/v1/connectors/p").json()["config"]["transforms"] == "more"
+    _, planned = penstock("plan", str(file))
+    assert [(one["what"], one["connector"]) for one in planned] == [("nothing", "p")]
+    assert penstock("connector", "resume", "p")[0] == 0
+    assert penstock("connector", "put", str(file))[0] == 0
+    assert penstock("plan", str(tmp_path))[1] == planned, "and its state is that of the file"
+    assert penstock("apply", str(file))[0] == 0
+    gateway.delete("/connectors/p")
+
+
+def test_the_first_pipeline_of_the_readme_can_be_made(penstock, tmp_path, gateway, monkeypatch):
+    text = re.search(r"```yaml\n(name: errors-only.*?)```", README.read_text(), re.DOTALL)
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text.group(1))
+    (tmp_path / "app.log").write_text("INFO a\nERROR b\n")
+    monkeypatch.chdir(tmp_path)
+    assert penstock("connector", "create", str(file), "--state", "STOPPED")[0] == 0
+    _, planned = penstock("plan", str(file))
+    assert planned[0]["what"] == "nothing"
+    gateway.delete("/connectors/errors-only")
 
 
 def test_rows_and_rates_are_shown(penstock, gateway, made, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -88,6 +89,30 @@ def test_letters_are_counted_listed_and_shown(dlq, dead):
     assert "transforms.cast" in dlq("show", name, "0/1", output="table")[1]
     assert "0/1" in dlq("list", name, output="table")[1]
     assert "letters.not_found" in dlq("show", name, "0/99")[1]
+
+
+def test_rows_are_changed_in_an_editor(dlq, dead, tmp_path, monkeypatch):
+    name, _ = dead
+
+    def edit(program: str, *words: str, which: str = "--all"):
+        script = tmp_path / "editor.sh"
+        script.write_text(program)
+        monkeypatch.setenv("VISUAL", f"sh {script}")
+        return dlq("replay", name, which, "--edit", *words)
+
+    _, would = edit("sed -i 's/value: x/value: 2024-02-30/' $1", "--dry-run")
+    assert {one["row"]["value"] for one in would["rows"]} == {"2024-02-30"}
+    _, would = edit("sed -i '/0.0:/,/value/d' $1", "--dry-run")
+    assert [one["id"] for one in would["rows"]] == ["0/1"]
+    assert edit(": > $1") == (0, {"connector": name, "count": 0})
+    assert edit("exit 1", which="--stage=write")[0] == 0, "no letter, no editor"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    code, said = edit("echo 'mine: [' >> $1")
+    (kept,) = tmp_path.rglob("letters.yaml")
+    assert code == 2
+    assert "mine: [" in kept.read_text()
+    assert str(kept) in said
+    assert not any(one["replayed"] for one in dlq("list", name)[1]["letters"])
 
 
 def test_a_corrected_letter_is_replayed_once_and_one_that_fails_again_names_it(dlq, dead):

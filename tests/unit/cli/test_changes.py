@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.cli import apply
 from penstock.cli.remote.changes import Compared, Doing, Wanted, change_of, deleted, ordered
+from penstock.cli.wanted import wanted_of
 from penstock.model.errors import ConfigError
 
 ORDERS = Wanted("orders", {"name": "orders", "tasks.max": "3"})
@@ -55,7 +55,7 @@ def test_files_of_every_form(tmp_path):
         "source: {connector.class: a}\nsink: {connector.class: b}\nstate: STOPPED\n"
     )
     (tmp_path / "notes.txt").write_text("no file of ours")
-    found = {one.name: one for one in apply.files(tmp_path)}
+    found = {one.name: one for one in wanted_of(tmp_path)}
     assert set(found) == {"a", "bee", "c", "p"}
     assert (found["a"].state, found["a"].config["tasks.max"]) == ("PAUSED", "2")
     assert "state" not in found["a"].config
@@ -67,17 +67,26 @@ def test_two_files_of_one_name_are_refused(tmp_path):
     (tmp_path / "a.yaml").write_text("connector.class: x\n")
     (tmp_path / "b.yaml").write_text("name: a\nconnector.class: x\n")
     with pytest.raises(ConfigError, match=r"config\.duplicate_name"):
-        list(apply.files(tmp_path))
+        list(wanted_of(tmp_path))
 
 
-@pytest.mark.parametrize(("text", "code"), [("state: ASLEEP\n", "apply.state")])
-def test_a_state_that_is_none_is_refused(tmp_path, text, code):
-    (tmp_path / "a.yaml").write_text(text)
+@pytest.mark.parametrize("state", ["ASLEEP", "paused", "[PAUSED]", "{a: PAUSED}"])
+def test_a_state_that_is_none_is_refused(tmp_path, state):
+    (tmp_path / "a.yaml").write_text(f"connector.class: x\nstate: {state}\n")
     with pytest.raises(ConfigError) as caught:
-        list(apply.files(tmp_path))
-    assert caught.value.code == code
+        list(wanted_of(tmp_path))
+    assert caught.value.code == "config.target_state"
+    assert "a.yaml" in str(caught.value)
 
 
 def test_an_empty_folder_is_told(tmp_path):
     with pytest.raises(ConfigError, match=r"apply\.no_files"):
-        list(apply.files(tmp_path))
+        list(wanted_of(tmp_path))
+
+
+def test_an_initial_state_of_a_body_is_the_state(tmp_path):
+    file = tmp_path / "c.json"
+    file.write_text('{"name": "c", "config": {"connector.class": "x"}, "initial_state": "STOPPED"}')
+    (one,) = wanted_of(file)
+    assert (one.name, one.state) == ("c", "STOPPED")
+    assert one.config == {"name": "c", "connector.class": "x"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 
 from penstock.cli.expected import MOST_SHOWN, expected_of, outcome
@@ -14,7 +12,7 @@ PASSING = {
     "name": "adults",
     "dataset": "people",
     "columns": {"age": "int32"},
-    "input": [{"age": 36, "born": dt.date(1815, 12, 10)}, {"age": 3}],
+    "input": [{"age": 36, "born": "1815-12-10"}, {"age": 3}],
     "expected": [{"age": 36}],
     "expected_dataset": "adults",
     "failed": {2: "transform.bad_row"},

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError
-from penstock.standalone.files import read_flat
-from penstock.standalone.pipeline import pipeline_of, read_pipeline
+from penstock.standalone.files import read_flat, read_values
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -39,13 +37,92 @@ def test_yaml_nests_and_lists_are_only_a_kinder_way_to_write_the_same_keys(tmp_p
     }
 
 
-def test_the_body_of_a_rest_call_loads_as_a_file(tmp_path):
-    text = '{"name": "x", "config": {"connector.class": "file-sink", "tasks.max": 2}}'
-    assert read_flat(write(tmp_path, "c.json", text)) == {
-        "name": "x",
-        "connector.class": "file-sink",
-        "tasks.max": "2",
+YAML = """
+version: 1.10
+at: 12:30:00
+day: 2024-02-30
+moment: 2024-01-31 08:00:00
+octal: 010
+country: no
+large: 1e400
+keys: {on: yes, 1: 2}
+list: [1.10, no, '3']
+quoted: "1.10"
+yes: true
+nothing: ~
+"""
+
+
+def test_values_of_yaml_stay_as_they_were_written(tmp_path):
+    assert read_flat(write(tmp_path, "c.yaml", YAML)) == {
+        "version": "1.10",
+        "at": "12:30:00",
+        "day": "2024-02-30",
+        "moment": "2024-01-31 08:00:00",
+        "octal": "010",
+        "country": "no",
+        "large": "1e400",
+        "keys.on": "yes",
+        "keys.1": "2",
+        "list": "1.10,no,3",
+        "quoted": "1.10",
+        "yes": "true",
     }
+
+
+def test_values_of_json_stay_as_they_were_written(tmp_path):
+    text = '{"a": 1.10, "b": 1e400, "c": true, "d": null, "e": [1.0, false], "f": {"g": -0}}'
+    assert read_flat(write(tmp_path, "c.json", text)) == {
+        "a": "1.10", "b": "1e400", "c": "true", "e": "1.0,false", "f.g": "-0",
+    }  # fmt: skip
+
+
+def test_merged_keys_of_yaml_are_its_own(tmp_path):
+    text = "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n"
+    assert read_flat(write(tmp_path, "c.yaml", text))["b.x"] == "1"
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [{b: c}]", "a: [[b]]", "? \n: x", "a: {? ~ : x}"]
+)  # fmt: skip
+def test_what_no_text_can_hold_is_refused(tmp_path, text):
+    with pytest.raises(ConfigError, match=r"config\.not_text"):
+        read_flat(write(tmp_path, "c.yaml", text))
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 10)}]\n" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.yaml", "a: " + "[" * 5000),
+        ("c.json", '{"a": ' * 5000),
+        ("c.json", '{"a": ' * 200 + "1" + "}" * 200),
+        ("c.json", '{"a": NaN}'),
+        ("c.yaml", "a: &a {b: *a}"),
+        ("c.yaml", BOMB),
+        ("c.yaml", "a: !!timestamp 2024-02-30"),
+        ("c.yaml", "a: 1\n---\na: 2"),
+    ],
+)
+@pytest.mark.parametrize("read", [read_flat, read_values])
+def test_what_cannot_be_read_is_told_whatever_it_is(tmp_path, name, text, read):
+    with pytest.raises(ConfigError) as caught:
+        read(write(tmp_path, name, text))
+    assert caught.value.code == "config.file_malformed"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("c.yaml", "a: 1e400"), ("c.json", '{"a": 1e400}'), ("c.yaml", "a: !!int x"),
+     ("c.yaml", "a: !!bool 7x"), ("c.yaml", "a: " + "7" * 5000)],
+)  # fmt: skip
+def test_a_value_that_is_no_number_is_refused(tmp_path, name, text):
+    with pytest.raises(ConfigError, match=r"config\.file_malformed"):
+        read_values(write(tmp_path, name, text))
 
 
 @pytest.mark.parametrize(
@@ -77,43 +154,3 @@ def test_bytes_that_are_not_text_are_refused(tmp_path):
         read_flat(tmp_path / "c.yaml")
     assert caught.value.code == "config.file_not_text"
     assert "UTF-8" in caught.value.diagnostic.fix
-
-
-def test_a_pipeline_is_a_connector_with_two_ends_and_a_chain(tmp_path):
-    text = """
-    name: lines
-    source: {connector.class: file-source, file: /in}
-    transforms:
-      - {name: keep, type: Filter, condition: "a > 1"}
-      - {type: InsertField, static: {field: x, value: y}}
-    sink: {connector.class: file-sink, file: /out}
-    flush: {rows: 5}
-    """
-    connector = read_pipeline(write(tmp_path, "p.yaml", text))
-    assert connector.kind is ConnectorKind.PIPELINE
-    assert connector.config == {
-        "name": "lines",
-        "source.connector.class": "file-source",
-        "source.file": "/in",
-        "sink.connector.class": "file-sink",
-        "sink.file": "/out",
-        "flush.rows": "5",
-        "transforms": "keep,transform2",
-        "transforms.keep.type": "Filter",
-        "transforms.keep.condition": "a > 1",
-        "transforms.transform2.type": "InsertField",
-        "transforms.transform2.static.field": "x",
-        "transforms.transform2.static.value": "y",
-    }
-
-
-def test_a_pipeline_without_a_sink_is_refused():
-    with pytest.raises(ConfigError) as caught:
-        pipeline_of({"source": {"connector.class": "file-source"}}, "p")
-    assert caught.value.diagnostic.config_path == "sink"
-
-
-def test_a_misspelt_key_of_a_pipeline_names_the_nearest():
-    ends = {"source": {"connector.class": "a"}, "sink": {"connector.class": "b"}}
-    with pytest.raises(ConfigError, match="transforms"):
-        pipeline_of({**ends, "transform": []}, "p")

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from penstock.model.errors import ConfigError
-from penstock.standalone.files import read_document
+from penstock.standalone.files import read_values
+from penstock.standalone.values import Rows, json_value
 
 _ABOUT: Final = """# Change the rows of these dead letters, then save and leave. What is not
-# changed goes as it is; a letter that is taken out of this file is not replayed.
+# changed goes as it is; a letter that is taken out of this file is not replayed,
+# and of an empty file none is.
 """
+_AGAIN: Final = "name the letters and replay with --edits FILE"
 
 
 def assigned(pairs: Sequence[str]) -> dict[str, Any]:
@@ -35,7 +40,7 @@ def assigned(pairs: Sequence[str]) -> dict[str, Any]:
                 "letters.bad_edit", f"{pair!r} is not COLUMN=VALUE", fix="Write amount=12."
             )
         try:
-            found[column] = json.loads(value)
+            found[column] = json_value(value)
         except ValueError:
             found[column] = value
     return found
@@ -47,31 +52,50 @@ def from_file(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: `config.file_*`, `letters.bad_edit`.
     """
-    return _by_letter(read_document(path), str(path))
+    return _by_letter(read_values(path), str(path))
 
 
-def edited(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what a person changes of rows, in the editor that `VISUAL` or `EDITOR` names, by
-    letter. Letters that are not there any more were taken out.
+@contextmanager
+def editing(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, dict[str, Any]]]:
+    """Give what a person changes of rows, in the editor that `VISUAL` or `EDITOR` names, by letter.
+    Letters that are not there any more were taken out. What was edited is kept in its file, which
+    is named, unless all that is done with it ends well.
 
     Raises:
-        ConfigError: `editor.failed`, `letters.bad_edit`.
+        ConfigError: `editor.failed`, `config.file_*`, `letters.bad_edit`.
     """
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    file = folder / "letters.yaml"
+    text = yaml.dump(dict(rows), Dumper=Rows, sort_keys=False, allow_unicode=True)
+    file.write_text(_ABOUT + text, encoding="utf-8")
+    try:
+        _edit(file)
+        after = _after(file)
+        yield {letter: difference(rows.get(letter, {}), row) for letter, row in after.items()}
+    except BaseException:
+        print(f"What you edited is kept in {file}: {_AGAIN}", file=sys.stderr)
+        raise
+    shutil.rmtree(folder)
+
+
+def _edit(file: Path) -> None:
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        file = Path(folder) / "letters.yaml"
-        text = yaml.safe_dump(dict(rows), sort_keys=False, allow_unicode=True)
-        file.write_text(_ABOUT + text, encoding="utf-8")
-        try:
-            subprocess.run([*editor, str(file)], check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise ConfigError(
-                "editor.failed",
-                f"{editor[0]} did not end well: {error}",
-                fix="Name an editor in EDITOR, or write the changes into a file: --edits.",
-            ) from error
-        after = _by_letter(read_document(file), "what was edited")
-    return {letter: difference(rows.get(letter, {}), row) for letter, row in after.items()}
+    try:
+        subprocess.run([*editor, str(file)], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ConfigError(
+            "editor.failed",
+            f"{editor[0]} did not end well: {error}",
+            fix="Name an editor in EDITOR, or write the changes into a file: --edits.",
+        ) from error
+
+
+def _after(file: Path) -> dict[str, Any]:
+    """Return the rows that a person has left; none of an empty file, as editors are given up."""
+    lines = file.read_bytes().splitlines()
+    if all(not line.strip() or line.lstrip().startswith(b"#") for line in lines):
+        return {}
+    return _by_letter(read_values(file), str(file))
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""The file of a connector, as every verb reads it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.model.connector import ConnectorKind, TargetState
+from penstock.model.errors import ConfigError
+from penstock.standalone.connector_file import connector_of, is_connector, read_connector
+from penstock.standalone.files import read_document
+from penstock.standalone.pipeline import read_pipeline
+from penstock.worker.settings import KEYS
+from support.checkout import ROOT
+
+ENDS = "source: {connector.class: a}\nsink: {connector.class: b}\n"
+FLAT = {"source.connector.class": "a", "sink.connector.class": "b"}
+README = ROOT / "README.md"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_pipeline_is_a_connector_with_two_ends_and_a_chain(tmp_path):
+    text = """
+    name: lines
+    source: {connector.class: file-source, file: /in}
+    transforms:
+      - {name: keep, type: Filter, condition: "a > 1"}
+      - {type: InsertField, static: {field: x, value: y}}
+    sink: {connector.class: file-sink, file: /out}
+    flush: {rows: 5}
+    """
+    connector = read_pipeline(write(tmp_path, "p.yaml", text))
+    assert connector.kind is ConnectorKind.PIPELINE
+    assert connector.config == {
+        "name": "lines",
+        "source.connector.class": "file-source",
+        "source.file": "/in",
+        "sink.connector.class": "file-sink",
+        "sink.file": "/out",
+        "flush.rows": "5",
+        "transforms": "keep,transform2",
+        "transforms.keep.type": "Filter",
+        "transforms.keep.condition": "a > 1",
+        "transforms.transform2.type": "InsertField",
+        "transforms.transform2.static.field": "x",
+        "transforms.transform2.static.value": "y",
+    }
+
+
+def test_the_first_pipeline_of_the_readme_is_the_same_for_all_verbs(tmp_path):
+    text = re.search(r"```yaml\n(name: errors-only.*?)```", README.read_text(), re.DOTALL)
+    file = write(tmp_path, "pipeline.yaml", text.group(1))
+    assert read_connector(file).config == {
+        "name": "errors-only",
+        "source.connector.class": "file-source",
+        "source.file": "app.log",
+        "source.tail": "false",
+        "transforms": "keep",
+        "transforms.keep.type": "Filter",
+        "transforms.keep.condition": "line like '%ERROR%'",
+        "sink.connector.class": "file-sink",
+        "sink.file": "errors.log",
+    }
+    assert read_pipeline(file) == read_connector(file)
+
+
+def test_a_pipeline_may_have_every_key_of_a_connector(tmp_path):
+    keys = {key.name: "x" for key in KEYS if key.name not in {"name", "connector.class"}}
+    more = {"errors.deadletterqueue.sink.connector.class": "c", "key.converter": "d",
+            "producer.override.acks": "all", "topic.creation.default.partitions": "1"}  # fmt: skip
+    text = "".join(f"{key}: {value}\n" for key, value in {**keys, **more}.items())
+    config = read_pipeline(write(tmp_path, "p.yaml", ENDS + text)).config
+    assert config == {"name": "p", **FLAT, **keys, **more}
+
+
+def test_a_pipeline_may_be_written_flat(tmp_path):
+    text = "".join(f"{key}={value}\n" for key, value in FLAT.items())
+    connector = read_pipeline(write(tmp_path, "p.properties", text))
+    assert (connector.kind, connector.config) == (ConnectorKind.PIPELINE, {"name": "p", **FLAT})
+
+
+@pytest.mark.parametrize("verbs_own", ["state: PAUSED\n", "tests: [{input: []}]\n"])
+def test_what_is_for_other_verbs_is_no_key(tmp_path, verbs_own):
+    file = write(tmp_path, "p.yaml", ENDS + verbs_own)
+    assert read_pipeline(file).config == {"name": "p", **FLAT}
+
+
+def test_a_body_of_kafka_connect_is_a_connector(tmp_path):
+    text = (
+        '{"name": "x", "config": {"connector.class": "file-sink", "tasks.max": 2, "v": 1.10},'
+        ' "initial_state": "PAUSED"}'
+    )
+    connector = read_connector(write(tmp_path, "c.json", text))
+    assert connector.name == "x"
+    assert connector.target_state is TargetState.PAUSED
+    assert connector.config == {
+        "name": "x", "connector.class": "file-sink", "tasks.max": "2", "v": "1.10",
+    }  # fmt: skip
+
+
+def test_a_body_may_be_a_pipeline(tmp_path):
+    file = write(tmp_path, "c.yaml", f"name: x\nconfig: {{{ENDS.replace(chr(10), ', ')}}}\n")
+    assert read_pipeline(file).config == {"name": "x", **FLAT}
+
+
+def test_a_file_leaves_the_state_alone():
+    assert connector_of({"connector.class": "a"}, "n").target_state is TargetState.UNSPECIFIED
+
+
+def test_keys_that_begin_with_config_are_no_body():
+    document = {"connector.class": "a", "config": {"action": {"reload": "none"}}}
+    assert connector_of(document, "n").config["config.action.reload"] == "none"
+
+
+def test_names_alone_are_a_chain_whose_keys_stand_elsewhere():
+    written = {"transforms": ["a", "b"], "transforms.a.type": "X", "connector.class": "c"}
+    config = connector_of(written, "n").config
+    assert (config["transforms"], config["transforms.a.type"]) == ("a,b", "X")
+    assert connector_of({**written, "transforms": "a,b"}, "n").config == config
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "where"),
+    [
+        ("transforms: [[keep]]", "config.chain", "transforms"),
+        ("transforms: {keep: Filter}", "config.chain", "transforms.keep"),
+        ("transforms: {keep: ~}", "config.chain", "transforms.keep"),
+        ("transforms: [{name: [a], type: X}]", "config.chain", "transforms"),
+        ("transforms: [{name: a, type: X}, {name: a}]", "config.chain", "transforms.a"),
+        ("predicates: [~]", "config.chain", "predicates"),
+        ("transforms: [{name: a, static: [{b: c}]}]", "config.not_text", "transforms.a.static"),
+        ("state: [PAUSED]", "config.target_state", "state"),
+        ("state: 2024-02-30", "config.target_state", "state"),
+        ("flush: [{rows: 1}]", "config.not_text", "flush"),
+        ("transform: []", "config.unknown_key", "transform"),
+        ("schema.evolutoin: lenient", "config.unknown_key", "schema.evolutoin"),
+        ("errors: {tolerence: all}", "config.unknown_key", "errors.tolerence"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_and_the_file(tmp_path, text, code, where):
+    with pytest.raises(ConfigError) as caught:
+        read_pipeline(write(tmp_path, "p.yaml", f"{ENDS}{text}\n"))
+    found = caught.value.diagnostic
+    assert (found.code, found.config_path) == (code, where)
+    assert "p.yaml" in found.message
+    assert found.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("name: a\nconfig: {name: b}\n", "config.name_mismatch"),
+        ("name: a\nconfig: {x: b}\nstate: PAUSED\n", "config.unknown_field"),
+        ("name: a\nconfig: {x: b}\ninitial_state: AWAY\n", "config.target_state"),
+    ],
+)
+def test_a_body_with_something_wrong_is_refused(tmp_path, text, code):
+    with pytest.raises(ConfigError) as caught:
+        read_connector(write(tmp_path, "c.yaml", text))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("end", ["source", "sink"])
+def test_a_pipeline_without_an_end_is_refused(tmp_path, end):
+    text = ENDS.replace(f"{end}: ", "name: x #")
+    with pytest.raises(ConfigError) as caught:
+        read_pipeline(write(tmp_path, "p.yaml", text))
+    assert (caught.value.code, caught.value.diagnostic.config_path) == ("pipeline.end_missing", end)
+
+
+@pytest.mark.parametrize("key", ["transform", "soruce.connector.class", "snik.file"])
+def test_a_misspelt_key_of_a_pipeline_names_the_nearest(tmp_path, key):
+    meant = {"t": "transforms", "so": "source", "sn": "sink"}
+    with pytest.raises(ConfigError) as caught:
+        read_pipeline(write(tmp_path, "p.yaml", f"{ENDS}{key}: x\n"))
+    (near,) = (name for start, name in meant.items() if key.startswith(start))
+    assert near in caught.value.diagnostic.fix
+
+
+def test_a_workers_file_is_no_connector(tmp_path):
+    text = "bootstrap.servers=x\nkey.converter=y\nconfig.providers=file\nstate.dir=/x\n"
+    assert not is_connector(read_document(write(tmp_path, "w.properties", text)))
+    assert is_connector({"connector.class": "x"})
