@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from penstock.cli import completion
-from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, print_error
+from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, UNREAD, print_error, told_of
 from penstock.cli.verbs import add_verbs
-from penstock.model.errors import ConfigError, PenstockError
+from penstock.model.errors import ConfigError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,15 +22,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(words).parse_args(words)
     try:
         code: int = arguments.verb(arguments)
-    except ConfigError as error:
-        print_error(error)
-        return MISUSED
-    except PenstockError as error:
-        print_error(error)
-        return FAILED
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        return _unread()
+    except Exception as error:  # noqa: BLE001 - whatever it is, a person reads it
+        told = told_of(error)
+        print_error(told)
+        return MISUSED if isinstance(told, ConfigError) else FAILED
     return code
+
+
+def _unread() -> int:
+    """End as a program does whose output nobody reads any more: `penstock … | head`."""
+    # what is left in the buffer would raise once more at the end
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UNREAD
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

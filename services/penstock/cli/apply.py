@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from penstock.cli.errors import FAILED
+from penstock.cli.errors import CHANGES, MISUSED, named, print_diagnostic
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.changes import Change, Compared, Doing, Wanted, change_of, deleted, ordered
 from penstock.cli.remote.showing import show
 from penstock.cli.wanted import wanted_of
+from penstock.model.errors import Diagnostic, ErrorClass, PenstockError
 from penstock.standalone.connector_file import STEERED
+
+_FAILED: Final = "failed"
 
 
 def describe(parser: argparse.ArgumentParser, name: str) -> None:
@@ -24,20 +26,71 @@ def describe(parser: argparse.ArgumentParser, name: str) -> None:
         "--prune", action="store_true", help="delete connectors that no file has, too"
     )
     options.add(parser)
-    parser.set_defaults(verb=partial(_run, carry_out=name == "apply"))
+    if name == "apply":
+        parser.set_defaults(verb=_apply)
+        return
+    parser.add_argument(
+        "--exit-code", action="store_true", help=f"end with {CHANGES} when something is to be done"
+    )
+    parser.set_defaults(verb=_plan)
 
 
-def _run(arguments: argparse.Namespace, *, carry_out: bool) -> int:
+def _plan(arguments: argparse.Namespace) -> int:
     wanted = list(wanted_of(arguments.folder))
     with options.server(arguments) as server:
         changes = ordered(_changes(server, wanted, prune=arguments.prune))
-        rows = [_row(change) for change in changes]
-        show(arguments.output, rows, rows)
-        wrong = any(change.errors for change in changes)
-        if carry_out and not wrong:
+    _show(arguments.output, changes)
+    if _told(changes):
+        return MISUSED
+    todo = any(change.doing is not Doing.NOTHING for change in changes)
+    return CHANGES if todo and arguments.exit_code else 0
+
+
+def _apply(arguments: argparse.Namespace) -> int:
+    wanted = list(wanted_of(arguments.folder))
+    with options.server(arguments) as server:
+        changes = ordered(_changes(server, wanted, prune=arguments.prune))
+        if _told(changes):
+            _show(arguments.output, changes)
+            return MISUSED
+        results: dict[str, str] = {}
+        try:
             for change in changes:
+                results[change.name] = _FAILED
                 _carry_out(server, change)
-    return FAILED if wrong else 0
+                results[change.name] = "done"
+        except PenstockError as error:
+            raise named(error, change.name) from error
+        finally:  # what was done is told, also when the rest was not
+            _show(arguments.output, changes, results)
+    return 0
+
+
+def _told(changes: Sequence[Change]) -> bool:
+    """Say what is wrong with files; false when nothing is."""
+    for change in changes:
+        for found in change.errors:
+            print_diagnostic(
+                Diagnostic(
+                    found["code"],
+                    f"{change.name}: {found['message']}",
+                    ErrorClass.CONFIG,
+                    fix=found.get("fix", ""),
+                    config_path=found.get("config_path", ""),
+                )
+            )
+    return any(change.errors for change in changes)
+
+
+def _show(output: str, changes: Sequence[Change], results: Mapping[str, str] | None = None) -> None:
+    values = [_value(change) for change in changes]
+    if results is not None:
+        for value in values:
+            value["result"] = results.get(value["connector"], "not tried")
+    rows = [{**value, "keys": list(map(_sentence, value["keys"]))} for value in values]
+    for row in rows:
+        row.pop("errors", None)  # they are told on their own
+    show(output, values, rows)
 
 
 def _changes(server: Server, wanted: list[Wanted], *, prune: bool) -> Iterator[Change]:
@@ -52,7 +105,7 @@ def _changes(server: Server, wanted: list[Wanted], *, prune: bool) -> Iterator[C
             found["target_state"],
             tasks.get(one.name, 0),
             found["differences"],
-            [f["message"] for f in found["findings"] if f["severity"] == "error"],
+            [one for one in found["findings"] if one["severity"] == "error"],
         )
         yield change_of(one, now)
     if prune:
@@ -78,19 +131,19 @@ def _carry_out(server: Server, change: Change) -> None:
         server.send("PUT", f"{where}/{STEERED[change.state]}")
 
 
-def _row(change: Change) -> dict[str, Any]:
-    keys = [
-        f"{one['key']}: {_side(one['before'])} -> {_side(one['after'])}"
-        for one in change.differences
-    ]
-    row = {
+def _value(change: Change) -> dict[str, Any]:
+    value = {
         "what": change.doing.value,
         "connector": change.name,
         "state": change.state or None,
         "tasks": change.tasks or None,
-        "keys": keys if change.revision else None,
+        "keys": list(change.differences) if change.revision else [],
     }
-    return row | ({"errors": list(change.errors)} if change.errors else {})
+    return value | ({"errors": list(change.errors)} if change.errors else {})
+
+
+def _sentence(key: Mapping[str, Any]) -> str:
+    return f"{key['key']}: {_side(key['before'])} -> {_side(key['after'])}"
 
 
 def _side(value: str | None) -> str:

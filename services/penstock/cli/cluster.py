@@ -7,10 +7,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from penstock.cli.errors import FAILED
+from penstock.cli.remote.showing import OUTPUTS, show
 from penstock.cli.standalone import say
 from penstock.cluster.grants import commands
 from penstock.cluster.local import LocalCluster
@@ -34,6 +32,8 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         doing.add_argument("--dir", type=Path, default=folder, help="folder (default: %(default)s)")
         if name == "start":
             doing.add_argument("--workers", type=_count, help="how many, at least (default: 3)")
+        if name != "stop":
+            doing.add_argument("-o", "--output", choices=OUTPUTS, default="table")
         doing.set_defaults(verb=run)
     _describe_grants(doings.add_parser("grants", help="print commands that make roles of etcd"))
 
@@ -67,13 +67,17 @@ def status(arguments: argparse.Namespace) -> int:
     """Print a table of its processes."""
     cluster = LocalCluster(arguments.dir)
     found = asyncio.run(cluster.status())
-    table = Table("name", "process", "answers", "address", "log", box=None)
-    for part in found:
-        process = str(part.pid or "-")
-        answers = "yes" if part.answers else "no"
-        table.add_row(part.name, process, answers, part.address or "-", str(part.log))
-    width = None if sys.stdout.isatty() else 200  # lines of a pipe are not folded
-    Console(width=width).print(table)
+    rows = [
+        {
+            "name": part.name,
+            "process": part.pid or None,
+            "answers": part.answers,
+            "address": part.address or None,
+            "log": str(part.log),
+        }
+        for part in found
+    ]
+    show(arguments.output, rows, rows)
     if cluster.rest():
         say(f"REST at {cluster.rest()}")
     return 0 if all(part.answers for part in found) else FAILED

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.errors import FAILED
+from penstock.cli.errors import FAILED, MISUSED
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.showing import cell, show, table
@@ -130,18 +130,23 @@ def _set(server: Server, arguments: argparse.Namespace) -> int:
 def _delete(server: Server, arguments: argparse.Namespace) -> int:
     query = {"offsets": "delete"} if arguments.offsets else None
     server.send("DELETE", path("connectors", arguments.name), query=query)
-    return 0
+    return _done(arguments, "delete")
 
 
 def _steer(doing: str, server: Server, arguments: argparse.Namespace) -> int:
     server.send("PUT", path("connectors", arguments.name, doing))
-    return 0
+    return _done(arguments, doing)
 
 
 def _restart(server: Server, arguments: argparse.Namespace) -> int:
     asked = {"includeTasks": arguments.tasks, "onlyFailed": arguments.failed}
     query = {key: json.dumps(value) for key, value in asked.items()}
     server.send("POST", path("connectors", arguments.name, "restart"), query=query)
+    return _done(arguments, "restart")
+
+
+def _done(arguments: argparse.Namespace, what: str) -> int:
+    show(arguments.output, {"name": arguments.name, "done": what}, [])  # a person sees the prompt
     return 0
 
 
@@ -151,7 +156,7 @@ def _check(server: Server, arguments: argparse.Namespace) -> int:
     found = server.send("POST", "/v1/connectors/validate", body)
     wrong = [one for one in found["findings"] if one["severity"] == "error"]
     steps = [] if wrong else list(server.lines("POST", "/v1/connectors/check", body))
-    columns = ("severity", "code", "config_path", "message")
+    columns = ("severity", "code", "config_path", "message", "fix")
     rows = [{key: one.get(key, "") for key in columns} for one in found["findings"]]
     rows += [
         {
@@ -159,6 +164,7 @@ def _check(server: Server, arguments: argparse.Namespace) -> int:
             "code": f"{step['end']}.{step['step']}",
             "config_path": "",
             "message": "; ".join(one["message"] for one in step["findings"]),
+            "fix": "; ".join(one["fix"] for one in step["findings"] if one.get("fix")),
         }
         for step in steps
     ]
@@ -170,7 +176,7 @@ def _check(server: Server, arguments: argparse.Namespace) -> int:
     if became and arguments.output == "table":
         print(f"\n{cell(became['dataset'])}")
         table(became["rows"])
-    return 0 if good else FAILED
+    return MISUSED if wrong else 0 if good else FAILED
 
 
 def _revisions(server: Server, arguments: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.errors import FAILED
-from penstock.cli.remote.showing import show
+from penstock.cli.remote.showing import OUTPUTS, show
 from penstock.plugin import Registry
 from penstock.standalone.settings import default_state_dir
 
@@ -46,7 +46,7 @@ class Found:
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
     parser.add_argument("--path", type=Path, action="append", default=[], help="plugin folder")
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.set_defaults(verb=run)
 
 
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = [look() for look in looks]
     found += _plugins(arguments.path)
     rows = [
-        {"": "ok" if one.ok else "missing" if one.needed else "note", "what": one.what,
+        {"status": "ok" if one.ok else "missing" if one.needed else "note", "what": one.what,
          "found": one.found, "fix": "" if one.ok else one.fix}
         for one in found
     ]  # fmt: skip
@@ -102,9 +102,15 @@ def java_found(java: str, said: str) -> Found:
 
 
 def _memory() -> Found:
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = available(Path("/proc/meminfo").read_text(encoding="ascii"))
     fix = "A worker takes 1.6 GB; set spark.driver.memory lower, or free some."
     return Found("memory", free >= MEMORY, f"{free >> 20} MiB free", fix, needed=False)
+
+
+def available(meminfo: str) -> int:
+    """Return the bytes that a process could have: what is cached is given up for it."""
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
+    return int(match[1]) << 10 if match else 0
 
 
 def _disk() -> Found:

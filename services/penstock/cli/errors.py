@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
+from dataclasses import replace
+from typing import Final
 
 from penstock.model.config_def import CombinedError
-from penstock.model.errors import Diagnostic, PenstockError, Severity
+from penstock.model.errors import (
+    ConfigError,
+    Diagnostic,
+    InternalError,
+    PenstockError,
+    Severity,
+    error_of,
+)
 
 FAILED = 1
 MISUSED = 2
+CHANGES = 3
 INTERRUPTED = 130
+UNREAD = 141
+
+TRACED: Final = "PENSTOCK_LOG_LEVEL"
+"""At DEBUG, an error that nobody thought of is shown with its trace."""
+
+
+def told_of(error: Exception) -> PenstockError:
+    """Return an error as a person is told it; one that nobody thought of is a defect of ours."""
+    if isinstance(error, PenstockError):
+        return error
+    if os.environ.get(TRACED, "").upper() == "DEBUG":
+        traceback.print_exception(error)
+    if isinstance(error, OSError) and error.filename:
+        return ConfigError(
+            "io.failed",
+            f"{error.filename}: {error.strerror}",
+            fix="Check the path, and what this user may do there.",
+        )
+    return InternalError(
+        "internal.unexpected",
+        f"{type(error).__name__}: {error}",
+        fix=f"This is a defect: report it with what {TRACED}=DEBUG shows.",
+    )
+
+
+def named(error: PenstockError, name: str) -> PenstockError:
+    """Return an error that says which connector it is about."""
+    if isinstance(error, CombinedError):
+        all_named = (named(one, name) for one in error.errors)
+        return CombinedError([one for one in all_named if isinstance(one, ConfigError)])
+    told = error.diagnostic
+    return error_of(replace(told, message=f"{name}: {told.message}"))
 
 
 def print_error(error: PenstockError) -> None:

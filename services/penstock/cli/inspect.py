@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import path
-from penstock.cli.remote.showing import cell
+from penstock.cli.remote.showing import cell, document
 
 _STAGES = ("read", "transformed")
 
@@ -24,7 +23,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb: a line for each row; with `-o json`, as the gateway tells it."""
+    """Run the verb: a line for each row; with `-o json` or `yaml`, as the gateway tells it."""
     where = path("v1", "connectors", arguments.connector, "tasks", str(arguments.task), "rows")
     asked = {
         "stage": arguments.stage,
@@ -34,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     with options.server(arguments) as server:
         for line in server.lines("GET", where, **asked):
             if arguments.output != "table":
-                print(json.dumps(line, ensure_ascii=False), flush=True)
+                document(arguments.output, line)
             elif "missed" in line:
                 print(f"… {line['missed']} rows that are not shown", flush=True)
             else:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import path
-from penstock.cli.remote.showing import cell
+from penstock.cli.remote.showing import cell, document
 from penstock.model.logs import MOST_KEPT
 
 LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
@@ -28,7 +27,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb: a line for each; with `-o json`, as the gateway tells it."""
+    """Run the verb: a line for each; with `-o json` or `yaml`, as the gateway tells it."""
     of = ("connectors", arguments.connector) if arguments.connector else ()
     asked = {
         "level": arguments.level,
@@ -37,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     }
     with options.server(arguments) as server:
         for line in server.lines("GET", path("v1", *of, "logs"), **asked):
-            told = (
-                json.dumps(line, ensure_ascii=False) if arguments.output != "table" else _text(line)
-            )
-            print(told, flush=True)
+            if arguments.output == "table":
+                print(_text(line), flush=True)
+            else:
+                document(arguments.output, line)
     return 0
 
 

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
-
-from rich.console import Console
-from rich.table import Table
 
 from penstock.cli.errors import FAILED, print_diagnostic
+from penstock.cli.remote.showing import OUTPUTS, show
 from penstock.plugin import Manifest, Registry, seal
-
-_COLUMNS: Final = ("connector", "kind", "plugin", "version", "where", "also known as")
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
     parser.add_argument("--path", type=Path, action="append", default=[], help="plugin folder")
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
     registry = Registry.load(arguments.path)
-    table = Table(*_COLUMNS, box=None)
-    for manifest in registry.manifests:
-        for entry in manifest.connectors:
-            aliases = "\n".join(entry.aliases)
-            table.add_row(
-                entry.name,
-                entry.kind.value,
-                manifest.name,
-                manifest.version,
-                _where(manifest),
-                aliases,
-            )
-    Console().print(table)
+    rows = [
+        {
+            "connector": entry.name,
+            "kind": entry.kind.value,
+            "plugin": manifest.name,
+            "version": manifest.version,
+            "where": _where(manifest),
+            "also known as": list(entry.aliases),
+        }
+        for manifest in registry.manifests
+        for entry in manifest.connectors
+    ]
+    show(arguments.output, rows, rows)
     for problem in registry.problems:
         print_diagnostic(problem)
     return FAILED if registry.problems else 0

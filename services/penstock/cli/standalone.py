@@ -41,7 +41,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    return hosted(lambda _: _run(arguments.files), level="INFO")
+    return hosted(lambda _: _run(arguments.files), level="INFO", ended=0)
 
 
 async def _run(files: Sequence[Path]) -> int:

@@ -17,8 +17,7 @@ from penstock.cli.cases import Case, cases_of
 from penstock.cli.errors import FAILED
 from penstock.cli.expected import Outcome, outcome
 from penstock.cli.process import Earlier, JvmLostError, hosted
-from penstock.cli.remote.options import OUTPUTS
-from penstock.cli.remote.showing import cell, show
+from penstock.cli.remote.showing import OUTPUTS, cell, show
 from penstock.cli.walking import walked
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.standalone.node import Node

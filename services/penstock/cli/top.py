@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Group
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server
-from penstock.cli.remote.showing import cell, show
+from penstock.cli.remote.showing import cell, console, drawn, show
+from penstock.model.errors import RetriableError
 
 _COLUMNS = (
     *("connector", "state", "tasks", "rows/s in", "rows/s out"),
@@ -77,7 +78,7 @@ class Rates:
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    parser.add_argument("--every", type=float, default=2.0, help="seconds between two looks")
+    parser.add_argument("--every", type=_seconds, default=2.0, help="seconds between two looks")
     parser.add_argument("--once", action="store_true", help="look twice, print, end")
     options.add(parser)
     parser.set_defaults(verb=run)
@@ -88,23 +89,31 @@ def run(arguments: argparse.Namespace) -> int:
     rates = Rates()
     with options.server(arguments) as server:
         rows = _look(server, rates)
-        if arguments.once or not sys.stdout.isatty():
+        if arguments.once or arguments.output != "table" or not sys.stdout.isatty():
             time.sleep(arguments.every)
             rows = _look(server, rates)
             show(arguments.output, rows, rows)
             return 0
-        with Live(_drawn(rows), console=Console(), screen=True) as live:
+        with Live(drawn(rows, _COLUMNS), console=console(), screen=True) as live:
             while True:
                 time.sleep(arguments.every)
-                live.update(_drawn(_look(server, rates)))
+                try:
+                    rows = _look(server, rates)
+                except RetriableError as error:  # it is seen, and it passes
+                    live.update(Group(drawn(rows, _COLUMNS), Text(f"\n{cell(str(error))}")))
+                else:
+                    live.update(drawn(rows, _COLUMNS))
 
 
 def _look(server: Server, rates: Rates) -> list[dict[str, Any]]:
     return rates.rows(server.get("/v1/status"), time.monotonic())
 
 
-def _drawn(rows: list[dict[str, Any]]) -> Table:
-    table = Table(*_COLUMNS, box=None)
-    for row in rows:
-        table.add_row(*(cell(row[column]) for column in _COLUMNS))
-    return table
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("give seconds, 0.1 to 3600")
+    return seconds

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from penstock.cli import apply
 from penstock.cli.__main__ import main
 from support.checkout import ROOT
 
@@ -21,7 +22,7 @@ def penstock(gateway, capsys):
     def run(*words: str, output: str = "json"):
         code = main([*words, "--server", f"http://{gateway.address}", "-o", output])
         said = capsys.readouterr()
-        if output != "json" or code > 1 or not said.out.strip():
+        if output != "json" or code == 2 or not said.out.strip():
             return code, said.out + said.err
         return code, json.loads(said.out)
 
@@ -79,11 +80,13 @@ def test_what_is_wrong_is_said_with_its_place(penstock, tmp_path):
     file.write_text(SOURCE.replace("rows:", "rowz:"))
     code, said = penstock("connector", "create", str(file), output="table")
     assert code == 2
-    assert "[config.invalid]" in said
-    assert "rowz" in said
-    code, found = penstock("connector", "check", str(file))
-    assert code == 1
-    assert found["findings"][0]["config_path"] == "rowz"
+    assert "error: [config.unknown_key]" in said
+    assert "  at:  rowz" in said
+    assert "  fix: " in said
+    code, said = penstock("connector", "check", str(file))
+    assert code == 2
+    (found,) = json.loads(said)["findings"]
+    assert (found["config_path"], bool(found["fix"])) == ("rowz", True)
 
 
 def test_a_check_shows_what_rows_of_the_source_become(penstock, tmp_path):
@@ -121,7 +124,8 @@ def test_a_folder_is_applied_and_then_nothing_is_to_do(penstock, tmp_path, gatew
     (tmp_path / "one.yaml").write_text(SOURCE.replace("10", "30") + "state: STOPPED\n")
     (tmp_path / "two.yaml").unlink()
     _, planned = penstock("plan", str(tmp_path))
-    assert planned[0]["keys"] == ["rows: '10' -> '30'"]
+    assert planned[0]["keys"] == [{"key": "rows", "before": "10", "after": "30"}]
+    assert penstock("plan", str(tmp_path), "--exit-code")[0] == 3
     _, pruned = penstock("plan", str(tmp_path), "--prune")
     assert ("delete", "two") in [(one["what"], one["connector"]) for one in pruned]
     assert penstock("apply", str(tmp_path))[0] == 0
@@ -134,10 +138,36 @@ def test_a_folder_is_applied_and_then_nothing_is_to_do(penstock, tmp_path, gatew
 def test_a_folder_with_a_mistake_changes_nothing(penstock, tmp_path, gateway):
     (tmp_path / "good.yaml").write_text(SOURCE)
     (tmp_path / "wrong.yaml").write_text(SOURCE.replace("rows:", "rowz:"))
-    code, planned = penstock("apply", str(tmp_path))
-    assert code == 1
-    assert any(one.get("errors") for one in planned)
+    code, said = penstock("apply", str(tmp_path))
+    assert code == 2
+    assert "error: [config.unknown_key] wrong: " in said
+    planned = json.loads(said[: said.rindex("]\n") + 1])
+    (found,) = [error for one in planned for error in one.get("errors", ())]
+    assert (found["code"], found["config_path"]) == ("config.unknown_key", "rowz")
+    assert found["fix"]
     assert gateway.get("/connectors/good").status_code == 404
+
+
+def test_an_apply_that_fails_says_what_was_done(penstock, tmp_path, gateway, made, monkeypatch):
+    """Another person changes a connector between the plan and its doing."""
+    for name in ("a", "b", "c"):
+        made(name)
+        (tmp_path / f"{name}.yaml").write_text(SOURCE + "batch.rows: 7\n")
+    carry_out = apply._carry_out
+
+    def raced(server, change):
+        if change.name == "b":
+            config = gateway.get("/connectors/b/config").json()
+            assert gateway.put("/connectors/b/config", config | {"rows": "77"}).status_code == 200
+        carry_out(server, change)
+
+    monkeypatch.setattr(apply, "_carry_out", raced)
+    code, said = penstock("apply", str(tmp_path))
+    assert (code, "error: [config.revision_changed] b: " in said) == (2, True)
+    found = json.loads(said[: said.index("]\nerror") + 1])
+    results = [(one["connector"], one["result"]) for one in found]
+    assert results == [("a", "done"), ("b", "failed"), ("c", "not tried")]
+    assert gateway.get("/connectors/b/config").json()["rows"] == "77"
 
 
 PIPELINES = {

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from penstock.model.config_def import CombinedError
 from penstock.model.errors import (
     AuthError,
     ConfigError,
@@ -26,13 +27,19 @@ from penstock.model.errors import (
 WITHIN: Final = 95.0
 """Seconds for an answer: the gateway gives up after 90, and says what it waited for."""
 
-_CLASSES: Final[Mapping[int, type[PenstockError]]] = {
-    401: AuthError,
-    403: AuthError,
-    409: ConfigError,
-    500: InternalError,
-    503: RetriableError,
-}
+CONNECT_WITHIN: Final = 10.0
+"""Seconds for a connection: a machine that drops what it is sent answers nothing at all."""
+
+_SOON: Final = frozenset({408, 429, 502, 503, 504})
+"""Statuses of what may go well a moment later."""
+
+_SOON_CODES: Final = frozenset(
+    {"scheduler.not_leader", "scheduler.starting", "config.contended", "offset.contended",
+     "offset.still_held"}
+)  # fmt: skip
+"""Codes of conflicts that end by themselves."""
+
+_FOREIGN_FIX: Final = "That is no Penstock gateway: name one with --server or PENSTOCK_SERVER."
 
 
 class Server:
@@ -45,29 +52,15 @@ class Server:
         Raises:
             ConfigError: `server.url`.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise ConfigError(
-                "server.url",
-                f"{url!r} is no URL of a gateway",
-                fix="Write http://HOST:PORT.",
-                config_path="--server",
-            )
+        _refuse(url)
         self._url = url.rstrip("/")
-        verify: ssl.SSLContext | bool = True
-        if ca:
-            try:
-                verify = ssl.create_default_context(cafile=ca)
-            except OSError as error:
-                raise ConfigError(
-                    "server.ca",
-                    f"{ca} is no PEM file: {error.strerror or error}",
-                    fix="Name the file of the authority that signed the gateway's certificate.",
-                    config_path="--ca",
-                ) from error
+        verify = _trusted(ca) if ca else True
         headers = {"Authorization": header_of(credential)} if credential else {}
         self._client = httpx.Client(
-            base_url=self._url, timeout=WITHIN, headers=headers, verify=verify
+            base_url=self._url,
+            timeout=httpx.Timeout(WITHIN, connect=CONNECT_WITHIN),
+            headers=headers,
+            verify=verify,
         )
 
     def __enter__(self) -> Self:
@@ -97,15 +90,16 @@ class Server:
     def lines(self, method: str, path: str, body: Any = None, **query: str | float) -> Any:
         """Iterate over an answer that goes on."""
         more = {} if body is None else {"json": body}
+        waits = httpx.Timeout(None, connect=CONNECT_WITHIN)
         with (
             self._told(),
-            self._client.stream(method, path, params=query, timeout=None, **more) as answer,
+            self._client.stream(method, path, params=query, timeout=waits, **more) as answer,
         ):
-            if answer.is_error:
+            if not answer.is_success:
                 answer.read()
                 raise error_in(answer.status_code, answer.content)
             for line in answer.iter_lines():
-                value = json.loads(line)
+                value = _json(line, answer.status_code)
                 if "error" in value:
                     raise error_in(int(value["error"]["error_code"]), json.dumps(value["error"]))
                 yield value
@@ -115,27 +109,88 @@ class Server:
             return self._client.request(method, path, **more)
 
     def _value(self, answer: httpx.Response) -> Any:
-        if answer.is_error:
+        if not answer.is_success:
             raise error_in(answer.status_code, answer.content)
-        return answer.json() if answer.content else None
+        return _json(answer.content, answer.status_code) if answer.content else None
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
         except httpx.HTTPError as error:
-            raise RetriableError(
-                "server.unreachable",
-                f"no answer from {self._url}: {type(error).__name__}: {error}".rstrip(": "),
-                fix="Start a gateway there (`penstock gateway`, `penstock cluster start`), or name "
-                "another with --server.",
-            ) from error
+            raise self._away(error) from error
+
+    def _away(self, error: httpx.HTTPError) -> RetriableError:
+        what = f"no answer from {self._url}: {type(error).__name__}: {error}".rstrip(": ")
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return RetriableError(
+                "server.untrusted",
+                what,
+                fix="Name the file of the authority that signed its certificate with --ca or "
+                "PENSTOCK_CA, and the machine in --server as the certificate does.",
+            )
+        return RetriableError(
+            "server.unreachable",
+            what,
+            fix="Start a gateway there (`penstock gateway`, `penstock cluster start`), or name "
+            "another with --server.",
+        )
+
+
+def _refuse(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        known = known and parts.port != 0  # it raises where it is no number
+    except ValueError:
+        known = False
+    if not known:
+        raise ConfigError(
+            "server.url",
+            f"{url!r} is no URL of a gateway",
+            fix="Write http://HOST:PORT.",
+            config_path="--server",
+        )
+
+
+def _trusted(ca: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise ConfigError(
+            "server.ca",
+            f"{ca} is no PEM file: {error.strerror or error}",
+            fix="Name the file of the authority that signed the gateway's certificate.",
+            config_path="--ca",
+        ) from error
+
+
+def _json(text: bytes | str, status: int) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise _foreign(f"an answer of status {status} is no JSON") from None
+
+
+def _foreign(what: str) -> ConfigError:
+    return ConfigError("server.foreign", what, fix=_FOREIGN_FIX, config_path="--server")
 
 
 def header_of(credential: str) -> str:
-    """Return the header of NAME:PASSWORD, or of a token, which has no colon."""
+    """Return the header of NAME:PASSWORD, or of a token, which has no colon.
+
+    Raises:
+        ConfigError: `server.credential`.
+    """
     if ":" in credential:
         return f"Basic {base64.b64encode(credential.encode()).decode()}"
+    if not credential.isascii() or not credential.isprintable():
+        raise ConfigError(
+            "server.credential",
+            "a token has letters that no token has",
+            fix="Write NAME:PASSWORD, or a token as the provider gave it.",
+            config_path="PENSTOCK_CREDENTIAL",
+        )
     return f"Bearer {credential}"
 
 
@@ -145,24 +200,43 @@ def path(*parts: str) -> str:
 
 
 def error_in(status: int, body: bytes | str) -> PenstockError:
-    """Return the error that an answer tells."""
+    """Return the error that an answer tells; of a configuration, all that is wrong with it."""
     try:
         told = json.loads(body)
-        message, code = str(told["message"]), str(told.get("code", "server.refused"))
+        message, code = str(told["message"]), str(told.get("code", ""))
     except (ValueError, KeyError, TypeError):
-        message, code, told = (
-            f"status {status}, and no reason that can be read",
-            "server.foreign",
-            {},
-        )
-    kind = _CLASSES.get(status, ConfigError if status < 500 else InternalError)
-    fix = str(told.get("fix", ""))
+        what = f"status {status}, and no reason that can be read"
+        if status in _SOON:  # of what stands before a gateway
+            return RetriableError("server.foreign", what, fix="Try again; see to what is there.")
+        return _foreign(what)
+    findings = [_finding(one) for one in told.get("errors") or ()]
+    if findings:
+        return CombinedError(findings) if len(findings) > 1 else findings[0]
+    fix = str(told.get("fix", "")) or ("" if code else _FOREIGN_FIX)
     return error_of(
         Diagnostic(
-            code,
+            code or "server.refused",
             message.removesuffix(fix).rstrip(),
-            ErrorClass(kind.error_class),
+            ErrorClass(_kind(status, code).error_class),
             fix=fix,
             config_path=str(told.get("config_path", "")),
         )
+    )
+
+
+def _kind(status: int, code: str) -> type[PenstockError]:
+    """Return the class of an error: it decides how a command ends."""
+    if status in _SOON or code in _SOON_CODES:
+        return RetriableError
+    if status in {401, 403}:
+        return AuthError
+    return ConfigError if status < 500 else InternalError
+
+
+def _finding(told: Mapping[str, Any]) -> ConfigError:
+    return ConfigError(
+        str(told.get("code", "config.invalid")),
+        str(told.get("message", "")),
+        fix=str(told.get("fix", "")),
+        config_path=str(told.get("config_path", "")),
     )

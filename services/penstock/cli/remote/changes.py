@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -36,7 +36,7 @@ class Compared:
     state: str = ""
     tasks: int = 0
     differences: Sequence[Mapping[str, Any]] = ()
-    errors: Sequence[str] = ()
+    errors: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Change:
     state: str = ""
     wanted: Wanted | None = None
     differences: Sequence[Mapping[str, Any]] = ()
-    errors: Sequence[str] = field(default=())
+    errors: Sequence[Mapping[str, Any]] = ()
 
 
 def change_of(wanted: Wanted, now: Compared) -> Change:

@@ -7,13 +7,13 @@ import os
 from typing import Final
 
 from penstock.cli.remote.asking import Server
+from penstock.cli.remote.showing import OUTPUTS
 
 SERVER: Final = "PENSTOCK_SERVER"
 CREDENTIAL: Final = "PENSTOCK_CREDENTIAL"
 """NAME:PASSWORD, or a token. A variable and no option: command lines are seen by everybody."""
 CA: Final = "PENSTOCK_CA"
 USUAL: Final = "http://127.0.0.1:8083"
-OUTPUTS: Final = ("table", "json", "yaml")
 
 
 def add(parser: argparse.ArgumentParser) -> None:

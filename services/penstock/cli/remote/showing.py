@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from rich.console import Console
 from rich.table import Table
+
+OUTPUTS: Final = ("table", "json", "yaml")
+
+_ENDLESS: Final = 1 << 20
+"""Columns of what is no terminal: nothing is folded or cut for a program."""
 
 
 def show(output: str, value: Any, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
@@ -22,16 +27,42 @@ def show(output: str, value: Any, rows: Sequence[Mapping[str, Any]] | None = Non
         table(rows if rows is not None else [value])
 
 
+def document(output: str, value: Any) -> None:
+    """Print one of many values as soon as it is there: a line of JSON, a document of YAML."""
+    if output == "yaml":
+        told = f"---\n{yaml.safe_dump(value, sort_keys=False, allow_unicode=True)}"
+        print(told, end="", flush=True)
+    else:
+        print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
 def table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows as a table; of none, nothing."""
     if not rows:
         return
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    drawn = Table(*columns, box=None)
+    drawing = console()
+    with drawing.capture() as lines:
+        drawing.print(drawn(rows))
+    print("\n".join(line.rstrip() for line in lines.get().splitlines()))
+
+
+def drawn(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Table:
+    """Return a table of rows. What does not fit into a terminal goes on in the next line: a value
+    is never cut.
+    """
+    columns = columns or list(dict.fromkeys(key for row in rows for key in row))
+    made = Table(box=None)
+    for column in columns:
+        made.add_column(cell(column), overflow="fold")
     for row in rows:
-        drawn.add_row(*(cell(row.get(column)) for column in columns))
-    # lines of a pipe are not folded
-    Console(width=None if sys.stdout.isatty() else 1000, markup=False, highlight=False).print(drawn)
+        made.add_row(*(cell(row.get(column)) for column in columns))
+    return made
+
+
+def console() -> Console:
+    """Return what draws tables: text is text, whatever it looks like."""
+    width = None if sys.stdout.isatty() else _ENDLESS
+    return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 def cell(value: Any) -> str:
