@@ -35,6 +35,14 @@ file={folder}/out.txt
 topics=connect-test
 """
 
+PAUSED = """\
+state=PAUSED
+source.connector.class=file-source
+source.file={folder}/in.txt
+sink.connector.class=file-sink
+sink.file={folder}/paused.txt
+"""
+
 MISSING = """\
 name=oracle
 connector.class=io.debezium.connector.oracle.OracleConnector
@@ -46,12 +54,12 @@ MOVING = 90.0
 
 
 class Standalone:
-    """The three files of Kafka Connect's quick start, in a folder."""
+    """The three files of Kafka Connect's quick start, in a folder, and that of a pipeline."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lines: list[str] = []
-        texts = {"worker": WORKER, "source": SOURCE, "sink": SINK}
+        texts = {"worker": WORKER, "source": SOURCE, "sink": SINK, "paused": PAUSED}
         self.files = [write(folder, name, text) for name, text in texts.items()]
         self._starts = 0
 
@@ -103,12 +111,14 @@ def test_kafka_connects_files_run_as_they_are_and_survive_every_kill(tmp_path: P
     with standalone.command() as process:
         standalone.add(500)
         standalone.arrive(process, "lines to arrive after the kill")
+        assert "connector paused is paused (pipeline)" in process.output
         process.signal(signal.SIGTERM)
         process.wait_for(lambda: process.returncode is not None, 5, "the end after SIGTERM")
         assert ended(process).code == 0
         nothing_left(process)
         assert "warning: [config.not_here_yet] `bootstrap.servers`" in process.output
     assert standalone.written() == standalone.lines
+    assert not (tmp_path / "paused.txt").exists()
 
 
 def test_files_for_a_plugin_that_is_missing_load_and_name_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import JvmLostError, hosted
 from penstock.gateway.places import USUAL
-from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
 from penstock.standalone.connector_file import is_connector, read_connector
 from penstock.standalone.files import read_document, read_flat
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _run(files: Sequence[Path]) -> int:
     began = time.monotonic()
-    worker, connectors = _split(files)
+    worker, connectors = split(files)
     settings, warnings = node_settings(worker)
     for warning in warnings:
         print_diagnostic(warning)
@@ -55,7 +55,9 @@ async def _run(files: Sequence[Path]) -> int:
         checked = [await _checked(node, connector) for connector in connectors]
         await run_only(node, checked)
         for connector in checked:
-            say(f"connector {connector.name} started ({connector.kind.name.lower()})")
+            state = (connector.target_state or TargetState.RUNNING).name.lower()
+            began_as = "started" if state == "running" else f"is {state}"
+            say(f"connector {connector.name} {began_as} ({connector.kind.name.lower()})")
         async with AsyncExitStack() as stack:
             await _front(stack, node, settings.listeners)
             await node.engine_ready()
@@ -79,7 +81,7 @@ async def _front(stack: AsyncExitStack, node: Node, listeners: Sequence[str] | N
         say(f"REST at {place}")
 
 
-def _split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
+def split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
     """Return the worker's keys and the connectors: a first file that is no connector is the
     worker's.
     """

@@ -95,9 +95,11 @@ def _text(path: Path) -> str:
 
 def _properties(path: Path, text: str) -> dict[str, str]:
     try:
-        return dict(javaproperties.loads(text))
+        document = dict(javaproperties.loads(text))
+        _check_content(document)
     except (ValueError, javaproperties.InvalidUEscapeError) as error:
         raise _malformed(path, error, "properties: a line each, `key=value`") from error
+    return document
 
 
 def _malformed(path: Path, error: Exception, form: str) -> ConfigError:
@@ -113,19 +115,17 @@ def _malformed(path: Path, error: Exception, form: str) -> ConfigError:
 
 
 def _document(path: Path, text: str, *, values: bool) -> dict[str, Any]:
-    json = path.suffix == ".json"
+    form = "JSON: one object" if path.suffix == ".json" else "YAML: lines of `key: value`"
     try:
-        if json:
+        if path.suffix == ".json":
             document = json_value(text) if values else json_texts(text)
         else:
             document = yaml.load(text, Values if values else Texts)  # noqa: S506 - both are safe
-        _check_size(document)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        form = "JSON: one object" if json else "YAML: lines of `key: value`"
-        deep = ValueError("it is nested too deeply")
-        raise _malformed(
-            path, deep if isinstance(error, RecursionError) else error, form
-        ) from error
+        _check_content(document)
+    except (ValueError, yaml.YAMLError) as error:
+        raise _malformed(path, error, form) from error
+    except RecursionError as error:
+        raise _malformed(path, ValueError("it is nested too deeply"), form) from error
     if not isinstance(document, dict):
         raise ConfigError(
             "config.file_malformed",
@@ -135,17 +135,22 @@ def _document(path: Path, text: str, *, values: bool) -> dict[str, Any]:
     return document
 
 
-def _check_size(document: Any) -> None:
-    """Refuse what is too deep, and what is too much when each alias is written out."""
+def _check_content(document: Any) -> None:
+    """Refuse what is too deep, what is too much when each alias is written out, and texts that no
+    UTF-8 can hold.
+    """
     left, now = MOST_VALUES, [document]
     for _ in range(DEEPEST):
         inner: list[Any] = []
         for one in now:
-            if isinstance(one, dict | list):
+            if isinstance(one, str):
+                one.encode()
+            elif isinstance(one, dict | list):
                 left -= len(one)
                 if left < 0:
                     raise ValueError(f"it has more than {MOST_VALUES:,} values")
-                inner.extend(one.values() if isinstance(one, dict) else one)
+                inner.extend(one)
+                inner.extend(one.values() if isinstance(one, dict) else ())
         if not inner:
             return
         now = inner

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest
 from penstock.standalone.connector_file import ENDS, naming, read_connector
 from penstock.worker.overrides import PREFIXES
@@ -29,7 +29,8 @@ def read_pipeline(path: Path) -> Connector:
 
 
 def pipeline_of(connector: Connector) -> Connector:
-    """Return a connector that is a pipeline: its keys are those that a worker knows.
+    """Return a connector that is a pipeline: its keys are those that a worker knows. It runs: who
+    says so for one file means it, and the state in it is for what takes many.
 
     Raises:
         ConfigError: `config.unknown_key`, `pipeline.end_missing`.
@@ -53,4 +54,4 @@ def pipeline_of(connector: Connector) -> Connector:
                 config_path=end,
             )
     sections(connector.config, ConnectorKind.PIPELINE)
-    return replace(connector, kind=ConnectorKind.PIPELINE)
+    return replace(connector, kind=ConnectorKind.PIPELINE, target_state=TargetState.RUNNING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import Diagnostic
@@ -18,12 +19,12 @@ async def validate(node: Node, connector: Connector) -> tuple[Connector, Sequenc
     """
     checked = await node.worker.validate(connector)
     refuse_errors(checked.diagnostics)
-    return Connector(connector.name, connector.config, checked.kind), checked.diagnostics
+    return replace(connector, kind=checked.kind), checked.diagnostics
 
 
 async def run_only(node: Node, connectors: Sequence[Connector]) -> None:
-    """Run these connectors, and no others that the state knows from earlier: those are stopped and
-    keep their offsets.
+    """Run these connectors, where they want no other state, and no others that the state knows from
+    earlier: those are stopped and keep their offsets.
 
     Starting again after a crash is the same: an equal configuration keeps its generation and so its
     offsets, and its tasks get new epochs, which fence whatever the crash left behind.
@@ -34,6 +35,7 @@ async def run_only(node: Node, connectors: Sequence[Connector]) -> None:
             await node.config.set_target_state(known.name, TargetState.STOPPED)
     for connector in connectors:
         stored, _ = await node.config.put(connector)
-        if stored.target_state is not TargetState.RUNNING:
-            await node.config.set_target_state(stored.name, TargetState.RUNNING)
+        wanted = connector.target_state or TargetState.RUNNING
+        if stored.target_state is not wanted:
+            await node.config.set_target_state(stored.name, wanted)
     await node.begin()

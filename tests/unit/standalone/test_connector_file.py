@@ -66,7 +66,7 @@ def test_the_first_pipeline_of_the_readme_is_the_same_for_all_verbs(tmp_path):
         "sink.connector.class": "file-sink",
         "sink.file": "errors.log",
     }
-    assert read_pipeline(file) == read_connector(file)
+    assert read_pipeline(file).config == read_connector(file).config
 
 
 def test_a_pipeline_may_have_every_key_of_a_connector(tmp_path):
@@ -88,6 +88,7 @@ def test_a_pipeline_may_be_written_flat(tmp_path):
 def test_what_is_for_other_verbs_is_no_key(tmp_path, verbs_own):
     file = write(tmp_path, "p.yaml", ENDS + verbs_own)
     assert read_pipeline(file).config == {"name": "p", **FLAT}
+    assert read_pipeline(file).target_state is TargetState.RUNNING
 
 
 def test_a_body_of_kafka_connect_is_a_connector(tmp_path):
