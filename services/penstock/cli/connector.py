@@ -4,74 +4,72 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from penstock.cli.errors import FAILED, MISUSED
-from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
+from penstock.cli.remote.nouns import Noun
 from penstock.cli.remote.showing import cell, show, table
 from penstock.model.errors import ConfigError
 from penstock.standalone.connector_file import STEERED, read_connector, state_of
 
-_Verb = Callable[[Server, argparse.Namespace], int]
+_NAME: Final = "name of the connector"
+_FILE: Final = "properties, YAML or JSON"
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the noun."""
-    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-
-    def verb(name: str, what: str, run: _Verb, *named: str) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = verbs.add_parser(name, help=what)
-        for argument in named:
-            one.add_argument(argument)
-        options.add(one)
-        one.set_defaults(verb=lambda arguments: _asked(run, arguments))
-        return one
-
-    verb("list", "all connectors, and how they are", _list)
-    verb("get", "a connector with its configuration", _get, "name")
-    verb(
-        "status", "how a connector and its tasks are; 1 when something has failed", _status, "name"
+    noun = Noun(parser)
+    noun.verb("list", "all connectors, and how they are", _list)
+    noun.verb("get", "a connector with its configuration", _get, name=_NAME)
+    noun.verb(
+        "status", "how it and its tasks are; 1 when something has failed", _status, name=_NAME
     )
-    made = verb("create", "make a connector out of a file", _create)
-    made.add_argument("file", type=Path, help="properties, YAML or JSON")
-    made.add_argument("--state", choices=tuple(STEERED), help="state it begins in")
-    put = verb("put", "make a connector, or give it another configuration", _put)
-    put.add_argument("file", type=Path, help="properties, YAML or JSON")
-    put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
-    patch = verb("set", "set single keys: KEY=VALUE, and KEY= to take one away", _set, "name")
-    patch.add_argument("pairs", nargs="+", metavar="KEY=VALUE")
-    delete = verb("delete", "delete a connector", _delete, "name")
-    delete.add_argument("--offsets", action="store_true", help="its offsets, too; stop it first")
+    noun.verb("topics", "the topics that it has rows of", _topics, name=_NAME).add_argument(
+        "--reset", action="store_true", help="forget them; they are noted anew"
+    )
+    _add_changes(noun)
     for name in ("pause", "resume", "stop"):
-        verb(name, f"{name} a connector", partial(_steer, name), "name")
-    restart = verb("restart", "start a connector anew", _restart, "name")
+        noun.verb(name, f"{name} a connector", partial(_steer, name), name=_NAME)
+    restart = noun.verb("restart", "start a connector anew", _restart, name=_NAME)
     restart.add_argument("--tasks", action="store_true", help="its tasks, too")
     restart.add_argument("--failed", action="store_true", help="only what has failed")
-    _add_checks(verb("check", "check a file, and reach what it names", _check))
-    verb("revisions", "the versions of a configuration", _revisions, "name")
-    diff = verb("diff", "what differs between two versions", _diff, "name")
-    diff.add_argument("before", type=int)
-    diff.add_argument("after", type=int, nargs="?", default=0)
-    back = verb("rollback", "make a new version out of an earlier one", _rollback, "name")
-    back.add_argument("version", type=int)
-    verb("topics", "the topics that it has rows of", _topics, "name")
-    verb("offsets", "how far it is", _offsets, "name")
+    restart.add_argument("--task", type=int, metavar="N", help="only this one of its tasks")
+    _add_checks(noun.verb("check", "check a file, and reach what it names", _check))
+    noun.verb("revisions", "the versions of a configuration", _revisions, name=_NAME)
+    diff = noun.verb("diff", "what differs between two versions", _diff, name=_NAME)
+    diff.add_argument("before", type=int, help="number of the one")
+    diff.add_argument("after", type=int, nargs="?", default=0, help="of the other; else the newest")
+    back = noun.verb("rollback", "make a new version out of an earlier one", _rollback, name=_NAME)
+    back.add_argument("version", type=int, help="number of the earlier one")
+    noun.verb("plugins", "what workers have installed", _plugins).add_argument(
+        "plugin", nargs="?", default="", help="show the keys of this one"
+    )
+
+
+def _add_changes(noun: Noun) -> None:
+    made = noun.verb("create", "make a connector out of a file", _create)
+    made.add_argument("file", type=Path, help=_FILE)
+    made.add_argument("--state", choices=tuple(STEERED), help="state it begins in")
+    put = noun.verb("put", "make a connector, or give it another configuration", _put)
+    put.add_argument("file", type=Path, help=_FILE)
+    put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
+    patch = noun.verb(
+        "set", "set single keys: KEY=VALUE, and KEY= to take one away", _set, name=_NAME
+    )
+    patch.add_argument("pairs", nargs="+", metavar="KEY=VALUE", help="keys with their values")
+    delete = noun.verb("delete", "delete a connector", _delete, name=_NAME)
+    delete.add_argument("--offsets", action="store_true", help="its offsets, too; stop it first")
 
 
 def _add_checks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="properties, YAML or JSON")
+    parser.add_argument("file", type=Path, help=_FILE)
     parser.add_argument(
         "--rows", type=int, default=0, help="show what so many rows of its source become"
     )
-
-
-def _asked(run: _Verb, arguments: argparse.Namespace) -> int:
-    with options.server(arguments) as server:
-        return run(server, arguments)
 
 
 def _list(server: Server, arguments: argparse.Namespace) -> int:
@@ -139,6 +137,10 @@ def _steer(doing: str, server: Server, arguments: argparse.Namespace) -> int:
 
 
 def _restart(server: Server, arguments: argparse.Namespace) -> int:
+    if arguments.task is not None:
+        number = str(arguments.task)
+        server.send("POST", path("connectors", arguments.name, "tasks", number, "restart"))
+        return _done(arguments, "restart")
     asked = {"includeTasks": arguments.tasks, "onlyFailed": arguments.failed}
     query = {key: json.dumps(value) for key, value in asked.items()}
     server.send("POST", path("connectors", arguments.name, "restart"), query=query)
@@ -198,15 +200,21 @@ def _rollback(server: Server, arguments: argparse.Namespace) -> int:
 
 
 def _topics(server: Server, arguments: argparse.Namespace) -> int:
+    if arguments.reset:
+        server.send("PUT", path("connectors", arguments.name, "topics", "reset"))
+        return _done(arguments, "reset")
     found = server.get(path("connectors", arguments.name, "topics"))
     rows = [{"topic": topic} for topic in found[arguments.name]["topics"]]
     show(arguments.output, found, rows)
     return 0
 
 
-def _offsets(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get(path("connectors", arguments.name, "offsets"))
-    show(arguments.output, found, found["offsets"])
+def _plugins(server: Server, arguments: argparse.Namespace) -> int:
+    if arguments.plugin:
+        found = server.get(path("connector-plugins", arguments.plugin, "config"))
+    else:
+        found = server.get("/connector-plugins")
+    show(arguments.output, found, found)
     return 0
 
 

@@ -1,0 +1,37 @@
+"""`penstock NOUN VERB`: the verbs of a noun, each of which asks a gateway."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TypeAlias
+
+from penstock.cli.remote import options
+from penstock.cli.remote.asking import Server
+
+Run: TypeAlias = Callable[[Server, argparse.Namespace], int]
+"""What a verb does; returns the exit code."""
+
+
+class Noun:
+    """The verbs of a noun, which are added one by one."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        """Add verbs to the parser of the noun."""
+        self._verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    def verb(self, name: str, what: str, run: Run, /, **words: str) -> argparse.ArgumentParser:
+        """Add a verb; `words` are what follows it, with what each is. Returns its parser, for
+        options.
+        """
+        one: argparse.ArgumentParser = self._verbs.add_parser(name, help=what, description=what)
+        for word, means in words.items():
+            one.add_argument(word, help=means)
+        options.add(one)
+        one.set_defaults(verb=lambda arguments: _asked(run, arguments))
+        return one
+
+
+def _asked(run: Run, arguments: argparse.Namespace) -> int:
+    with options.server(arguments) as server:
+        return run(server, arguments)
