@@ -71,18 +71,18 @@ def test_a_project_is_listed_and_sealed_and_a_change_of_it_is_told(
     new = ("plugin", "new", "--language", "python", "acme-orders", "--into", project)
     assert "README.md says what next" in penstock(*new)
     assert "plugin.folder_exists" in penstock(*new, code=2)
-    listed = penstock("plugin", "list", "--path", project)
+    listed = penstock("plugin", "list", "--plugins", project)
     assert re.search(r"acme-orders-sink +sink +acme-orders +0\.1\.0 +here +", listed)
     assert "is not sealed" in penstock("plugin", "seal", "--check", project, code=1)
     assert "sealed acme-orders 0.1.0" in penstock("plugin", "seal", project)
-    assert "here, sealed" in penstock("plugin", "list", "--path", project)
+    assert "here, sealed" in penstock("plugin", "list", "--plugins", project)
     assert "is what was sealed" in penstock("plugin", "seal", "--check", project)
     (project / "acme_orders" / "sink.py").write_text("")
     told = penstock("plugin", "seal", "--check", project, code=2)
     assert "plugin.seal_broken" in told
     assert "acme_orders/sink.py is not what it was" in told
     (project / "plugin.toml").write_text("broken")
-    assert "plugin.bad_manifest" in penstock("plugin", "list", "--path", project, code=1)
+    assert "plugin.bad_manifest" in penstock("plugin", "list", "--plugins", project, code=1)
 
 
 @pytest.mark.parametrize(

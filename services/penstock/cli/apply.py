@@ -12,6 +12,7 @@ from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.changes import Change, Compared, Doing, Wanted, change_of, deleted, ordered
 from penstock.cli.remote.showing import show
+from penstock.cli.waiting import waiting
 from penstock.cli.wanted import wanted_of
 from penstock.model.errors import Diagnostic, ErrorClass, PenstockError
 from penstock.standalone.connector_file import STEERED
@@ -38,7 +39,7 @@ def describe(parser: argparse.ArgumentParser, name: str) -> None:
 def _plan(arguments: argparse.Namespace) -> int:
     wanted = list(wanted_of(arguments.folder))
     with options.server(arguments) as server:
-        changes = ordered(_changes(server, wanted, prune=arguments.prune))
+        changes = _compared(server, wanted, prune=arguments.prune)
     _show(arguments.output, changes)
     if _told(changes):
         return MISUSED
@@ -49,7 +50,7 @@ def _plan(arguments: argparse.Namespace) -> int:
 def _apply(arguments: argparse.Namespace) -> int:
     wanted = list(wanted_of(arguments.folder))
     with options.server(arguments) as server:
-        changes = ordered(_changes(server, wanted, prune=arguments.prune))
+        changes = _compared(server, wanted, prune=arguments.prune)
         if _told(changes):
             _show(arguments.output, changes)
             return MISUSED
@@ -57,7 +58,8 @@ def _apply(arguments: argparse.Namespace) -> int:
         try:
             for change in changes:
                 results[change.name] = _FAILED
-                _carry_out(server, change)
+                with waiting(f"{change.doing.value}: {change.name}"):
+                    _carry_out(server, change)
                 results[change.name] = "done"
         except PenstockError as error:
             raise named(error, change.name) from error
@@ -91,6 +93,11 @@ def _show(output: str, changes: Sequence[Change], results: Mapping[str, str] | N
     for row in rows:
         row.pop("errors", None)  # they are told on their own
     show(output, values, rows)
+
+
+def _compared(server: Server, wanted: list[Wanted], *, prune: bool) -> list[Change]:
+    with waiting(f"comparing {len(wanted)} connectors with the cluster's"):
+        return ordered(_changes(server, wanted, prune=prune))
 
 
 def _changes(server: Server, wanted: list[Wanted], *, prune: bool) -> Iterator[Change]:

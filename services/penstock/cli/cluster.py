@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.cli.errors import FAILED
 from penstock.cli.remote.showing import OUTPUTS, show
 from penstock.cli.standalone import say
+from penstock.cli.waiting import waiting
 from penstock.cluster.grants import commands
 from penstock.cluster.local import LocalCluster
 from penstock.standalone.settings import default_state_dir
@@ -52,13 +53,15 @@ def tell_grants(arguments: argparse.Namespace) -> int:
 
 def start(arguments: argparse.Namespace) -> int:
     """Start it, and tell where it is."""
-    asyncio.run(LocalCluster(arguments.dir, say).start(arguments.workers))
+    with waiting("etcd, services and workers start"):
+        asyncio.run(LocalCluster(arguments.dir, say).start(arguments.workers))
     return status(arguments)
 
 
 def stop(arguments: argparse.Namespace) -> int:
     """Stop it."""
-    asyncio.run(LocalCluster(arguments.dir, say).stop())
+    with waiting("workers are drained, services end"):
+        asyncio.run(LocalCluster(arguments.dir, say).stop())
     say(f"nothing runs in {arguments.dir}")
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -75,6 +76,8 @@ def _add_checks(parser: argparse.ArgumentParser) -> None:
 def _list(server: Server, arguments: argparse.Namespace) -> int:
     found = server.get("/connectors", expand="status")
     rows = [_row(name, one["status"]) for name, one in sorted(found.items())]
+    if not rows:
+        print("there are no connectors", file=sys.stderr)
     show(arguments.output, rows, rows)
     return 0
 

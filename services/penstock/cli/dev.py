@@ -34,7 +34,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
     parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
     parser.add_argument(
-        "--plugin",
+        "--plugins",
         type=Path,
         action="append",
         default=[],
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
-    folders = [folder.resolve() for folder in arguments.plugin or [arguments.pipeline.parent]]
+    folders = [folder.resolve() for folder in arguments.plugins or [arguments.pipeline.parent]]
     state: Path = arguments.state or state_of(arguments.pipeline, "dev")
     if arguments.fresh and not earlier.resumed:
         shutil.rmtree(state, ignore_errors=True)

@@ -45,7 +45,7 @@ class Found:
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    parser.add_argument("--path", type=Path, action="append", default=[], help="plugin folder")
+    parser.add_argument("--plugins", type=Path, action="append", default=[], help="plugin folder")
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.set_defaults(verb=run)
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         _sockets,
     )
     found = [look() for look in looks]
-    found += _plugins(arguments.path)
+    found += _plugins(arguments.plugins)
     rows = [
         {"status": "ok" if one.ok else "missing" if one.needed else "note", "what": one.what,
          "found": one.found, "fix": "" if one.ok else one.fix}

@@ -12,14 +12,14 @@ from penstock.plugin import Manifest, Registry, seal
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    parser.add_argument("--path", type=Path, action="append", default=[], help="plugin folder")
+    parser.add_argument("--plugins", type=Path, action="append", default=[], help="plugin folder")
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    registry = Registry.load(arguments.path)
+    registry = Registry.load(arguments.plugins)
     rows = [
         {
             "connector": entry.name,

@@ -18,6 +18,7 @@ from penstock.cli.errors import FAILED
 from penstock.cli.expected import Outcome, outcome
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.remote.showing import OUTPUTS, cell, show
+from penstock.cli.waiting import waiting
 from penstock.cli.walking import walked
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.standalone.node import Node
@@ -48,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "test.none", f"no test has {arguments.only!r} in its name", fix=f"There are: {names}."
         )
-    return hosted(lambda earlier: _run(arguments, chosen, earlier))
+    with waiting(f"Spark starts, then {len(chosen)} tests run"):
+        return hosted(lambda earlier: _run(arguments, chosen, earlier))
 
 
 async def _run(arguments: argparse.Namespace, cases: Sequence[Case], earlier: Earlier) -> int:

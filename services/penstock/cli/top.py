@@ -16,6 +16,7 @@ from rich.text import Text
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server
 from penstock.cli.remote.showing import cell, console, drawn, show
+from penstock.cli.waiting import unseen
 from penstock.model.errors import RetriableError
 
 _COLUMNS = (
@@ -94,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
             rows = _look(server, rates)
             show(arguments.output, rows, rows)
             return 0
-        with Live(drawn(rows, _COLUMNS), console=console(), screen=True) as live:
+        screen = Live(drawn(rows, _COLUMNS), console=console(), screen=True)
+        with unseen(), screen as live:
             while True:
                 time.sleep(arguments.every)
                 try:

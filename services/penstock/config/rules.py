@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from penstock.config.stored import Stored
 from penstock.model import faults
+from penstock.model.config_size import check_size
 from penstock.model.connector import Connector, ConnectorKind, Restart, TargetState
 from penstock.model.errors import ConfigError, RetriableError, nearest
 
 LONGEST_NAME: Final = 200
 """Characters of a name: it is in every log line, label and path that is about the connector."""
-
-MOST_KEYS: Final = 5_000
-MOST_BYTES: Final = 512 << 10
-"""Bounds of one configuration (invariant 12), in the form that is stored. A write holds it twice,
-as what is and as a version of the history, and etcd takes 1.5 MB."""
 
 MOST_RESTARTS: Final = 256
 """Requests to restart that are kept of a connector (invariant 12): some 20 KiB, beside 512 of its
@@ -60,13 +55,7 @@ def check_config(name: str, config: Mapping[str, str]) -> None:
     Raises:
         ConfigError: `config.too_large`, `config.name_mismatch`, `config.empty_key`.
     """
-    size = len(json.dumps(dict(config), ensure_ascii=False, separators=(",", ":")).encode())
-    if len(config) > MOST_KEYS or size > MOST_BYTES:
-        raise ConfigError(
-            "config.too_large",
-            f"the configuration of {name} has {len(config)} keys and {size} bytes",
-            fix=f"Stay within {MOST_KEYS} keys and {MOST_BYTES} bytes; put large texts into files.",
-        )
+    check_size(name, config)
     if config.get("name", name) != name:
         raise ConfigError(
             "config.name_mismatch",

@@ -49,14 +49,23 @@ async def read(request: Request) -> bytes:
 async def _json(request: Request) -> Any:
     """Return the value that a body has; None for an empty one."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise ConfigError(
-            "http.content_type",
-            f"a body of type {kind[:100]} is not understood",
-            fix="Send JSON, and say so: Content-Type: application/json.",
-        )
+    is_json = kind == "application/json" or kind.endswith("+json")
+    if kind and not is_json:
+        raise _foreign(kind)
     body = await read(request)
-    return parsed(body) if body.strip() else None
+    if not body.strip():
+        return None
+    if not is_json:  # a page of another site may send a body without a type, but none of JSON's
+        raise _foreign("none")
+    return parsed(body)
+
+
+def _foreign(kind: str) -> ConfigError:
+    return ConfigError(
+        "http.content_type",
+        f"a body of type {kind[:100]} is not understood",
+        fix="Send JSON, and say so: Content-Type: application/json.",
+    )
 
 
 def parsed(body: bytes) -> Any:

@@ -46,6 +46,8 @@ _BY_CODE: Final[Mapping[str, int]] = {
     "config.too_large": 413,
     "http.too_large": 413,
     "access.denied": 403,
+    "access.other_site": 403,
+    "access.other_name": 403,
     "http.content_type": 415,
     "http.slow": 408,
     "config.too_many_restarts": 429,

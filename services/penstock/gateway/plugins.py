@@ -9,6 +9,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import configs, documents, keys
+from penstock.gateway.access.guard import Sender, require
+from penstock.gateway.access.people import Level
 from penstock.gateway.asks import Services
 from penstock.gateway.body import Json
 from penstock.gateway.paths import Name
@@ -53,9 +55,11 @@ async def get_keys(asks: Services, plugin: Name, version: Version = "latest") ->
     responses=documents.answers(200, documents.CheckedConfig),
     openapi_extra=documents.takes(documents.Config),
 )
-async def validate(asks: Services, plugin: Name, body: Json) -> Response:
+async def validate(asks: Services, sender: Sender, plugin: Name, body: Json) -> Response:
     """Check a configuration, key by key."""
     config = configs.texts(body)
+    if "name" in config:
+        require(sender, config["name"], Level.EDITOR)
     version = config.get("connector.plugin.version", "")
     described = await asks.workers.first(lambda worker: worker.describe(plugin, version))
     if described.kind not in _CONNECTORS:

@@ -17,7 +17,7 @@ MASK: Final = "***"
 
 _KEY: Final = re.compile(
     r"passw(or)?d|passphrase|pwd|secret|token|credential|jaas|api[._-]?key|access[._-]?key"
-    r"|private[._-]?key|auth(orization)?$|basic\.auth"
+    r"|private[._-]?key|(^|\.)(sftp|ssh|keystore)\.key$|auth(orization)?$|basic\.auth"
     r"|^replay\.(set|edits)$",  # parts of rows, which who looks at configurations need not see
     re.IGNORECASE,
 )

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-_FORM: Final = re.compile(r"\$\{([^}:]+):(?:([^}:]*):)?([^}]*)\}")
+LONGEST: Final = 1000
+"""Characters of a path or a key (invariant 12). Without a bound, a value of many `${` and no end
+takes time by the square of its length."""
+
+_FORM: Final = re.compile(
+    rf"\$\{{([^}}:${{]{{1,100}}):(?:([^}}:]{{0,{LONGEST}}}):)?([^}}]{{0,{LONGEST}}})\}}"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.model.connector import Connector, ConnectorKind, Target
-from penstock.model.errors import ConfigError, Diagnostic, Severity
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity, error_of
 from penstock.model.replay import default_topic
 from penstock.model.sensitive import is_sensitive
 from penstock.plugin import ConnectorEntry, Kind, PluginHost
-from penstock.secrets import Secrets
+from penstock.secrets import Resolved, Secrets
 from penstock.telemetry import register_secret
-from penstock.worker.hiding import hidden
+from penstock.worker.hiding import hidden, parts_of
 from penstock.worker.letter_rules import letter_findings
 from penstock.worker.replay_rules import replay_findings
 from penstock.worker.sections import (
@@ -111,6 +111,16 @@ async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) ->
         PenstockError: its class is missing, or not installed; `secrets.*`.
     """
     resolved = await secrets.resolve(connector.config)
+    values = parts_of(resolved.config[key] for key in resolved.secret)
+    try:
+        design = _designed(host, connector, resolved)
+    except PenstockError as error:
+        raise error_of(hidden(error.diagnostic, values)) from None
+    findings = (*design.findings, *secrets.warnings(connector.config))
+    return replace(design, findings=tuple(hidden(one, values) for one in findings))
+
+
+def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Design:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
         name = plugin_class({}, resolved.config, "connector")
@@ -129,7 +139,7 @@ async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) ->
         resolved.config,
         parts,
         settings,
-        tuple(map(hidden, (*findings, *secrets.warnings(connector.config)))),
+        tuple(findings),
         resolved.secret,
         resolved.ttl,
     )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 from penstock.client import ValidatedConnector
+from penstock.model.config_size import check_size
 from penstock.model.connector import Connector, ConnectorKind, Target
 from penstock.model.described import KeyValue
-from penstock.model.errors import Diagnostic, PenstockError
+from penstock.model.errors import Diagnostic, PenstockError, error_of
 from penstock.plugin import CheckStep, PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
 from penstock.worker.checking import findings_of, in_place
 from penstock.worker.design import LETTERS_END, Design, design_of
-from penstock.worker.hiding import hidden
+from penstock.worker.hiding import hidden, parts_of
 from penstock.worker.overrides import OverridePolicy
 
 
@@ -37,16 +38,18 @@ class Validator:
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Return what is found about a configuration."""
         try:
+            check_size(connector.name, connector.config)
             design = await self._design(connector)
         except PenstockError as error:
             return ValidatedConnector((error.diagnostic,), connector.kind)
-        findings = await findings_of(self._host, design, self._functions, self._overrides)
         values: list[KeyValue] = []
-        for target, end in _targets(design):
-            found, of_keys = await self._validated(target, end, design)
-            findings += found
-            values += of_keys
-        return ValidatedConnector(tuple(map(hidden, findings)), design.kind, tuple(values))
+        with _unsaid(design) as unsaid:
+            findings = await findings_of(self._host, design, self._functions, self._overrides)
+            for target, end in _targets(design):
+                found, of_keys = await self._validated(target, end, design)
+                findings += found
+                values += of_keys
+        return ValidatedConnector(tuple(map(unsaid, findings)), design.kind, tuple(values))
 
     async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
         """Iterate over the steps by which the plugins reach what they are configured for, each with
@@ -55,11 +58,13 @@ class Validator:
         Raises:
             PenstockError: the class is missing or not installed, or the plugin fails.
         """
-        for target, end in _targets(await self._design(connector)):
-            process = await self._host.acquire(target.connector, target.version)
-            async with aclosing(process.check(target)) as steps:
-                async for step in steps:
-                    yield end, step
+        design = await self._design(connector)
+        with _unsaid(design):
+            for target, end in _targets(design):
+                process = await self._host.acquire(target.connector, target.version)
+                async with aclosing(process.check(target)) as steps:
+                    async for step in steps:
+                        yield end, step
 
     async def _design(self, connector: Connector) -> Design:
         return await design_of(self._host, self._secrets, connector)
@@ -78,6 +83,16 @@ class Validator:
             shown = design.connector.config[name] if name in design.masked else value.value
             values.append(KeyValue(name, shown, value.recommended, value.visible))
         return findings, values
+
+
+@contextmanager
+def _unsaid(design: Design) -> Iterator[Callable[[Diagnostic], Diagnostic]]:
+    """Keep what was looked up for a connector out of errors; yields what does so with findings."""
+    looked_up = parts_of(design.values[key] for key in design.masked)
+    try:
+        yield lambda found: hidden(found, looked_up)
+    except PenstockError as error:
+        raise error_of(hidden(error.diagnostic, looked_up)) from None
 
 
 def _targets(design: Design) -> list[tuple[Target, str]]:

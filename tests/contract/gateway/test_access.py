@@ -143,3 +143,44 @@ def test_every_change_is_told(who, caplog):
     assert [(one["who"], one["status"]) for one in lines] == [("vera", 403), ("adam", 404)]
     assert all(one["method"] == "PUT" and one["from"] == "127.0.0.1" for one in lines)
     assert "\n" not in caplog.records[0].message
+
+
+def test_who_only_looks_has_nothing_looked_up(who):
+    """A check reads what references name."""
+    path = "/connector-plugins/verifiable-source/config/validate"
+    config = {**VERIFIABLE, "name": "orders-1"}
+    for name, status in (("vera", 403), ("otto", 403), ("edda", 200), ("adam", 200)):
+        assert who(name).put(path, json=config).status_code == status, name
+    assert who("edda").put(path, json={**config, "name": "others"}).status_code == 403
+
+
+def test_a_page_of_another_site_changes_nothing(gateway):
+    """Nobody is asked who he is there, and a browser would send it."""
+    body = b'{"name": "forged", "config": {"connector.class": "verifiable-source"}}'
+    client, is_json = gateway.client, {"Content-Type": "application/json"}
+    asked = (
+        (client.post("/connectors", content=body), 415),
+        (client.post("/connectors", content=body, headers={"Content-Type": "text/plain"}), 415),
+        (
+            client.post("/connectors", content=body, headers=is_json | {"Origin": "http://evil"}),
+            403,
+        ),
+        (client.post("/connectors/forged/stop", headers={"Sec-Fetch-Site": "cross-site"}), 403),
+    )
+    for answer, status in asked:
+        assert answer.status_code == status, answer.text
+        assert answer.json()["fix"]
+    assert gateway.get("/connectors/forged").status_code == 404
+
+
+def test_another_name_for_this_machine_is_refused_where_nobody_is_asked(gateway):
+    asked = Guard(local=True)
+    entered = answering(application(gateway.asks, "tests", asked), [Place("127.0.0.1:0")])
+    (url,) = gateway.run(entered.__aenter__)
+    try:
+        with httpx.Client(base_url=url, timeout=60) as client:
+            assert client.get("/connectors").status_code == 200
+            answer = client.get("/connectors", headers={"Host": "evil.example"})
+            assert (answer.status_code, answer.json()["code"]) == (403, "access.other_name")
+    finally:
+        gateway.run(lambda: entered.__aexit__(None, None, None))

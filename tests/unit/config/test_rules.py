@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.config import Stored, rules, stored
+from penstock.model import config_size
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
 from penstock.store import Entry
@@ -48,9 +49,9 @@ def test_what_could_hide_something_is_no_name(name):
 
 def test_a_configuration_is_bounded():
     with pytest.raises(ConfigError, match=r"config\.too_large"):
-        rules.check_config("a", {"k": "x" * (rules.MOST_BYTES + 1)})
+        rules.check_config("a", {"k": "x" * (config_size.MOST_BYTES + 1)})
     with pytest.raises(ConfigError, match=r"config\.too_large"):
-        rules.check_config("a", {str(i): "" for i in range(rules.MOST_KEYS + 1)})
+        rules.check_config("a", {str(i): "" for i in range(config_size.MOST_KEYS + 1)})
 
 
 def test_a_configuration_of_another_name_or_with_an_empty_key_is_refused():

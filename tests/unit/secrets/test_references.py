@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.secrets.references import Reference, filled, referred
+from penstock.secrets.references import LONGEST, Reference, filled, referred
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,15 @@ def test_any_text_is_left_alone_by_who_knows_nothing(text):
 @given(st.text(alphabet="${}:ab", max_size=200))
 def test_each_reference_that_is_found_is_filled(text):
     assert list(referred({"k": filled(text, lambda _: "")})) == [] or "${" in text
+
+
+@pytest.mark.parametrize("part", ["${", "${a:", "${a:b:", "${a", "$"])
+def test_a_value_that_only_begins_references_is_read_at_once(part):
+    """Without bounds that takes hours, and the test its deadline."""
+    value = part * (300_000 // len(part))
+    assert not list(referred({"k": value}))
+
+
+def test_what_is_longer_than_any_path_is_text():
+    assert not list(referred({"k": "${file:" + "x" * (LONGEST + 1) + ":k}"}))
+    assert list(referred({"k": "${file:" + "x" * LONGEST + ":k}"}))

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
-from penstock.plugin import PluginHost
+from penstock.model.errors import PenstockError
+from penstock.plugin import PluginHost, PluginPath
 from penstock.scheduler import wanted
 from penstock.secrets import Secrets
 from penstock.secrets.provider import Answer
 from penstock.telemetry import Redaction
 from penstock.worker.design import Design, design_of, refuse_errors
 from penstock.worker.settings import OF_SCHEDULER
+from penstock.worker.validating import Validator
 
 NO_HOST: Any = None
 PASSWORD = "hunter-2-of-the-design"
@@ -99,3 +101,29 @@ def test_a_key_of_the_scheduler_takes_no_reference(key):
 
 def test_these_are_the_keys_that_the_scheduler_reads():
     assert {key.name for key in wanted.KEYS} == OF_SCHEDULER
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"tasks.max": "${p:password}"},
+        {"transforms": "${p:password}"},
+        {"transforms": "a,${p:password}"},
+        {"predicates": "${p:password}", "transforms": "t", "transforms.t.predicate": "x"},
+        {"connector.class": "${p:password}"},
+        {"errors.tolerance": "${p:password}"},
+        {"url": "${p:password}", "password": "${p:password}"},
+    ],
+)
+@pytest.mark.parametrize("kind", [ConnectorKind.SOURCE, ConnectorKind.UNSPECIFIED])
+def test_nothing_that_is_found_tells_what_was_looked_up(tmp_path, config, kind):
+    """Wherever the reference stands: findings quote values, and name keys after them."""
+    validator = Validator(PluginHost(PluginPath(()), tmp_path), secrets=Secrets({"p": Known()}))
+    given = {"connector.class": "nobody-has-it", **config}
+    try:
+        found = asyncio.run(validator.validate(Connector("c", given, kind)))
+        told = repr(found.diagnostics)
+    except PenstockError as error:  # of a kind that was given, the class is looked for later
+        told = repr(error.diagnostic)
+    assert "not_installed" in told
+    assert PASSWORD not in told

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from penstock.cli.waiting import waiting
 from penstock.model.config_def import CombinedError
 from penstock.model.errors import (
     AuthError,
@@ -45,9 +46,12 @@ _FOREIGN_FIX: Final = "That is no Penstock gateway: name one with --server or PE
 class Server:
     """A gateway. `with Server(url) as server`."""
 
-    def __init__(self, url: str, credential: str = "", ca: str = "") -> None:
+    def __init__(
+        self, url: str, credential: str = "", ca: str = "", within: float = WITHIN
+    ) -> None:
         """`url` is http://HOST:PORT. `credential` is NAME:PASSWORD, or a token; `ca` a PEM file
-        that the gateway's certificate is checked by, if not what the machine trusts.
+        that the gateway's certificate is checked by, if not what the machine trusts; `within` are
+        seconds for an answer.
 
         Raises:
             ConfigError: `server.url`.
@@ -58,7 +62,7 @@ class Server:
         headers = {"Authorization": header_of(credential)} if credential else {}
         self._client = httpx.Client(
             base_url=self._url,
-            timeout=httpx.Timeout(WITHIN, connect=CONNECT_WITHIN),
+            timeout=httpx.Timeout(within, connect=min(within, CONNECT_WITHIN)),
             headers=headers,
             verify=verify,
         )
@@ -98,15 +102,20 @@ class Server:
             if not answer.is_success:
                 answer.read()
                 raise error_in(answer.status_code, answer.content)
-            for line in answer.iter_lines():
+            lines = answer.iter_lines()
+            while (line := self._next(lines)) is not None:
                 value = _json(line, answer.status_code)
                 if "error" in value:
                     raise error_in(int(value["error"]["error_code"]), json.dumps(value["error"]))
                 yield value
 
     def _sent(self, method: str, path: str, **more: Any) -> httpx.Response:
-        with self._told():
+        with self._told(), waiting(f"waiting for {self._url}"):
             return self._client.request(method, path, **more)
+
+    def _next(self, lines: Iterator[str]) -> str | None:
+        with waiting(f"waiting for the next line of {self._url}"):
+            return next(lines, None)
 
     def _value(self, answer: httpx.Response) -> Any:
         if not answer.is_success:

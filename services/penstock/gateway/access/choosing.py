@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.access.people import read_users
 from penstock.gateway.access.rates import Rate
+from penstock.gateway.access.sites import of_this_machine
 from penstock.gateway.places import Place
 from penstock.model.errors import ConfigError
 
@@ -36,7 +36,7 @@ def guard_of(values: Mapping[str, Any], places: Iterable[Place]) -> Guard:
                 values["auth.oidc.name"],
             )
         )
-    reached = [place.address for place in places if not _of_this_machine(place.address)]
+    reached = [place.address for place in places if not of_this_machine(place.address)]
     if users is None and tokens is None and reached and not values["auth.open"]:
         raise ConfigError(
             "access.open",
@@ -49,14 +49,5 @@ def guard_of(values: Mapping[str, Any], places: Iterable[Place]) -> Guard:
         tokens,
         requests=Rate(values["rate.requests"]),
         mistakes=Rate(values["rate.mistakes"]),
+        local=users is None and tokens is None and not reached and not values["auth.open"],
     )
-
-
-def _of_this_machine(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -15,6 +15,7 @@ from fastapi import Depends, Request
 from penstock.gateway.access import passwords, rights
 from penstock.gateway.access.people import EVERY, Level, Person, User, grants_of
 from penstock.gateway.access.rates import Rate
+from penstock.gateway.access.sites import refuse_other_names, refuse_other_sites
 from penstock.gateway.paths import decoded
 from penstock.model.errors import AuthError
 
@@ -42,12 +43,15 @@ class Guard:
         *,
         requests: Rate | None = None,
         mistakes: Rate | None = None,
+        local: bool = False,
     ) -> None:
         """`requests` bounds those of each person; `mistakes` the wrong passwords of an address: to
-        see that one is wrong takes 50 ms. Who is known is let in all the same.
+        see that one is wrong takes 50 ms. Who is known is let in all the same. `local`: it listens
+        to this machine alone, and nobody is asked who he is.
         """
         self._users, self._tokens = users, tokens
         self._requests, self._mistakes = requests or Rate(0), mistakes or Rate(0)
+        self.local = local
         self._known: dict[bytes, tuple[float, Person]] = {}
 
     async def admitted(self, header: str | None, address: str) -> Person:
@@ -120,13 +124,17 @@ async def guard(request: Request) -> None:
     """Let a request through, or refuse it. A dependency of every route.
 
     Raises:
-        PenstockError: `access.unauthenticated`, `access.token`, `access.denied`, `http.too_many`.
+        PenstockError: `access.unauthenticated`, `access.token`, `access.denied`, `http.too_many`,
+            `access.other_site`, `access.other_name`.
     """
     method = "GET" if request.method == "HEAD" else request.method
     route = f"{method} {request.scope['route'].path}"
     if route in rights.OPEN:
         return
     asked: Guard = request.app.state.guard
+    refuse_other_sites(request.method, request.headers)
+    if asked.local:
+        refuse_other_names(request.headers)
     address = request.client.host if request.client else ""
     person = await asked.admitted(request.headers.get("authorization"), address)
     request.state.person = person

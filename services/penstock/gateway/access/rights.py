@@ -16,7 +16,6 @@ _LOOKS: Final = (
     "GET /connectors/{connector}/tasks", "GET /connectors/{connector}/tasks/{task}/status",
     "GET /connectors/{connector}/topics", "GET /connectors/{connector}/offsets",
     "GET /connector-plugins", "GET /connector-plugins/{plugin}/config",
-    "PUT /connector-plugins/{plugin}/config/validate",
     "GET /v1/connectors/{connector}", "GET /v1/connectors/{connector}/revisions",
     "GET /v1/connectors/{connector}/revisions/{version}", "GET /v1/connectors/{connector}/diff",
     "GET /v1/connectors/{connector}/offsets/history", "GET /v1/cluster", "GET /v1/status",
@@ -42,6 +41,8 @@ _EDITS: Final = (
     "POST /v1/connectors/{connector}/rollback", "POST /v1/connectors/validate",
     "POST /v1/connectors/check", "POST /v1/connectors/compare",
     "POST /v1/connectors/rehearse",
+    # references are looked up for it
+    "PUT /connector-plugins/{plugin}/config/validate",
 )  # fmt: skip
 
 _RULES: Final = (
@@ -59,7 +60,8 @@ NEEDED: Final[Mapping[str, Level]] = {
 
 NAMED_IN_BODY: Final = frozenset(
     {"POST /connectors", "POST /v1/connectors/validate", "POST /v1/connectors/check",
-     "POST /v1/connectors/compare", "POST /v1/connectors/rehearse"}
+     "POST /v1/connectors/compare", "POST /v1/connectors/rehearse",
+     "PUT /connector-plugins/{plugin}/config/validate"}
 )  # fmt: skip
 """Routes whose connector is named by the body: who may edit any may ask, and the name is compared
 when it is read.

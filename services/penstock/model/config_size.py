@@ -1,0 +1,29 @@
+"""How large a configuration may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.model.errors import ConfigError
+
+MOST_KEYS: Final = 5_000
+MOST_BYTES: Final = 512 << 10
+"""Bounds of one configuration (invariant 12), in the form that is stored. A write holds it twice,
+as what is and as a version of the history, and etcd takes 1.5 MB."""
+
+
+def check_size(name: str, config: Mapping[str, str]) -> None:
+    """Refuse a configuration that is too large, before anything is looked for in it.
+
+    Raises:
+        ConfigError: `config.too_large`.
+    """
+    size = len(json.dumps(dict(config), ensure_ascii=False, separators=(",", ":")).encode())
+    if len(config) > MOST_KEYS or size > MOST_BYTES:
+        raise ConfigError(
+            "config.too_large",
+            f"the configuration of {name} has {len(config)} keys and {size} bytes",
+            fix=f"Stay within {MOST_KEYS} keys and {MOST_BYTES} bytes; put large texts into files.",
+        )

@@ -1,0 +1,34 @@
+"""What is shown of a configuration."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock.model.sensitive import MASK, is_sensitive, shown
+from support.checkout import ROOT
+
+_DECLARED = re.compile(r"^    (\w+): [^=\n]+= key\(\s*[^)]*?type=\"password\"", re.MULTILINE)
+KEYS = sorted(
+    name.replace("_", ".")
+    for path in (ROOT / "connectors").rglob("*.py")
+    if "tests" not in path.parts and "penstock_connector" not in path.parts
+    for name in _DECLARED.findall(path.read_text(encoding="utf-8"))
+)
+
+
+def test_keys_of_the_connectors_that_ship_were_found():
+    assert {"sftp.key", "sftp.password", "database.password", "oauth2.client.secret"} <= {*KEYS}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("prefix", ["", "sink.", "errors.deadletterqueue.sink."])
+def test_each_password_of_theirs_is_masked_by_its_name(prefix, key):
+    assert is_sensitive(prefix + key)
+    assert shown(prefix + key, "-----BEGIN") == MASK
+
+
+@pytest.mark.parametrize("key", ["message.key", "key", "key.converter", "table.key", "monkey"])
+def test_other_keys_are_shown(key):
+    assert shown(key, "id") == "id"
