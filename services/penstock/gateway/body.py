@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -79,14 +81,30 @@ def parsed(body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         # the error's own text names a place, and no content
         what = "it is too deep" if isinstance(error, RecursionError) else str(error)[:200]
-        raise ConfigError(
-            "http.not_json", f"the body is not JSON: {what}", fix="Send a JSON object."
-        ) from None
+        raise _not_json(what) from None
+    if _HALVES.search(body):
+        _refuse_halves(value)
     if deeper(value, DEEPEST):
         raise ConfigError(
             "http.not_json", f"the body has more than {DEEPEST} levels", fix="Send a flatter one."
         )
     return value
+
+
+def _refuse_halves(value: Any) -> None:
+    """Refuse half a character, which JSON can name and no text can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _not_json("it has half a character") from None
+
+
+def _not_json(what: str) -> ConfigError:
+    return ConfigError("http.not_json", f"the body is not JSON: {what}", fix="Send a JSON object.")
+
+
+_HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""May begin half a character (a surrogate): most bodies have none, and are not looked at again."""
 
 
 class Number(str):
@@ -95,11 +113,18 @@ class Number(str):
     __slots__ = ()
 
     def value(self) -> int | float:
-        """Return what it means."""
+        """Return what it means.
+
+        Raises:
+            ConfigError: `http.not_json`: no number that is kept is so large.
+        """
         try:
             return int(self)
         except ValueError:
-            return float(self)
+            number = float(self)
+        if not math.isfinite(number):
+            raise _not_json("a number is too large") from None
+        return number
 
 
 def plain(value: Any) -> Any:

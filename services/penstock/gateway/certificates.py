@@ -26,29 +26,27 @@ class Shown:
     key: Path
     clients: Path | None = None
 
-    def context(self) -> ssl.SSLContext:
+    def context(self) -> Renewed:
         """Return a context for a server; TLS 1.2 at least.
+
+        Raises:
+            ConfigError: `tls.file`.
+        """
+        return Renewed(self.read())
+
+    def read(self) -> ssl.SSLContext:
+        """Read the files.
 
         Raises:
             ConfigError: `tls.file`.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.load(context)
-        if self.clients is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
-
-    def load(self, context: ssl.SSLContext) -> None:
-        """Read the files into a context: handshakes from now on see them.
-
-        Raises:
-            ConfigError: `tls.file`.
-        """
         try:
             context.load_cert_chain(self.certificate, self.key)
             if self.clients is not None:
                 context.load_verify_locations(self.clients)
+                context.verify_mode = ssl.CERT_REQUIRED
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
                 "tls.file",
@@ -56,8 +54,9 @@ class Shown:
                 fix="Name PEM files that belong together, and that the process may read.",
                 config_path="listener.tls.certificate",
             ) from error
+        return context
 
-    async def follow(self, context: ssl.SSLContext) -> None:
+    async def follow(self, shown: Renewed) -> None:
         """Read the files anew whenever they change, until cancelled."""
         seen = self._stamp()
         while True:
@@ -66,7 +65,7 @@ class Shown:
             if now == seen:
                 continue
             try:
-                self.load(context)
+                shown.renew(self.read())
             except ConfigError as error:
                 log.warning("the certificate stays as it was: %s", error)
             else:
@@ -75,7 +74,33 @@ class Shown:
 
     def _stamp(self) -> tuple[int, ...]:
         files = (self.certificate, self.key, self.clients)
-        return tuple(file.stat().st_mtime_ns for file in files if file and file.exists())
+        return tuple(_changed(file) for file in files if file)
+
+
+class Renewed:
+    """The context of a server, whose handshakes see the newest certificates and authorities: each
+    takes the context of its time, whole. One that was loaded into would keep what was withdrawn,
+    and half of what does not fit.
+    """
+
+    def __init__(self, first: ssl.SSLContext) -> None:
+        """Begin with a context."""
+        self.context, self._now = first, first
+        first.sni_callback = self._handshake
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Show another one from now on."""
+        self._now = context
+
+    def _handshake(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        connection.context = self._now
+
+
+def _changed(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:  # it is being replaced
+        return 0
 
 
 def shown_of(values: Mapping[str, Any]) -> Shown | None:

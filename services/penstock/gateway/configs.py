@@ -9,7 +9,7 @@ from penstock.gateway.body import Number, objects
 from penstock.gateway.failures import InvalidConfigError
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest
-from penstock.model.sensitive import shown
+from penstock.model.sensitive import MASK, is_mask, shown
 
 _FIELDS: Final = ("name", "config", "initial_state")
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
@@ -109,6 +109,24 @@ def unmasked(wanted: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, 
         key: stored[key] if key in stored and value == shown(key, stored[key]) else value
         for key, value in wanted.items()
     }
+
+
+def refuse_masks(config: Mapping[str, str]) -> None:
+    """Refuse what is shown for a secret where the secret should be: it would be stored as one, and
+    nothing would work.
+
+    Raises:
+        ConfigError: `config.masked`.
+    """
+    for key, value in config.items():
+        if is_mask(key, value):
+            raise ConfigError(
+                "config.masked",
+                f"`{key}` has {MASK}, which is shown for a secret, and is none",
+                fix="Write the secret, or a reference to it; or leave the value exactly as it was "
+                "shown.",
+                config_path=key,
+            )
 
 
 def check_findings(findings: Iterable[Diagnostic]) -> None:

@@ -57,6 +57,7 @@ async def create(asks: Services, sender: Sender, body: Json) -> Response:
     """Make a connector."""
     asked = configs.requested(body)
     require(sender, asked.name, Level.EDITOR)
+    configs.refuse_masks(asked.config)
     wanted = await _checked(asks, asked)
     state = wanted.target_state or TargetState.RUNNING
     stored = await asks.config.create(replace(wanted, target_state=state))
@@ -106,11 +107,15 @@ async def put_config(
     asks: Services, connector: Name, body: Json, if_match: IfMatch = "*"
 ) -> Response:
     """Give a connector another configuration, or make it."""
-    config, before = configs.texts(body), await found_or_none(asks, connector)
-    if before is not None:
-        config = configs.unmasked(config, before.config)
+    given, before = configs.texts(body), await found_or_none(asks, connector)
+    config = configs.unmasked(given, before.config if before else {})
+    configs.refuse_masks(config)
     wanted = await _checked(asks, configs.named(connector, config))
-    stored, _ = await asks.config.put(wanted, revision_of(if_match))
+    expected = revision_of(if_match)
+    if before is not None and config != given:
+        # a secret that was put back must not be older than what is stored by now
+        expected = expected or before.revision
+    stored, _ = await asks.config.put(wanted, expected)
     tasks = shapes.numbers(await status_of(asks, stored)) if before else []
     return _shown(stored, shapes.info(stored, tasks), created=before is None)
 
@@ -128,7 +133,9 @@ async def patch_config(
     changes = {k: configs.text(k, v) for k, v in objects(body, "the changes").items()}
     kept = {key: value for key, value in before.config.items() if key not in changes}
     given = {key: value for key, value in changes.items() if value is not None}
-    config = kept | configs.unmasked(given, before.config)
+    unmasked = configs.unmasked(given, before.config)
+    configs.refuse_masks(unmasked)
+    config = kept | unmasked
     wanted = await _checked(asks, configs.named(connector, config))
     # what was checked is what is stored: another change in between is a conflict
     expected = revision_of(if_match) or before.revision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -20,6 +21,10 @@ ANSWER_FOR: Final = 15.0
 plugin that hangs has 10 s to check a configuration, so the worker is still heard saying so."""
 
 
+KEPT: Final = 60.0
+"""Seconds that the client of a worker is kept which is not listed any more."""
+
+
 class Workers:
     """The workers that take part. Owns a client for each; `close` it."""
 
@@ -27,6 +32,7 @@ class Workers:
         """`scheduler` tells which workers there are; `dial` opens channels to them."""
         self._scheduler, self._dial = scheduler, dial
         self._clients: dict[str, WorkerClient] = {}
+        self._seen: dict[str, float] = {}
 
     async def addresses(self) -> list[str]:
         """Return where the workers are that have a session."""
@@ -95,14 +101,26 @@ class Workers:
 
     async def close(self) -> None:
         """Let go of all clients. Idempotent."""
-        await self._forget(())
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.close()
 
     async def _one(self, address: str, call: Callable[[WorkerClient], Awaitable[_T]]) -> _T:
         return await call(self.at(address))
 
-    async def _forget(self, but: list[str] | tuple[()]) -> None:
-        for address in self._clients.keys() - set(but):
-            await self._clients.pop(address).close()
+    async def _forget(self, but: list[str]) -> None:
+        """Let go of the clients of workers that have not been listed for a while. Another request
+        may have an older list, or do the same: so nothing is closed at once, or twice.
+        """
+        now = time.monotonic()
+        self._seen.update(dict.fromkeys(but, now))
+        for address in list(self._clients):
+            if now - self._seen.setdefault(address, now) < KEPT:
+                continue
+            client = self._clients.pop(address, None)
+            if client is not None:
+                del self._seen[address]
+                await client.close()
 
 
 def _no_worker() -> RetriableError:

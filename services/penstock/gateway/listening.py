@@ -53,8 +53,9 @@ async def answering(
     async with contextlib.AsyncExitStack() as stack:
         context = None
         if any(place.tls for place in wanted):
-            context = _shown(shown).context()
-            following = asyncio.create_task(_shown(shown).follow(context))
+            renewed = _shown(shown).context()
+            context = renewed.context
+            following = asyncio.create_task(_shown(shown).follow(renewed))
             stack.push_async_callback(_ended, following)
         found = []
         for place in wanted:

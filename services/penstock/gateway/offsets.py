@@ -121,7 +121,8 @@ def _asked(kind: ConnectorKind, one: Any, where: str) -> tuple[str, Mapping[str,
         offset = objects(offset, f"{where}.offset")
     if kind in FROM_TOPICS:
         key, offset = _of_topic(key, offset, where)
-    return partition_id(_untagged(key)), None if offset is None else _untagged(offset)
+    id_ = partition_id(fields_of(key, f"{where}.partition"))
+    return id_, None if offset is None else fields_of(offset, f"{where}.offset")
 
 
 def _of_topic(
@@ -168,5 +169,24 @@ def _tagged(fields: Mapping[str, Any]) -> Any:
     return json.loads(canonical_json(dict(fields)))
 
 
-def _untagged(fields: Mapping[str, Any]) -> Any:
-    return parse_canonical(canonical_json(dict(fields)))
+def fields_of(value: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return the fields of a partition or an offset that a body has: numbers and tagged values mean
+    what they say.
+
+    Raises:
+        ConfigError: `http.not_json`, `offset.not_a_value`.
+    """
+    try:
+        found = parse_canonical(canonical_json(dict(plain(value))))
+    except ValueError as error:
+        found, why = None, str(error)[:200]
+    else:
+        why = "it is a single value"
+    if not isinstance(found, dict):
+        raise ConfigError(
+            "offset.not_a_value",
+            f"`{where}` cannot be read: {why}",
+            fix='Write what JSON has no form for as GET tells it: {"$date": "2026-01-31"}.',
+            config_path=where,
+        )
+    return found

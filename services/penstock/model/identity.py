@@ -32,8 +32,15 @@ def canonical_json(value: object) -> str:
 
 
 def parse_canonical(text: str) -> Any:
-    """Return the value that `canonical_json` wrote."""
-    return json.loads(text, object_hook=_untagged)
+    """Return the value that `canonical_json` wrote.
+
+    Raises:
+        ValueError: It did not: no JSON, or a tag with what it does not mean.
+    """
+    try:
+        return json.loads(text, object_hook=_untagged)
+    except (TypeError, ArithmeticError) as error:
+        raise ValueError(f"a tag is not what it says: {error}") from error
 
 
 def partition_id(key: Fields) -> str:

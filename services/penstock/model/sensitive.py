@@ -22,7 +22,12 @@ _KEY: Final = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(r"\$\{[^{}$]*\}")
-_IN_URL: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
+_IN_URL: Final = re.compile(r"(?<=://)([^/\s:@]*):([^\s?#]+)@")
+"""To the last `@`: a password may have `@` and `/`, which nobody should write, and people do."""
+
+_HEADER: Final = re.compile(
+    r"((?:authorization|cookie|x-api-key|x-auth-token)\s*:\s*)([^,;|\n]+)", re.IGNORECASE
+)
 _PARAMETER: Final = re.compile(
     r"((?:passw(?:or)?d|pwd|secret|token|api_?key|access_?key|signature)\s*=\s*)([^&;,\s]+)",
     re.IGNORECASE,
@@ -41,7 +46,16 @@ def shown(key: str, value: str, *, sensitive: bool = False) -> str:
     if sensitive or is_sensitive(key):
         return MASK
     value = _IN_URL.sub(rf"\1:{MASK}@", value)
+    value = _HEADER.sub(rf"\1{MASK}", value)
     return _PARAMETER.sub(rf"\1{MASK}", value)
+
+
+def is_mask(key: str, value: str) -> bool:
+    """Tell whether a value has the mask in the place of a secret."""
+    if value == MASK:
+        return is_sensitive(key)
+    in_url = _IN_URL.search(value)
+    return in_url is not None and in_url[2] == MASK
 
 
 def differences(

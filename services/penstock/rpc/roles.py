@@ -18,6 +18,9 @@ _SUFFIX: Final = ".penstock"
 
 _CHANGE: Final = frozenset({GATEWAY, OPERATOR})
 _LOOK: Final = _CHANGE | {VIEWER}
+_CONFIGURED: Final = _CHANGE
+"""Who sees configurations as they are stored, with what somebody wrote into them (invariant 9). The
+gateway masks them for those who look."""
 _SERVICES: Final = frozenset({CONFIG, OFFSET, SCHEDULER, WORKER, GATEWAY})
 
 _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
@@ -29,15 +32,15 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "SetTargetState": _CHANGE,
         "RequestRestart": _CHANGE,
         "RollbackConnector": _CHANGE,
-        "ValidateConnector": _LOOK,
-        "GetConnector": _LOOK | _SERVICES,
-        "ListConnectors": _LOOK | _SERVICES,
-        "WatchConnectors": _LOOK | _SERVICES,
+        "ValidateConnector": _CONFIGURED,
+        "GetConnector": _CONFIGURED | _SERVICES,
+        "ListConnectors": _CONFIGURED | _SERVICES,
+        "WatchConnectors": _CONFIGURED | _SERVICES,
         "ListRevisions": _LOOK,
-        "GetRevision": _LOOK,
+        "GetRevision": _CONFIGURED,
         "DiffRevisions": _LOOK,
         "UploadTaskPlans": frozenset({SCHEDULER}),
-        "StreamTaskPlans": _LOOK | {SCHEDULER, WORKER},
+        "StreamTaskPlans": _CONFIGURED | {SCHEDULER, WORKER},
         "NoteTopics": frozenset({WORKER}),
         "ListTopics": _LOOK,
         "ResetTopics": _CHANGE,
@@ -67,7 +70,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "ListPlugins": _LOOK,
         "ReloadPlugins": _CHANGE,
         "DescribeConnector": _LOOK,
-        "ValidateConnector": _LOOK | {CONFIG},
+        "ValidateConnector": _CONFIGURED | {CONFIG},
         "CheckConnection": _CHANGE,  # it reaches out with the credentials of a configuration
         "RehearseRows": _CHANGE,  # it runs what a configuration says
         "PlanConnector": frozenset({SCHEDULER}),

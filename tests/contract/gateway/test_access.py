@@ -18,6 +18,7 @@ from penstock.gateway.access.rates import Rate
 from penstock.gateway.app import application
 from penstock.gateway.listening import answering
 from penstock.gateway.places import Place
+from penstock.model.errors import PenstockError
 from support.gateway import Gateway
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
@@ -184,3 +185,28 @@ def test_another_name_for_this_machine_is_refused_where_nobody_is_asked(gateway)
             assert (answer.status_code, answer.json()["code"]) == (403, "access.other_name")
     finally:
         gateway.run(lambda: entered.__aexit__(None, None, None))
+
+
+def test_many_guesses_at_once_are_as_few_as_one_after_another(gateway):
+    users = {"adam": User(Person("adam", grants_of(["admin"])), passwords.hashed("right"))}
+    asked = Guard(users, mistakes=Rate(0.2))
+
+    async def guess(number):
+        try:
+            await asked.person(f"Basic {basic('adam', str(number))}", "here")
+        except PenstockError as error:
+            return error.code
+        return ""
+
+    async def all_at_once():
+        return await asyncio.gather(*(guess(number) for number in range(40)))
+
+    found = asyncio.run(all_at_once())
+    assert found.count("access.unauthenticated") == 2
+    assert found.count("http.too_many") == 38
+
+
+@pytest.mark.parametrize("header", ["Basic é", "Basic", "Basic =", "Basic AAAA", "Bearer x", "x"])
+def test_what_is_no_credential_is_refused(guarded, header):
+    answer = httpx.get(f"{guarded}/connectors", headers={"Authorization": header.encode()})
+    assert answer.status_code == 401

@@ -102,6 +102,39 @@ def test_a_certificate_is_replaced_while_it_runs(served, authority, tmp_path, mo
     wait_until(lambda: answers(other), 20, "the new certificate to be shown")
 
 
+def test_files_that_do_not_fit_while_they_are_replaced_change_nothing(
+    served, authority, tmp_path, monkeypatch, caplog
+):
+    """A look between the two writes: the new certificate, and still the old key."""
+    monkeypatch.setattr(certificates, "LOOK_EVERY", 0.05)
+    url = served()
+    shutil.copy(authority.sign("localhost")[0], tmp_path / "cert.pem")
+    wait_until(lambda: "stays as it was" in caplog.text, 20, "the files to be looked at")
+    assert httpx.get(f"{url}/connectors", verify=trusting(authority)).status_code == 200
+
+
+def test_an_authority_of_clients_is_withdrawn(served, authority, tmp_path, monkeypatch):
+    monkeypatch.setattr(certificates, "LOOK_EVERY", 0.05)
+    other = Authority(tmp_path / "other")
+    clients = tmp_path / "clients.pem"
+    shutil.copy(authority.ca, clients)
+    url = served(clients=clients)
+    shown = trusting(authority, *authority.sign("tool"))
+    assert httpx.get(f"{url}/connectors", verify=shown).status_code == 200
+    shutil.copy(other.ca, clients)
+
+    def refused():
+        try:
+            httpx.get(f"{url}/connectors", verify=shown)
+        except httpx.HTTPError:
+            return True
+        return False
+
+    wait_until(refused, 20, "the old authority to be withdrawn")
+    newer = trusting(authority, *other.sign("tool"))
+    assert httpx.get(f"{url}/connectors", verify=newer).status_code == 200
+
+
 def test_files_that_do_not_belong_together_are_named(authority, tmp_path):
     one, other = authority.sign("one"), authority.sign("two")
     for pair in ((one[0], other[1]), (tmp_path / "none", one[1])):

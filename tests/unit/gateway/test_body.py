@@ -48,3 +48,19 @@ def test_what_is_no_object_is_named(value):
     with pytest.raises(ConfigError, match=r"http\.not_an_object") as caught:
         body.objects(value, "the configuration")
     assert "the configuration is" in caught.value.diagnostic.message
+
+
+@pytest.mark.parametrize("text", ['{"\\ud800": 1}', '"\\udfff"', '["a\\uD83Db"]'])
+def test_half_a_character_is_refused(text):
+    with pytest.raises(ConfigError, match=r"http\.not_json"):
+        body.parsed(text.encode())
+
+
+def test_a_whole_character_is_none():
+    assert body.parsed(b'"\\ud83d\\ude00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e400"])
+def test_a_number_that_is_too_large_is_refused(text):
+    with pytest.raises(ConfigError, match=r"http\.not_json"):
+        body.plain(body.parsed(text.encode()))

@@ -85,3 +85,23 @@ def test_all_errors_are_told_and_warnings_are_none():
         configs.check_findings([warning, *wrong])
     assert "2 error(s)" in caught.value.diagnostic.message
     assert caught.value.findings == tuple(wrong)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"password": "***"},
+        {"connection.url": "mysql://app:***@new/db"},
+        {"sink.sftp.key": "***"},
+    ],
+)
+def test_a_mask_is_no_secret(config):
+    """Somebody changed what was shown around it, or copied it from another connector."""
+    stored = {"password": "p", "connection.url": "mysql://app:p@old/db"}
+    unmasked = configs.unmasked(config, {k: v for k, v in stored.items() if k not in config})
+    with pytest.raises(ConfigError, match=r"config\.masked"):
+        configs.refuse_masks(unmasked)
+
+
+def test_stars_elsewhere_are_text():
+    configs.refuse_masks({"query": "SELECT '***'", "doc": "***", "password": "${env:P}"})

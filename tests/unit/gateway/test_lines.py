@@ -17,9 +17,20 @@ async def told(error=None, count=2):
         raise error
 
 
+class Peer:
+    """Somebody who asked, and hangs up when `gone` is set."""
+
+    def __init__(self, gone=None):
+        self._gone = gone
+
+    async def receive(self):
+        await (self._gone or asyncio.Event()).wait()
+        return {"type": "http.disconnect"}
+
+
 def sent(answers):
     async def run():
-        answer = await lines(answers)
+        answer = await lines(Peer(), answers)
         return [json.loads(part) async for part in answer.body_iterator]
 
     return asyncio.run(run())
@@ -58,7 +69,7 @@ def test_who_goes_away_ends_what_is_behind():
             ended.append(True)
 
     async def run():
-        answer = await lines(endless())
+        answer = await lines(Peer(), endless())
         parts = answer.body_iterator
         await anext(parts)
         await parts.aclose()
@@ -67,12 +78,36 @@ def test_who_goes_away_ends_what_is_behind():
     assert ended
 
 
+def test_who_goes_away_before_the_first_line_ends_what_is_behind():
+    ended = []
+
+    async def run():
+        gone = asyncio.Event()
+
+        async def silent():
+            try:
+                gone.set()
+                await asyncio.Event().wait()
+                yield {}
+            finally:
+                ended.append(True)
+
+        async with asyncio.timeout(30):
+            answer = await lines(Peer(gone), silent())
+        return answer.status_code
+
+    assert asyncio.run(run()) == 499
+    assert ended
+
+
 @pytest.mark.parametrize("text", ["2026-01-31T08:00:00Z", "2026-01-31T09:00:00+01:00"])
 def test_a_time_has_a_zone(text):
     assert moment(text).isoformat() == "2026-01-31T08:00:00+00:00"
 
 
-@pytest.mark.parametrize("text", ["2026-01-31T08:00:00", "yesterday", "", None, 5])
+@pytest.mark.parametrize(
+    "text", ["2026-01-31T08:00:00", "yesterday", "", None, 5, "0001-01-01T00:00:00+14:00"]
+)
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(ConfigError, match=r"offset\.no_time"):
         moment(text)

@@ -80,3 +80,18 @@ def test_what_is_no_offset_is_named(kind, body, code):
     with pytest.raises(ConfigError) as caught:
         offsets.asked(kind, body)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$date": "x"},
+        {"$date": "2026-01-01"},
+        {"a": {"$decimal": "x"}},
+        {"a": {"$bytes": 5}},
+        {"a": {"$timestamp": None}},
+    ],
+)
+def test_a_value_that_is_not_what_its_tag_says_is_refused(value):
+    with pytest.raises(ConfigError, match=r"offset\.not_a_value"):
+        offsets.fields_of(value, "offsets[0].offset")

@@ -32,3 +32,18 @@ def test_each_password_of_theirs_is_masked_by_its_name(prefix, key):
 @pytest.mark.parametrize("key", ["message.key", "key", "key.converter", "table.key", "monkey"])
 def test_other_keys_are_shown(key):
     assert shown(key, "id") == "id"
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [
+        ("mysql://user:p@ss@host/db", "mysql://user:***@host/db"),
+        ("mysql://user:p/ss@host/db?ssl=true", "mysql://user:***@host/db?ssl=true"),
+        ("postgresql://host:5432/db", "postgresql://host:5432/db"),
+        ("Authorization: Bearer abc", "Authorization: ***"),
+        ("X-Trace: 1,Cookie: a=b; c=d", "X-Trace: 1,Cookie: ***; c=d"),
+        ("jdbc:x://h/db?user=u&password=p&a=b", "jdbc:x://h/db?user=u&password=***&a=b"),
+    ],
+)
+def test_what_is_secret_in_a_value_is_masked(value, seen):
+    assert shown("url", value) == seen

@@ -12,6 +12,9 @@ log = logging.getLogger("penstock.audit")
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
+CHANGING: Final = frozenset({"/plugin/reload"})
+"""Paths by which a GET changes something, as RocketMQ Connect has it."""
+
 
 class Audited:
     """Passes requests on, and tells of those that may have changed something."""
@@ -22,7 +25,9 @@ class Audited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http" or scope["method"] in READING:
+        if scope["type"] != "http" or (
+            scope["method"] in READING and scope["path"] not in CHANGING
+        ):
             await self._app(scope, receive, send)
             return
         status = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import time
 from collections.abc import Mapping
@@ -27,6 +26,9 @@ KNOWN_FOR: Final = 60.0
 each request of a tool that asks once a second would be a twentieth of a core."""
 
 MOST_KNOWN: Final = 1000
+
+HASHED_AT_ONCE: Final = 1
+"""Passwords whose hashes are computed at once: each has a core for 50 ms."""
 
 ANYBODY: Final = Person("anybody", grants_of([{"role": "admin", "connectors": EVERY}]))
 """Who asks where nothing says who may: everybody may everything, on an address that only this
@@ -52,6 +54,7 @@ class Guard:
         self._users, self._tokens = users, tokens
         self._requests, self._mistakes = requests or Rate(0), mistakes or Rate(0)
         self.local = local
+        self._hashing = asyncio.Semaphore(HASHED_AT_ONCE)
         self._known: dict[bytes, tuple[float, Person]] = {}
 
     async def admitted(self, header: str | None, address: str) -> Person:
@@ -97,7 +100,7 @@ class Guard:
         assert self._users is not None  # noqa: S101 - asked above
         try:
             name, sign, password = base64.b64decode(said, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, no ASCII, no UTF-8
             raise _unknown() from None
         user = self._users.get(name)
         stored = user.password if user else _NOBODYS
@@ -105,12 +108,13 @@ class Guard:
         known = self._known.get(digest)
         if known and known[0] > time.monotonic():
             return known[1]
-        self._mistakes.check(address)
-        # also where there is no such user: the time that it takes must not tell
-        matched = await asyncio.to_thread(passwords.matches, password, stored)
+        self._mistakes.take(address)  # before it is known: many may be on their way at once
+        async with self._hashing:
+            # also where there is no such user: the time that it takes must not tell
+            matched = await asyncio.to_thread(passwords.matches, password, stored)
         if user is None or not matched or not sign:
-            self._mistakes.take(address)
             raise _unknown()
+        self._mistakes.give_back(address)
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
         self._known[digest] = (time.monotonic() + KNOWN_FOR, user.person)

@@ -44,6 +44,11 @@ class Rate:
         if len(self._due) > MOST_SENDERS:
             self._due.popitem(last=False)
 
+    def give_back(self, sender: str) -> None:
+        """Take back one that was counted, and should not be."""
+        if sender in self._due:
+            self._due[sender] -= self._interval
+
     def check(self, sender: str) -> None:
         """Refuse who has had too many.
 

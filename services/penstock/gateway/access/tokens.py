@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +16,17 @@ import jwt
 from penstock.gateway.access.people import Person, grants_of
 from penstock.model.errors import AuthError, ConfigError, RetriableError
 
+log = logging.getLogger(__name__)
+
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures with a public key. Never `none`, and never one with a shared secret: whoever knows the
 public key could make it."""
 
 KEPT: Final = 300.0
 """Seconds that the provider's keys are kept. Longer trusts a key that was withdrawn."""
+
+LONGEST: Final = 3600.0
+"""Seconds that keys count while the provider is away: a restart of it must lock nobody out."""
 
 AGAIN: Final = 10.0
 """Least seconds between two looks for a key that is not known: a flood of made-up tokens must not
@@ -54,7 +60,8 @@ class Tokens:
         self._provider = provider
         self._client = client or httpx.AsyncClient(timeout=WITHIN, follow_redirects=False)
         self._keys: Mapping[str, Any] = {}
-        self._read_at = -KEPT
+        self._read_at = self._tried_at = -LONGEST
+        self._away: RetriableError | None = None
         self._reading = asyncio.Lock()
 
     async def close(self) -> None:
@@ -80,7 +87,8 @@ class Tokens:
                 leeway=LEEWAY,
                 options={"require": ["exp", "iss", "aud"]},
             )
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, TypeError, ValueError) as error:
+            # TypeError: an algorithm that is not the key's
             raise _refused(type(error).__name__) from None
         return self._person(claims)
 
@@ -95,14 +103,31 @@ class Tokens:
             raise _refused(error.diagnostic.message) from None
 
     async def _key(self, kid: str) -> Any:
+        if kid in self._keys and time.monotonic() - self._read_at < KEPT:
+            return self._keys[kid]
         async with self._reading:
-            now = time.monotonic()
-            old = now - self._read_at >= KEPT
-            if old or (kid not in self._keys and now - self._read_at >= AGAIN):
-                self._keys, self._read_at = await self._read(), now
+            await self._renew(kid)
         if kid not in self._keys:
-            raise _refused("it was signed by a key that the provider does not have")
+            raise self._away or _refused("it was signed by a key that the provider does not have")
         return self._keys[kid]
+
+    async def _renew(self, kid: str) -> None:
+        """Read the keys anew, if that is due. While the provider is away, those that are known go
+        on to count for a while.
+        """
+        now = time.monotonic()
+        known = kid in self._keys and now - self._read_at < KEPT
+        if known or now - self._tried_at < AGAIN:
+            return
+        self._tried_at = now
+        try:
+            async with asyncio.timeout(WITHIN):
+                self._keys, self._read_at, self._away = await self._read(), now, None
+        except (RetriableError, TimeoutError) as error:
+            self._away = _provider_away(error)
+            if now - self._read_at >= LONGEST:
+                self._keys = {}
+            log.warning("%s", self._away)
 
     async def _read(self) -> dict[str, Any]:
         issuer = self._provider.issuer.rstrip("/")
@@ -127,13 +152,19 @@ class Tokens:
                         raise ValueError("too large")
             document = json.loads(found)
         except (httpx.HTTPError, ValueError) as error:
-            raise RetriableError(
-                "access.provider",
-                f"the OpenID provider does not tell its keys: {type(error).__name__}",
-                fix="See whether the gateway reaches `auth.oidc.issuer`.",
-                retry_after=5.0,
-            ) from None
+            raise _provider_away(error) from None
         return document if isinstance(document, dict) else {}
+
+
+def _provider_away(error: Exception) -> RetriableError:
+    if isinstance(error, RetriableError):
+        return error
+    return RetriableError(
+        "access.provider",
+        f"the OpenID provider does not tell its keys: {type(error).__name__}",
+        fix="See whether the gateway reaches `auth.oidc.issuer`.",
+        retry_after=5.0,
+    )
 
 
 def _refused(why: str) -> AuthError:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import configs, documents
@@ -72,13 +72,13 @@ async def compare(asks: Services, sender: Sender, body: Json) -> Response:
     responses=documents.answers_lines(),
     openapi_extra=documents.takes(documents.CreateConnector),
 )
-async def check(asks: Services, sender: Sender, body: Json) -> Response:
+async def check(request: Request, asks: Services, sender: Sender, body: Json) -> Response:
     """Reach what a configuration names, step by step: a line for each step."""
     wanted = await asked(asks, sender, body)
     found = await asks.config.validate(wanted)
     configs.check_findings(found.diagnostics)
     connector = Connector(wanted.name, wanted.config, found.kind)
-    return await lines(_steps(asks, connector))
+    return await lines(request, _steps(asks, connector))
 
 
 async def asked(asks: Asks, sender: Person, body: Any) -> Connector:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from penstock.gateway import documents, replays
@@ -34,6 +34,7 @@ routes = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
 
 @routes.get("", responses=documents.answers_lines())
 async def letters(
+    request: Request,
     asks: Services,
     connector: Name,
     *,
@@ -61,7 +62,7 @@ async def letters(
         limit,
         whole=whole,
     )
-    return await lines(_told(asks, await marked(asks, query, stored)))
+    return await lines(request, _told(asks, await marked(asks, query, stored)))
 
 
 async def marked(asks: Asks, query: LetterQuery, stored: Connector) -> LetterQuery:

@@ -5,6 +5,7 @@ A peer that reads slowly slows the call behind it; one that goes away ends it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
@@ -12,7 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
-from fastapi.responses import StreamingResponse
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
 
 from penstock.gateway.failures import body_of, status_of
 from penstock.model.errors import Diagnostic, PenstockError
@@ -21,6 +23,9 @@ log = logging.getLogger(__name__)
 
 KIND: Final = "application/x-ndjson"
 
+_NOBODY_THERE: Final = 499
+"""Status for who has hung up: it is in the log alone."""
+
 
 class Lines(StreamingResponse):
     """An answer of lines."""
@@ -28,20 +33,37 @@ class Lines(StreamingResponse):
     media_type = KIND
 
 
-async def lines(answers: AsyncGenerator[Mapping[str, Any], None]) -> Lines:
-    """Return an answer of lines. An error before the first of them is a status, as everywhere.
+async def lines(request: Request, answers: AsyncGenerator[Mapping[str, Any], None]) -> Response:
+    """Return an answer of lines. An error before the first of them is a status, as everywhere. Who
+    hangs up before there is one is waited for no longer, nor is what was asked for him.
 
     Raises:
         PenstockError: there is no first line.
     """
+    first = asyncio.ensure_future(anext(answers, None))
+    gone = asyncio.ensure_future(_gone(request))
     try:
-        first = await anext(answers)
-    except StopAsyncIteration:
+        await asyncio.wait({first, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done():
+            return Response(status_code=_NOBODY_THERE)
+        if (found := first.result()) is not None:
+            return Lines(_encoded(found, answers))
         return Lines(iter(()))
     except BaseException:
         await answers.aclose()
         raise
-    return Lines(_encoded(first, answers))
+    finally:
+        gone.cancel()
+        if not first.done():
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await answers.aclose()
+
+
+async def _gone(request: Request) -> None:
+    """Wait until nobody is there who would read an answer."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def following(answers: AsyncGenerator[Mapping[str, Any], None]) -> Lines:

@@ -9,11 +9,12 @@ from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from penstock.gateway import documents
 from penstock.gateway.asks import Asks, Services
+from penstock.gateway.everywhere import ANSWER_FOR
 from penstock.gateway.paths import Name
 from penstock.gateway.v1.lines import following, lines
 from penstock.model.errors import PenstockError
@@ -38,14 +39,19 @@ Follow = Annotated[bool, Query(description="Go on with lines that come.")]
 
 @routes.get("/logs", responses=documents.answers_lines())
 async def everything(
-    asks: Services, level: Level = "DEBUG", tail: Tail = 100, follow: Follow = False
+    request: Request,
+    asks: Services,
+    level: Level = "DEBUG",
+    tail: Tail = 100,
+    follow: Follow = False,
 ) -> Response:
     """Show the logs of all workers: a line for each line, secrets masked."""
-    return await _shown(asks, LogRules("", _number(level), tail, follow))
+    return await _shown(request, asks, LogRules("", _number(level), tail, follow))
 
 
 @routes.get("/connectors/{connector}/logs", responses=documents.answers_lines())
 async def of_connector(
+    request: Request,
     asks: Services,
     connector: Name,
     level: Level = "DEBUG",
@@ -54,24 +60,35 @@ async def of_connector(
 ) -> Response:
     """Show what workers log about a connector and its tasks."""
     stored = await asks.config.get(connector)
-    return await _shown(asks, LogRules(stored.name, _number(level), tail, follow))
+    return await _shown(request, asks, LogRules(stored.name, _number(level), tail, follow))
 
 
 def _number(level: str) -> int:
     return logging.getLevelNamesMapping()[level_named(level, "level")]
 
 
-async def _shown(asks: Asks, rules: LogRules) -> Response:
-    return following(_merged(asks, rules)) if rules.follow else await lines(_there(asks, rules))
+async def _shown(request: Request, asks: Asks, rules: LogRules) -> Response:
+    return (
+        following(_merged(asks, rules))
+        if rules.follow
+        else await lines(request, _there(asks, rules))
+    )
 
 
 async def _there(asks: Asks, rules: LogRules) -> AsyncGenerator[Mapping[str, Any], None]:
     """Yield what workers have, in the order of time, the last `tail` of all."""
     found: list[tuple[int, Mapping[str, Any]]] = []
-    for worker, address in (await _workers(asks)).items():
-        async with aclosing(asks.workers.at(address).logs(rules)) as answers:
-            async for logged in answers:
-                found += [(line["at_us"], line) for line in _lines(worker, logged)]
+
+    async def read(worker: str, address: str) -> None:
+        with suppress(PenstockError, TimeoutError):  # what the others have is told all the same
+            async with (
+                asyncio.timeout(ANSWER_FOR),
+                aclosing(asks.workers.at(address).logs(rules)) as answers,
+            ):
+                async for logged in answers:
+                    found.extend((line["at_us"], line) for line in _lines(worker, logged))
+
+    await asyncio.gather(*(read(*one) for one in (await _workers(asks)).items()))
     for _, line in sorted(found, key=lambda one: one[0])[-rules.tail or len(found) :]:
         yield line
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from penstock.gateway import documents
@@ -24,6 +24,7 @@ routes = APIRouter(prefix="/v1/connectors/{connector}/tasks/{task}", tags=["v1"]
 
 @routes.get("/rows", responses=documents.answers_lines())
 async def rows(
+    request: Request,
     asks: Services,
     connector: Name,
     task: Number,
@@ -37,7 +38,7 @@ async def rows(
     stored = await asks.config.get(connector)
     found = task_of(await status_of(asks, stored), stored, task)
     rules = LookRules(RowStage[stage.upper()], most, seconds=seconds)
-    return await lines(_looked(asks, found, rules))
+    return await lines(request, _looked(asks, found, rules))
 
 
 async def _looked(

@@ -8,19 +8,20 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.client.offset import OffsetChange, Rewound
 from penstock.gateway import documents
 from penstock.gateway.asks import Asks, Services
-from penstock.gateway.body import Json, objects, parsed, plain
+from penstock.gateway.body import Json, objects, parsed
+from penstock.gateway.offsets import fields_of
 from penstock.gateway.paths import Name
 from penstock.gateway.v1.documents import OffsetHistory, Rewind
 from penstock.gateway.v1.lines import lines
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError
-from penstock.model.identity import canonical_json, parse_canonical, partition_id
+from penstock.model.identity import canonical_json, partition_id
 
 routes = APIRouter(prefix="/v1/connectors/{connector}/offsets", tags=["v1"])
 
@@ -33,8 +34,8 @@ async def history(
 ) -> Response:
     """Return the offsets that a partition had, newest first; null where it had none."""
     stored = await asks.config.get(connector)
-    key = plain(objects(parsed(partition.encode()), "`partition`"))
-    id_ = partition_id(parse_canonical(canonical_json(key)))
+    key = objects(parsed(partition.encode(errors="replace")), "`partition`")
+    id_ = partition_id(fields_of(key, "partition"))
     versions = [
         {"offset": _plain(one.offset), "epoch": one.epoch, "written_at": one.written_at.isoformat()}
         for one in await asks.offset.history(stored.generation, id_)
@@ -47,13 +48,13 @@ async def history(
     responses=documents.answers_lines(),
     openapi_extra=documents.takes(Rewind),
 )
-async def rewind(asks: Services, connector: Name, body: Json) -> Response:
+async def rewind(request: Request, asks: Services, connector: Name, body: Json) -> Response:
     """Give partitions the offsets that they had at a time; refused unless it is STOPPED. Lines tell
     how far it is; the last one has a `revision`. With `dry_run` they tell what would change.
     """
     stored = await asks.config.get(connector)
     fields = objects(body, "the request")
-    return await lines(_rewound(asks, stored, fields))
+    return await lines(request, _rewound(asks, stored, fields))
 
 
 async def _rewound(
@@ -82,16 +83,16 @@ def moment(value: Any, name: str = "to") -> datetime:
     """
     try:
         found = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        found = None
-    if found is None or found.tzinfo is None:
-        raise ConfigError(
-            "offset.no_time",
-            f"`{name}` is no time with a zone",
-            fix="Write it as 2026-01-31T08:00:00Z, or with +01:00.",
-            config_path=name,
-        )
-    return found.astimezone(UTC)
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):  # the last of a day before the first year
+        pass
+    raise ConfigError(
+        "offset.no_time",
+        f"`{name}` is no time with a zone",
+        fix="Write it as 2026-01-31T08:00:00Z, or with +01:00.",
+        config_path=name,
+    )
 
 
 def _step(step: Rewound) -> dict[str, Any]:

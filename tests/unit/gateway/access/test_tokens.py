@@ -10,10 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from penstock.gateway.access import tokens as tokens_room
 from penstock.gateway.access.people import Level
-from penstock.gateway.access.tokens import Provider, Tokens
+from penstock.gateway.access.tokens import KEPT, LONGEST, Provider, Tokens
 from penstock.model.errors import AuthError, RetriableError
 
 
@@ -137,3 +138,35 @@ def test_a_provider_that_is_away_is_no_refusal():
     token = jwt.encode({"sub": "a"}, "0" * 64, "HS256", headers={"kid": "one"})
     with pytest.raises(RetriableError, match=r"access\.provider"):
         person(Away, token)
+
+
+def test_an_algorithm_that_is_not_the_keys_is_refused(issuer):
+    key = ec.generate_private_key(ec.SECP256R1())
+    token = issuer.token(key=key, algorithm="ES256")
+    with pytest.raises(AuthError, match=r"access\.token"):
+        person(issuer, token)
+
+
+def test_a_provider_that_goes_away_locks_nobody_out(monkeypatch):
+    """Keys that are known count for a while; the provider is asked again, and seldom."""
+    now = [1000.0]
+    monkeypatch.setattr(tokens_room.time, "monotonic", lambda: now[0])
+    issuer = Issuer()
+
+    async def run():
+        tokens = Tokens(Provider(issuer.url, "penstock"))
+        token = issuer.token()
+        await tokens.person(token)
+        issuer.server.shutdown()
+        issuer.server.server_close()
+        now[0] += KEPT + 1
+        found = await asyncio.gather(*(tokens.person(token) for _ in range(20)))
+        assert {one.name for one in found} == {"ada"}
+        with pytest.raises(RetriableError, match=r"access\.provider"):
+            await tokens.person(issuer.token(kid="new"))
+        now[0] += LONGEST
+        with pytest.raises(RetriableError, match=r"access\.provider"):
+            await tokens.person(token)
+        await tokens.close()
+
+    asyncio.run(run())
