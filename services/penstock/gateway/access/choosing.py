@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.access.people import read_users
 from penstock.gateway.access.rates import Rate
 from penstock.gateway.access.sites import of_this_machine
+from penstock.gateway.access.users import FileOfUsers
 from penstock.gateway.places import Place
 from penstock.model.errors import ConfigError
 
@@ -22,7 +22,7 @@ def guard_of(values: Mapping[str, Any], places: Iterable[Place]) -> Guard:
             `access.file`.
     """
     file, issuer = values["auth.users"], values["auth.oidc.issuer"]
-    users = read_users(Path(file)) if file else None
+    users = FileOfUsers(Path(file)) if file else None
     tokens = None
     if issuer:
         # only who takes tokens loads what checks them

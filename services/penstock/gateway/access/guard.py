@@ -15,6 +15,7 @@ from penstock.gateway.access import passwords, rights
 from penstock.gateway.access.people import EVERY, Level, Person, User, grants_of
 from penstock.gateway.access.rates import Rate
 from penstock.gateway.access.sites import refuse_other_names, refuse_other_sites
+from penstock.gateway.access.users import FileOfUsers
 from penstock.gateway.paths import decoded
 from penstock.model.errors import AuthError
 
@@ -40,7 +41,7 @@ class Guard:
 
     def __init__(
         self,
-        users: Mapping[str, User] | None = None,
+        users: Mapping[str, User] | FileOfUsers | None = None,
         tokens: Tokens | None = None,
         *,
         requests: Rate | None = None,

@@ -99,7 +99,7 @@ def read_users(file: Path) -> Mapping[str, User]:
     """
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         # no text of it: it holds hashes
         raise _wrong(file, f"cannot be read ({type(error).__name__})") from None
     users = document.get("users") if isinstance(document, dict) else None
