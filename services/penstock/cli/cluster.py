@@ -22,13 +22,15 @@ PENSTOCK_SPARK_DRIVER_MEMORY=512m for spark.driver.memory; `penstock worker --he
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    doings = parser.add_subparsers(title="doings", required=True, metavar="DOING")
+    doings = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
     for name, what, run in (
         ("start", "start etcd, one of each service and workers; what runs already stays", start),
         ("stop", "drain the workers, then end everything", stop),
         ("status", "tell what runs, and where; ends with 1 when something does not answer", status),
     ):
-        doing = doings.add_parser(name, help=what, epilog=_EPILOG if name == "start" else None)
+        doing = doings.add_parser(
+            name, help=what, description=what, epilog=_EPILOG if name == "start" else None
+        )
         folder = default_state_dir() / "cluster"
         doing.add_argument("--dir", type=Path, default=folder, help="folder (default: %(default)s)")
         if name == "start":

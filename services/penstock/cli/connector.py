@@ -12,12 +12,11 @@ from typing import Any, Final
 
 from penstock.cli.errors import FAILED, MISUSED
 from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.nouns import Noun
+from penstock.cli.remote.nouns import CONNECTOR, Noun
 from penstock.cli.remote.showing import cell, show, table
 from penstock.model.errors import ConfigError
 from penstock.standalone.connector_file import STEERED, read_connector, state_of
 
-_NAME: Final = "name of the connector"
 _FILE: Final = "properties, YAML or JSON"
 
 
@@ -25,26 +24,28 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the noun."""
     noun = Noun(parser)
     noun.verb("list", "all connectors, and how they are", _list)
-    noun.verb("get", "a connector with its configuration", _get, name=_NAME)
+    noun.verb("get", "a connector with its configuration", _get, name=CONNECTOR)
     noun.verb(
-        "status", "how it and its tasks are; 1 when something has failed", _status, name=_NAME
+        "status", "how it and its tasks are; 1 when something has failed", _status, name=CONNECTOR
     )
-    noun.verb("topics", "the topics that it has rows of", _topics, name=_NAME).add_argument(
+    noun.verb("topics", "the topics that it has rows of", _topics, name=CONNECTOR).add_argument(
         "--reset", action="store_true", help="forget them; they are noted anew"
     )
     _add_changes(noun)
     for name in ("pause", "resume", "stop"):
-        noun.verb(name, f"{name} a connector", partial(_steer, name), name=_NAME)
-    restart = noun.verb("restart", "start a connector anew", _restart, name=_NAME)
+        noun.verb(name, f"{name} a connector", partial(_steer, name), name=CONNECTOR)
+    restart = noun.verb("restart", "start a connector anew", _restart, name=CONNECTOR)
     restart.add_argument("--tasks", action="store_true", help="its tasks, too")
     restart.add_argument("--failed", action="store_true", help="only what has failed")
     restart.add_argument("--task", type=int, metavar="N", help="only this one of its tasks")
     _add_checks(noun.verb("check", "check a file, and reach what it names", _check))
-    noun.verb("revisions", "the versions of a configuration", _revisions, name=_NAME)
-    diff = noun.verb("diff", "what differs between two versions", _diff, name=_NAME)
+    noun.verb("revisions", "the versions of a configuration", _revisions, name=CONNECTOR)
+    diff = noun.verb("diff", "what differs between two versions", _diff, name=CONNECTOR)
     diff.add_argument("before", type=int, help="number of the one")
     diff.add_argument("after", type=int, nargs="?", default=0, help="of the other; else the newest")
-    back = noun.verb("rollback", "make a new version out of an earlier one", _rollback, name=_NAME)
+    back = noun.verb(
+        "rollback", "make a new version out of an earlier one", _rollback, name=CONNECTOR
+    )
     back.add_argument("version", type=int, help="number of the earlier one")
     noun.verb("plugins", "what workers have installed", _plugins).add_argument(
         "plugin", nargs="?", default="", help="show the keys of this one"
@@ -54,15 +55,15 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 def _add_changes(noun: Noun) -> None:
     made = noun.verb("create", "make a connector out of a file", _create)
     made.add_argument("file", type=Path, help=_FILE)
-    made.add_argument("--state", choices=tuple(STEERED), help="state it begins in")
+    made.add_argument("--target-state", choices=tuple(STEERED), help="state it begins in")
     put = noun.verb("put", "make a connector, or give it another configuration", _put)
     put.add_argument("file", type=Path, help=_FILE)
     put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
     patch = noun.verb(
-        "set", "set single keys: KEY=VALUE, and KEY= to take one away", _set, name=_NAME
+        "set", "set single keys: KEY=VALUE, and KEY= to take one away", _set, name=CONNECTOR
     )
     patch.add_argument("pairs", nargs="+", metavar="KEY=VALUE", help="keys with their values")
-    delete = noun.verb("delete", "delete a connector", _delete, name=_NAME)
+    delete = noun.verb("delete", "delete a connector", _delete, name=CONNECTOR)
     delete.add_argument("--offsets", action="store_true", help="its offsets, too; stop it first")
 
 
@@ -101,8 +102,8 @@ def _status(server: Server, arguments: argparse.Namespace) -> int:
 def _create(server: Server, arguments: argparse.Namespace) -> int:
     name, config, state = _file(arguments.file)
     body: dict[str, Any] = {"name": name, "config": config}
-    if arguments.state or state:
-        body["initial_state"] = arguments.state or state
+    if arguments.target_state or state:
+        body["initial_state"] = arguments.target_state or state
     return _shown(arguments, server.send("POST", "/connectors", body))
 
 

@@ -32,8 +32,8 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
 
     def verb(name: str, what: str, run: _Verb) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = verbs.add_parser(name, help=what)
-        one.add_argument("connector")
+        one: argparse.ArgumentParser = verbs.add_parser(name, help=what, description=what)
+        options.connector(one, "connector", "whose letters they are")
         options.add(one)
         one.set_defaults(verb=lambda arguments: _asked(run, arguments))
         return one

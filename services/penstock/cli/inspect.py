@@ -13,7 +13,7 @@ _STAGES = ("read", "transformed")
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    parser.add_argument("connector")
+    options.connector(parser, "connector", "whose rows are shown")
     parser.add_argument("--task", type=int, default=0, help="which of its tasks (default: 0)")
     parser.add_argument("--stage", choices=_STAGES, default="transformed", help="before or behind")
     parser.add_argument("--rows", type=int, default=100, help="rows after which it ends")

@@ -16,7 +16,7 @@ LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
-    parser.add_argument("connector", nargs="?", default="", help="default: all of them")
+    options.connector(parser, "connector", "default: all of them", nargs="?", default="")
     parser.add_argument("-f", "--follow", action="store_true", help="go on with lines that come")
     parser.add_argument("--level", choices=LEVELS, default="DEBUG", help="the lowest")
     parser.add_argument(

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.nouns import Noun
+from penstock.cli.remote.nouns import CONNECTOR, Noun
 from penstock.cli.remote.showing import show
 from penstock.model.errors import ConfigError
 
-_NAME: Final = "name of the connector"
 _STOPPED: Final = "; stop it first"
 _MOST_BYTES: Final = 1 << 20
 """Size of a file of offsets: as much as a gateway takes."""
@@ -25,20 +24,20 @@ _MOST_BYTES: Final = 1 << 20
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the noun."""
     noun = Noun(parser)
-    noun.verb("get", "the offset of each partition", _get, name=_NAME)
+    noun.verb("get", "the offset of each partition", _get, name=CONNECTOR)
     put = noun.verb(
-        "set", f"set offsets, or take away those that are null{_STOPPED}", _set, name=_NAME
+        "set", f"set offsets, or take away those that are null{_STOPPED}", _set, name=CONNECTOR
     )
     put.add_argument("file", help="as `get -o json` prints them; - for standard input")
-    noun.verb("reset", f"take all offsets away{_STOPPED}", _reset, name=_NAME)
+    noun.verb("reset", f"take all offsets away{_STOPPED}", _reset, name=CONNECTOR)
     back = noun.verb(
-        "rewind", f"go back to how far it was at a time{_STOPPED}", _rewind, name=_NAME
+        "rewind", f"go back to how far it was at a time{_STOPPED}", _rewind, name=CONNECTOR
     )
     back.add_argument("--to", required=True, help="2026-01-31T12:00:00Z")
     back.add_argument("--prefix", default="", help="only partitions whose id begins so")
     back.add_argument("--dry-run", action="store_true", help="tell what would change")
     past = noun.verb(
-        "history", "the offsets that a partition had, newest first", _history, name=_NAME
+        "history", "the offsets that a partition had, newest first", _history, name=CONNECTOR
     )
     past.add_argument("partition", help="a JSON object, as `get -o json` prints it")
 

@@ -19,7 +19,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the words of the verb."""
-    words = parser.add_subparsers(title="words", required=True, metavar="WORD")
+    words = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
     for name, (module, what) in WORDS.items():
-        word: argparse.ArgumentParser = words.add_parser(name, help=what)
+        word: argparse.ArgumentParser = words.add_parser(name, help=what, description=what)
         import_module(f"penstock.cli.{module}").describe(word, name)

@@ -53,6 +53,6 @@ def add_verbs(verbs: Any, words: Iterable[str]) -> None:
     """Add all verbs to a parser; those among the words of a command line with their options."""
     asked = VERBS.keys() & set(words)
     for name, (module, what) in VERBS.items():
-        parser: argparse.ArgumentParser = verbs.add_parser(name, help=what)
+        parser: argparse.ArgumentParser = verbs.add_parser(name, help=what, description=what)
         if name in asked:
             import_module(f"penstock.cli.{module}").describe(parser, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -20,7 +21,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from penstock.model.errors import ConfigError, Diagnostic, PenstockError
+from penstock.gateway.access.people import Level, Person
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_of
 from penstock.rpc.status import status_code
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,9 @@ _BY_CODE: Final[Mapping[str, int]] = {
     "plugin.no_such_version": 404,
 }
 """Codes whose class says less: Kafka Connect answers 404 for a level or a plugin that is not."""
+
+_NEAR: Final = frozenset({"config.not_found", "scheduler.not_found"})
+"""Codes of errors that tell names which are like the one that was asked for."""
 
 _TIMED_OUT: Final = frozenset({"deadline.exceeded", "plugin.deadline", "plugin.handshake_timeout"})
 
@@ -135,10 +140,19 @@ def _fields(diagnostic: Diagnostic) -> dict[str, str]:
 
 def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, PenstockError)  # noqa: S101 - it is registered for these alone
-    answer = answer_of(error)
+    answer = answer_of(_without_names(request, error))
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer.headers["WWW-Authenticate"] = request.app.state.guard.schemes()
     return answer
+
+
+def _without_names(request: Request, error: PenstockError) -> PenstockError:
+    """Return an error without the names of connectors that whoever asked may not see."""
+    person: Person | None = getattr(request.state, "person", None)
+    if error.code not in _NEAR or (person is not None and person.level() >= Level.VIEWER):
+        return error
+    told = replace(error.diagnostic, fix="List the connectors that you may see.", suggestion="")
+    return error_of(told)
 
 
 def _http(request: Request, error: Exception) -> JSONResponse:

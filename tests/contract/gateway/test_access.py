@@ -210,3 +210,14 @@ def test_many_guesses_at_once_are_as_few_as_one_after_another(gateway):
 def test_what_is_no_credential_is_refused(guarded, header):
     answer = httpx.get(f"{guarded}/connectors", headers={"Authorization": header.encode()})
     assert answer.status_code == 401
+
+
+def test_nobody_learns_names_that_he_may_not_see(who, made):
+    """A hidden connector answers as one that is not there, and is in no suggestion."""
+    made("orders-1")
+    nick, vera, edda = who("nick"), who("vera"), who("edda")
+    for name in ("orders-1", "orders-2"):
+        assert nick.get(f"/v1/status?connector={name}").status_code == 403
+        assert nick.get(f"/connectors/{name}").status_code == 403
+    assert "orders-1" in vera.get("/connectors/orders-2").json()["fix"]
+    assert "orders-1" not in edda.get("/connectors/orders-2").text

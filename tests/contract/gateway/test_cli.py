@@ -33,7 +33,7 @@ def test_a_connector_lives_its_life(penstock, tmp_path):
     file = tmp_path / "numbers.yaml"
     file.write_text(SOURCE)
     assert penstock("connector", "check", str(file))[0] == 0
-    code, made = penstock("connector", "create", str(file), "--state", "STOPPED")
+    code, made = penstock("connector", "create", str(file), "--target-state", "STOPPED")
     assert (code, made["name"]) == (0, "numbers")
     assert penstock("connector", "create", str(file))[0] == 2, "it exists"
     _, listed = penstock("connector", "list")
@@ -218,7 +218,7 @@ def test_the_first_pipeline_of_the_readme_can_be_made(penstock, tmp_path, gatewa
     file.write_text(text.group(1))
     (tmp_path / "app.log").write_text("INFO a\nERROR b\n")
     monkeypatch.chdir(tmp_path)
-    assert penstock("connector", "create", str(file), "--state", "STOPPED")[0] == 0
+    assert penstock("connector", "create", str(file), "--target-state", "STOPPED")[0] == 0
     _, planned = penstock("plan", str(file))
     assert planned[0]["what"] == "nothing"
     gateway.delete("/connectors/errors-only")

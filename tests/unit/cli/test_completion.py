@@ -1,12 +1,16 @@
 """A shell asks the command itself what may come."""
 
+import argparse
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from penstock.cli.completion import line
+from penstock.cli.remote.options import names
 from penstock.cli.verbs import VERBS
 
 
@@ -57,3 +61,24 @@ def test_each_shell_gets_a_script_that_names_the_command(shell):
     done = subprocess.run(command, timeout=60, check=True, capture_output=True, text=True)
     assert "penstock" in done.stdout
     assert "_ARGCOMPLETE" in done.stdout
+
+
+def test_names_of_connectors_are_asked_of_the_gateway():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = b'["orders", "orders-old", "users"]'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asked = argparse.Namespace(server=f"http://127.0.0.1:{server.server_port}", ca="")
+        assert names("ord", asked) == ["orders", "orders-old"]
+        server.shutdown()
+    assert names("ord", argparse.Namespace(server="http://127.0.0.1:1", ca="")) == []
+    assert names("ord", argparse.Namespace()) == []

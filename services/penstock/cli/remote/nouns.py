@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server
 
 Run: TypeAlias = Callable[[Server, argparse.Namespace], int]
 """What a verb does; returns the exit code."""
+
+
+CONNECTOR: Final = "name of the connector"
+"""What a word is that shells complete."""
 
 
 class Noun:
@@ -26,7 +30,10 @@ class Noun:
         """
         one: argparse.ArgumentParser = self._verbs.add_parser(name, help=what, description=what)
         for word, means in words.items():
-            one.add_argument(word, help=means)
+            if means == CONNECTOR:
+                options.connector(one, word, means)
+            else:
+                one.add_argument(word, help=means)
         options.add(one)
         one.set_defaults(verb=lambda arguments: _asked(run, arguments))
         return one

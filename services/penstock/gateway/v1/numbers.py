@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import documents, shapes
-from penstock.gateway.access.guard import Sender
+from penstock.gateway.access.guard import Sender, require
+from penstock.gateway.access.people import Level
 from penstock.gateway.asks import Services
 from penstock.gateway.v1.documents import Everything
 from penstock.model.status import ConnectorStatus, RunStatus
@@ -23,6 +24,8 @@ async def status(
     connector: Annotated[str, Query(description="One of them alone.")] = "",
 ) -> Response:
     """Return the states of connectors and tasks, and what each task has moved since it began."""
+    if connector:  # before it is looked for: who may not see it learns nothing by it
+        require(sender, connector, Level.VIEWER)
     found = sender.sees(await asks.scheduler.statuses(connector))
     return JSONResponse({"connectors": [_connector(one) for one in found]})
 
