@@ -103,7 +103,8 @@ class ConfigClient(Caller):
             "config.validate", self._stub.ValidateConnector, request, deadline=PLANS
         )
         diagnostics = tuple(map(error_from_proto, answer.diagnostics))
-        return ValidatedConnector(diagnostics, ConnectorKind(answer.kind))
+        kind = ConnectorKind(answer.kind)
+        return ValidatedConnector(diagnostics, kind, secret_keys=tuple(answer.secret_keys))
 
     async def patch(
         self, name: str, changes: Mapping[str, str | None], expected_revision: int = 0

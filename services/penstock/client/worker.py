@@ -28,12 +28,13 @@ from penstock.wire.worker import (
 @dataclass(frozen=True, slots=True)
 class ValidatedConnector:
     """The findings about a configuration, and the kind that its plugin gives it; asked of a worker,
-    also what the plugins make of their keys.
+    also what the plugins make of their keys. `secret_keys`: those that are secrets to the plugins.
     """
 
     diagnostics: tuple[Diagnostic, ...]
     kind: ConnectorKind
     values: tuple[KeyValue, ...] = ()
+    secret_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class WorkerClient(ShownWorker):
         answer = await self._call("worker.validate", self._stub.ValidateConnector, request)
         diagnostics = tuple(error.from_proto(d) for d in answer.diagnostics)
         values = tuple(value_from_proto(value) for value in answer.values)
-        return ValidatedConnector(diagnostics, ConnectorKind(answer.kind), values)
+        kind = ConnectorKind(answer.kind)
+        return ValidatedConnector(diagnostics, kind, values, tuple(answer.secret_keys))
 
     async def describe(self, name: str, version: str = "") -> DescribedConnector:
         """Tell what a connector, a transform or a converter there can be told."""

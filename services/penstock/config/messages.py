@@ -31,6 +31,7 @@ def validated(found: Validated) -> pb.ValidateConnectorResponse:
     return pb.ValidateConnectorResponse(
         diagnostics=map(error.to_proto, found.diagnostics),
         kind=int(found.kind),  # type: ignore[arg-type] # enums share numbers
+        secret_keys=found.secret_keys,
     )
 
 

@@ -57,7 +57,8 @@ class Revisions:
         to_version = to_version or existing.connector.version
         before = await self._version(existing, from_version)
         after = await self._version(existing, to_version)
-        return differences(before.config, after.config, sensitive), to_version
+        secret_keys = {*sensitive, *existing.connector.secret_keys}
+        return differences(before.config, after.config, secret_keys), to_version
 
     async def rollback(
         self, name: str, version: int, expected_revision: int

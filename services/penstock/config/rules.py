@@ -101,7 +101,10 @@ def changed(existing: Stored, wanted: Connector, now: float) -> Stored:
         )
     if dict(old.config) == dict(wanted.config) and old.kind is kind:
         return existing
-    new = replace(old, config=wanted.config, kind=kind, version=old.version + 1)
+    # earlier versions are shown, too, and may have had other plugins
+    secret_keys = tuple(sorted({*old.secret_keys, *wanted.secret_keys}))
+    version = old.version + 1
+    new = replace(old, config=wanted.config, kind=kind, version=version, secret_keys=secret_keys)
     return replace(existing, connector=new, updated_at=now)
 
 

@@ -133,6 +133,8 @@ def encode(stored: Stored, *, pinned: bool = False) -> bytes:
     }
     if connector.restarts:
         document["restarts"] = [asdict(restart) for restart in connector.restarts]
+    if connector.secret_keys:
+        document["secret_keys"] = list(connector.secret_keys)
     if pinned:
         document["revision"] = connector.revision
     return _bytes(document)
@@ -150,6 +152,7 @@ def decode(entry: Entry) -> Stored:
         revision=document.get("revision", entry.revision),
         version=document.get("version", 0),  # 0: from before versions were counted
         restarts=tuple(Restart(**restart) for restart in document.get("restarts", ())),
+        secret_keys=tuple(document.get("secret_keys", ())),
     )
     return Stored(connector, document["updated_at"], entry.revision)
 

@@ -22,6 +22,10 @@ class Findings(Protocol):
     def kind(self) -> ConnectorKind:
         """The kind that the plugin gives it."""
 
+    @property
+    def secret_keys(self) -> Sequence[str]:
+        """Keys whose values are secrets to the plugins."""
+
 
 class Validator(Protocol):
     """What is needed of a worker; its client has it."""
@@ -36,6 +40,7 @@ class Validated:
 
     diagnostics: Sequence[Diagnostic]
     kind: ConnectorKind
+    secret_keys: Sequence[str] = ()
 
 
 async def validated(connector: Connector, worker: Validator | None) -> Validated:
@@ -56,4 +61,4 @@ async def validated(connector: Connector, worker: Validator | None) -> Validated
             fix="Start a worker that has the connector's plugin.",
         )
     found = await worker.validate(connector)
-    return Validated(found.diagnostics, found.kind)
+    return Validated(found.diagnostics, found.kind, found.secret_keys)

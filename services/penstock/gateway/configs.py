@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.gateway.body import Number, objects
@@ -96,22 +96,24 @@ def text(key: str, value: Any) -> str | None:
     )
 
 
-def masked(config: Mapping[str, str]) -> dict[str, str]:
-    """Return a configuration without the secrets that somebody wrote into it (invariant 9)."""
-    return {key: shown(key, value) for key, value in config.items()}
+def masked(config: Mapping[str, str], secret_keys: Collection[str] = ()) -> dict[str, str]:
+    """Return a configuration without the secrets that somebody wrote into it (invariant 9);
+    `secret_keys` are those that the plugins say are some.
+    """
+    return {key: shown(key, value, sensitive=key in secret_keys) for key, value in config.items()}
 
 
-def unmasked(wanted: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+def unmasked(
+    wanted: Mapping[str, str], stored: Mapping[str, str], secret_keys: Collection[str] = ()
+) -> dict[str, str]:
     """Return a configuration that was read masked and is written back: what is still the mask of
     what is stored means that.
     """
-    return {
-        key: stored[key] if key in stored and value == shown(key, stored[key]) else value
-        for key, value in wanted.items()
-    }
+    seen = masked(stored, secret_keys)
+    return {key: stored[key] if value == seen.get(key) else value for key, value in wanted.items()}
 
 
-def refuse_masks(config: Mapping[str, str]) -> None:
+def refuse_masks(config: Mapping[str, str], secret_keys: Collection[str] = ()) -> None:
     """Refuse what is shown for a secret where the secret should be: it would be stored as one, and
     nothing would work.
 
@@ -119,7 +121,7 @@ def refuse_masks(config: Mapping[str, str]) -> None:
         ConfigError: `config.masked`.
     """
     for key, value in config.items():
-        if is_mask(key, value):
+        if is_mask(key, value, sensitive=key in secret_keys):
             raise ConfigError(
                 "config.masked",
                 f"`{key}` has {MASK}, which is shown for a secret, and is none",

@@ -95,7 +95,7 @@ async def delete(
 async def get_config(asks: Services, connector: Name) -> Response:
     """Return the configuration of a connector; secrets in it are ***."""
     stored = await asks.config.get(connector)
-    return _shown(stored, configs.masked(stored.config))
+    return _shown(stored, configs.masked(stored.config, stored.secret_keys))
 
 
 @routes.put(
@@ -108,8 +108,9 @@ async def put_config(
 ) -> Response:
     """Give a connector another configuration, or make it."""
     given, before = configs.texts(body), await found_or_none(asks, connector)
-    config = configs.unmasked(given, before.config if before else {})
-    configs.refuse_masks(config)
+    secret_keys = before.secret_keys if before else ()
+    config = configs.unmasked(given, before.config if before else {}, secret_keys)
+    configs.refuse_masks(config, secret_keys)
     wanted = await _checked(asks, configs.named(connector, config))
     expected = revision_of(if_match)
     if before is not None and config != given:
@@ -133,8 +134,8 @@ async def patch_config(
     changes = {k: configs.text(k, v) for k, v in objects(body, "the changes").items()}
     kept = {key: value for key, value in before.config.items() if key not in changes}
     given = {key: value for key, value in changes.items() if value is not None}
-    unmasked = configs.unmasked(given, before.config)
-    configs.refuse_masks(unmasked)
+    unmasked = configs.unmasked(given, before.config, before.secret_keys)
+    configs.refuse_masks(unmasked, before.secret_keys)
     config = kept | unmasked
     wanted = await _checked(asks, configs.named(connector, config))
     # what was checked is what is stored: another change in between is a conflict
@@ -235,7 +236,7 @@ async def _checked(asks: Asks, wanted: Connector) -> Connector:
     """Return a connector with its kind, when its configuration is valid."""
     found = await asks.config.validate(wanted)
     configs.check_findings(found.diagnostics)
-    return replace(wanted, kind=found.kind)
+    return replace(wanted, kind=found.kind, secret_keys=tuple(found.secret_keys))
 
 
 def _shown(stored: Connector, body: Any, *, created: bool = False) -> JSONResponse:

@@ -56,7 +56,7 @@ async def cluster(asks: Services) -> Response:
 async def allocated_connectors(asks: Services, sender: Sender) -> Response:
     """Return all connectors with their configurations."""
     found = sender.sees((await asks.config.list()).connectors)
-    return _body({one.name: configs.masked(one.config) for one in found})
+    return _body({one.name: configs.masked(one.config, one.secret_keys) for one in found})
 
 
 @routes.get("/allocated/tasks", responses=documents.answers(200, documents.ByName))

@@ -38,7 +38,7 @@ def info(connector: Connector, tasks: Iterable[int]) -> dict[str, Any]:
     """Return a ConnectorInfo; `tasks` are numbers."""
     return {
         "name": connector.name,
-        "config": masked(connector.config),
+        "config": masked(connector.config, connector.secret_keys),
         "tasks": [task_id(connector, number) for number in tasks],
         "type": _TYPES[connector.kind],
     }
@@ -74,7 +74,7 @@ def task_id(connector: Connector, number: int) -> dict[str, Any]:
 def task_info(connector: Connector, number: int, plan: TaskPlan) -> dict[str, Any]:
     """Return a TaskInfo. What a task gets is its partitions."""
     keys = [dict(partition.key) for partition in plan.partitions[:MOST_PARTITIONS]]
-    config = {**masked(plan.config), "partitions": canonical_json(keys)}
+    config = {**masked(plan.config, connector.secret_keys), "partitions": canonical_json(keys)}
     return {"id": task_id(connector, number), "config": config}
 
 

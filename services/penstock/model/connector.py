@@ -131,7 +131,8 @@ class LogLevel:
 @dataclass(frozen=True, slots=True)
 class Connector:
     """A named, versioned configuration. `config` is as the user wrote it; secrets in it are
-    references. `version` counts configurations, `restarts` are the newest requests.
+    references. `version` counts configurations, `restarts` are the newest requests; `secret_keys`
+    are those that its plugins have declared to be secrets (invariant 9).
     """
 
     name: str
@@ -142,6 +143,7 @@ class Connector:
     revision: int = 0
     version: int = 0
     restarts: tuple[Restart, ...] = ()
+    secret_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

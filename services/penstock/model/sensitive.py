@@ -50,10 +50,10 @@ def shown(key: str, value: str, *, sensitive: bool = False) -> str:
     return _PARAMETER.sub(rf"\1{MASK}", value)
 
 
-def is_mask(key: str, value: str) -> bool:
+def is_mask(key: str, value: str, *, sensitive: bool = False) -> bool:
     """Tell whether a value has the mask in the place of a secret."""
     if value == MASK:
-        return is_sensitive(key)
+        return sensitive or is_sensitive(key)
     in_url = _IN_URL.search(value)
     return in_url is not None and in_url[2] == MASK
 

@@ -36,6 +36,7 @@ def connector_to_proto(connector: Connector, updated_at: float = 0.0) -> pb.Conn
         updated_at=_timestamp(updated_at),
         version=connector.version,
         restarts=map(restart_to_proto, connector.restarts),
+        secret_keys=connector.secret_keys,
     )
 
 
@@ -50,6 +51,7 @@ def connector_from_proto(message: pb.Connector) -> Connector:
         revision=message.revision,
         version=message.version,
         restarts=tuple(map(restart_from_proto, message.restarts)),
+        secret_keys=tuple(message.secret_keys),
     )
 
 

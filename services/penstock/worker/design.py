@@ -87,7 +87,9 @@ class Design:
         return {
             key: value
             for key, value in config.items()
-            if is_sensitive(key) or f"{prefix}{key}" in self.masked
+            if is_sensitive(key)
+            or f"{prefix}{key}" in self.masked
+            or f"{prefix}{key}" in self.connector.secret_keys
         }
 
     def _target(self, section: Mapping[str, str], end: str) -> Target:

@@ -65,6 +65,7 @@ class WorkerService(grpc_api.WorkerServiceServicer):
             diagnostics=[error_wire.to_proto(d) for d in found.diagnostics],
             kind=int(found.kind),  # type: ignore[arg-type] # enums share numbers
             values=map(value_to_proto, found.values),
+            secret_keys=found.secret_keys,
         )
 
     async def DescribeConnector(

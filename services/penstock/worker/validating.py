@@ -43,13 +43,16 @@ class Validator:
         except PenstockError as error:
             return ValidatedConnector((error.diagnostic,), connector.kind)
         values: list[KeyValue] = []
+        secret_keys: list[str] = []
         with _unsaid(design) as unsaid:
             findings = await findings_of(self._host, design, self._functions, self._overrides)
             for target, end in _targets(design):
                 found, of_keys = await self._validated(target, end, design)
                 findings += found
                 values += of_keys
-        return ValidatedConnector(tuple(map(unsaid, findings)), design.kind, tuple(values))
+                secret_keys += await self._secret_keys(target, end, design)
+        told = tuple(map(unsaid, findings))
+        return ValidatedConnector(told, design.kind, tuple(values), tuple(secret_keys))
 
     async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
         """Iterate over the steps by which the plugins reach what they are configured for, each with
@@ -68,6 +71,13 @@ class Validator:
 
     async def _design(self, connector: Connector) -> Design:
         return await design_of(self._host, self._secrets, connector)
+
+    async def _secret_keys(self, target: Target, end: str, design: Design) -> list[str]:
+        """Return those of the keys that its plugin declares to be secrets."""
+        process = await self._host.acquire(target.connector, target.version)
+        given = target.config.keys() | target.secrets.keys()
+        names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
+        return [design.path(name, end) for name in names if name in given]
 
     async def _validated(
         self, target: Target, end: str, design: Design

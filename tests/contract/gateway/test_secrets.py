@@ -83,3 +83,45 @@ def test_what_may_not_be_read_is_refused_when_it_is_written(
     assert code in answer.text
     assert "sink.file" in answer.text
     assert CANARY not in answer.text
+
+
+SHOWN = (
+    "/connectors/stamped",
+    "/connectors/stamped/config",
+    "/connectors/stamped/tasks",
+    "/connectors?expand=info",
+    "/v1/connectors/stamped",
+    "/v1/connectors/stamped/revisions/1",
+    "/v1/connectors/stamped/diff?from=1",
+    "/allocated/connectors",
+)
+
+
+def test_what_a_plugin_says_is_a_secret_is_shown_nowhere(gateway, tmp_path):
+    """Its name does not say so."""
+    config = {
+        "source.connector.class": "verifiable-source",
+        "sink.connector.class": "picky-sink",
+        "sink.file": str(tmp_path / "out"),
+        "sink.stamp": CANARY,
+    }
+    body = {"name": "stamped", "config": config, "initial_state": "STOPPED"}
+    made = gateway.post("/connectors", body)
+    assert (made.status_code, made.json()["config"]["sink.stamp"]) == (201, "***")
+    changed = made.json()["config"] | {"sink.file": str(tmp_path / "other")}
+    compared = {"name": "stamped", "config": {**config, "sink.stamp": "another"}}
+    answers = [
+        made,
+        gateway.put("/connectors/stamped/config", changed),
+        gateway.post("/v1/connectors/compare", compared),
+        *map(gateway.get, SHOWN),
+    ]
+    for answer in answers:
+        assert answer.is_success, answer.text
+        assert CANARY not in answer.text, answer.url
+    stored = gateway.run(lambda: gateway.asks.config.get("stamped"))
+    assert stored.config["sink.stamp"] == CANARY, "the mask that came back means the secret"
+    copied = {"name": "copied", "config": {**config, "sink.ssl.password": "***"}}
+    wrong = gateway.post("/connectors", copied)
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "config.masked")
+    gateway.delete("/connectors/stamped")

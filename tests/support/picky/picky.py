@@ -15,6 +15,7 @@ class PickyConfig:
 
     file: str = key(doc="File that rows are appended to, as JSON.")
     failures: str = key("", doc="File with the number of times that it still fails.")
+    stamp: str = key("", type="password", doc="A secret whose name does not say that it is one.")
 
 
 class Picky(Sink[PickyConfig]):

@@ -236,6 +236,7 @@ class FakeWorker:
 
     diagnostics: tuple[Diagnostic, ...] = ()
     kind: ConnectorKind = ConnectorKind.SINK
+    secret_keys: tuple[str, ...] = ()
     asked: list[Connector] = field(default_factory=list)
 
     async def validate(self, connector):

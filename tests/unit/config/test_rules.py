@@ -78,6 +78,17 @@ def test_a_new_configuration_keeps_generation_state_and_kind():
     assert new.updated_at == 5
 
 
+def test_keys_that_were_secrets_once_stay_so():
+    """Earlier versions are shown, too."""
+    existing = Stored(connector(secret_keys=("a",)))
+    new = rules.changed(existing, connector(config={"b": "2"}, secret_keys=("b",)), 5)
+    assert new.connector.secret_keys == ("a", "b")
+    assert stored.decode(Entry("connector/a", stored.encode(new), 3)).connector.secret_keys == (
+        "a",
+        "b",
+    )
+
+
 def test_a_kind_that_was_unset_may_be_set_and_never_changed():
     set_now = rules.changed(Stored(connector()), connector(kind=ConnectorKind.SINK), 5)
     assert set_now.connector.kind is ConnectorKind.SINK

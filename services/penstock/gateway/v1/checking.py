@@ -50,12 +50,12 @@ async def compare(asks: Services, sender: Sender, body: Json) -> Response:
     wanted = configs.requested(body)
     require(sender, wanted.name, Level.EDITOR)
     stored = await found_or_none(asks, wanted.name)
-    before = stored.config if stored else {}
-    wanted = replace(wanted, config=configs.unmasked(wanted.config, before))
+    before, known = (stored.config, stored.secret_keys) if stored else ({}, ())
+    wanted = replace(wanted, config=configs.unmasked(wanted.config, before, known))
     found = await asks.config.validate(wanted)
     told = [
         {"key": one.key, "before": one.before, "after": one.after}
-        for one in differences(before, wanted.config)
+        for one in differences(before, wanted.config, {*known, *found.secret_keys})
     ]
     return JSONResponse(
         {
@@ -88,7 +88,8 @@ async def asked(asks: Asks, sender: Person, body: Any) -> Connector:
     stored = await found_or_none(asks, wanted.name)
     if stored is None:
         return wanted
-    return replace(wanted, config=configs.unmasked(wanted.config, stored.config))
+    config = configs.unmasked(wanted.config, stored.config, stored.secret_keys)
+    return replace(wanted, config=config)
 
 
 async def _steps(asks: Asks, connector: Connector) -> AsyncGenerator[Mapping[str, Any], None]:

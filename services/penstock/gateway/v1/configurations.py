@@ -36,8 +36,10 @@ async def revisions(asks: Services, connector: Name) -> Response:
 @routes.get("/{connector}/revisions/{version}", responses=documents.answers(200, Version))
 async def revision(asks: Services, connector: Name, version: Number) -> Response:
     """Return one version, with its configuration."""
+    stored = await asks.config.get(connector)
     found = await asks.config.revision(connector, version)
-    return JSONResponse({**_revision(found), "config": configs.masked(found.config)})
+    config = configs.masked(found.config, stored.secret_keys)
+    return JSONResponse({**_revision(found), "config": config})
 
 
 @routes.get("/{connector}/diff", responses=documents.answers(200, Differences))
@@ -77,7 +79,7 @@ def _whole(stored: Connector) -> JSONResponse:
         "generation": stored.generation,
         "revision": stored.revision,
         "version": stored.version,
-        "config": configs.masked(stored.config),
+        "config": configs.masked(stored.config, stored.secret_keys),
     }
     return JSONResponse(body, headers={"ETag": f'"{stored.revision}"'})
 

@@ -50,7 +50,7 @@ REVISION_CAUSE_PATCHED: RevisionCause
 REVISION_CAUSE_ROLLED_BACK: RevisionCause
 
 class Connector(_message.Message):
-    __slots__ = ("name", "kind", "config", "target_state", "generation", "revision", "updated_at", "version", "restarts")
+    __slots__ = ("name", "kind", "config", "target_state", "generation", "revision", "updated_at", "version", "restarts", "secret_keys")
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class Connector(_message.Message):
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_KEYS_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: ConnectorKind
     config: _containers.ScalarMap[str, str]
@@ -76,7 +77,8 @@ class Connector(_message.Message):
     updated_at: _timestamp_pb2.Timestamp
     version: int
     restarts: _containers.RepeatedCompositeFieldContainer[Restart]
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ..., target_state: _Optional[_Union[TargetState, str]] = ..., generation: _Optional[str] = ..., revision: _Optional[int] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[int] = ..., restarts: _Optional[_Iterable[_Union[Restart, _Mapping]]] = ...) -> None: ...
+    secret_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ..., target_state: _Optional[_Union[TargetState, str]] = ..., generation: _Optional[str] = ..., revision: _Optional[int] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[int] = ..., restarts: _Optional[_Iterable[_Union[Restart, _Mapping]]] = ..., secret_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Restart(_message.Message):
     __slots__ = ("marker", "include_tasks", "only_failed", "task_id", "requested_at")
@@ -451,12 +453,14 @@ class ValidateConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ...) -> None: ...
 
 class ValidateConnectorResponse(_message.Message):
-    __slots__ = ("diagnostics", "kind")
+    __slots__ = ("diagnostics", "kind", "secret_keys")
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    SECRET_KEYS_FIELD_NUMBER: _ClassVar[int]
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     kind: ConnectorKind
-    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ...) -> None: ...
+    secret_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., secret_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NoteTopicsRequest(_message.Message):
     __slots__ = ("generation", "topics")
