@@ -110,6 +110,10 @@ def _create(server: Server, arguments: argparse.Namespace) -> int:
 def _put(server: Server, arguments: argparse.Namespace) -> int:
     name, config, state = _file(arguments.file)
     where = path("connectors", name)
+    if state and name not in server.get("/connectors"):
+        # a configuration alone would run, until it is steered
+        body = {"name": name, "config": config, "initial_state": state}
+        return _shown(arguments, server.send("POST", "/connectors", body))
     stored = server.send("PUT", f"{where}/config", config, revision=arguments.revision)
     if state:
         server.send("PUT", f"{where}/{STEERED[state]}")

@@ -37,6 +37,19 @@ class Texts(yaml.SafeLoader):
         None: yaml.SafeLoader.construct_undefined,
     }
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        """Refuse what is said twice: nobody would see which one counts. What is merged may be said
+        anew.
+        """
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
+                if key.value in seen:
+                    problem = f"`{key.value[:200]}` is there twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
 
 class Values(Texts):
     """Reads YAML whose scalars are JSON's values."""
@@ -77,21 +90,34 @@ def json_texts(text: str) -> Any:
     """Return a JSON text whose numbers are texts as they were written.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is no JSON, or says something twice.
     """
-    return json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+    return json.loads(
+        text, parse_int=str, parse_float=str, parse_constant=_refuse, object_pairs_hook=_object
+    )
 
 
 def json_value(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is no JSON, or has a number that is too large for one.
+        ValueError: it is no JSON, says something twice, or has a number that is too large for one.
     """
     try:
-        return json.loads(text, parse_float=_finite, parse_constant=_refuse)
+        return json.loads(
+            text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_object
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"`{twice[:200]}` is there twice")
+    return found
 
 
 def _finite(text: str) -> float:

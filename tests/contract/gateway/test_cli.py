@@ -244,3 +244,14 @@ def test_a_machine_is_looked_at(capsys):
     found = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
     assert {"python", "java", "disk", "memory", "etcd", "port 8083", "plugins"} <= found.keys()
     assert code == 0, found
+
+
+def test_what_is_put_stopped_never_runs(penstock, tmp_path, gateway):
+    file = tmp_path / "still.yaml"
+    file.write_text(SOURCE + "state: STOPPED\n")
+    for rows in ("10", "20"):
+        file.write_text(file.read_text().replace("rows: 10", f"rows: {rows}"))
+        assert penstock("connector", "put", str(file))[0] == 0
+        assert gateway.get("/connectors/still").json()["config"]["rows"] == rows
+    assert gateway.get("/connectors/still/offsets").json() == {"offsets": []}
+    assert penstock("connector", "delete", "still")[0] == 0

@@ -146,6 +146,21 @@ def test_a_malformed_file_is_named(tmp_path, name, text, code):
     assert "\n" not in caught.value.diagnostic.message  # it would be printed as it is written here
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "topic: a\nrows: 1\ntopic: b\n"),
+        ("a.yaml", "sink: {file: a, file: b}\n"),
+        ("a.json", '{"topic": "a", "topic": "b"}'),
+        ("a.json", '{"sink": {"file": "a", "file": "b"}}'),
+    ],
+)
+def test_what_is_said_twice_is_refused(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.file_malformed.*twice"):
+        read_flat(tmp_path / name)
+
+
 def test_a_missing_file_says_which(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing\.yaml"):
         read_flat(tmp_path / "nothing.yaml")
