@@ -179,7 +179,7 @@ def _rows(output: Output) -> list[dict[str, float]]:
 def kit(words: Sequence[str]) -> float:
     """Return the seconds that the conformance kit takes for a connector."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "penstock.cli", "plugin", "test", "--json", *words]
+    command = [sys.executable, "-m", "penstock.cli", "plugin", "test", "-o", "json", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     told = json.loads(done.stdout)
     if not told["conforms"]:

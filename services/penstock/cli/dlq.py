@@ -17,6 +17,7 @@ from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.edits import assigned, editing, from_file
 from penstock.cli.remote.showing import show, table
+from penstock.cli.waiting import unseen
 from penstock.model.errors import ConfigError, RetriableError
 
 _Verb = Callable[[Server, argparse.Namespace], int]
@@ -162,7 +163,7 @@ def _waited(
     """
     deadline = time.monotonic() + within
     drawn = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
-    with drawn:
+    with unseen(), drawn:
         bar = drawn.add_task("replaying", total=begun["count"])
         while time.monotonic() < deadline:
             found: Mapping[str, Any] = server.get(where)

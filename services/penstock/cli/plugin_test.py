@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +12,8 @@ from typing import Final
 from rich.console import Console
 
 from penstock.cli.errors import FAILED
+from penstock.cli.remote.showing import OUTPUTS, show
+from penstock.cli.waiting import waiting
 from penstock.conformance import (
     Declaration,
     Subject,
@@ -41,7 +41,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     parser.add_argument("--config", type=Path, help=f"default: {FILE_NAME} of the folder")
     parser.add_argument("--connector", action="append", default=[], help="only this one")
     parser.add_argument("--case", action="append", default=[], help="only this case, or `read.`…")
-    parser.add_argument("--json", action="store_true", help="print JSON, not a table")
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the result without times")
     parser.set_defaults(verb=test)
 
@@ -50,17 +50,18 @@ def test(arguments: argparse.Namespace) -> int:
     """Run the conformance kit; the exit code is 1 when a MUST is broken."""
     spec = load()
     subject = _subject(arguments)
-    results = asyncio.run(run_cases(subject, spec.chosen(arguments.case)))
+    chosen = spec.chosen(arguments.case)
+    with waiting(f"trying {len(chosen.cases)} cases"):
+        results = asyncio.run(run_cases(subject, chosen))
     told = as_json(results, plugin=subject.manifest.name, spec=spec.version)
     if arguments.keep:
         text = kept(results, plugin=subject.manifest.name, spec=spec.version)
         arguments.keep.write_text(text, encoding="utf-8")
-    if arguments.json:
-        json.dump(told, sys.stdout, indent=1, ensure_ascii=False)
-        print()
-    else:
+    if arguments.output == "table":
         console = Console()
         print_table(results, console if console.is_terminal else Console(width=_WIDTH))
+    else:
+        show(arguments.output, told)
     return 0 if told["conforms"] else FAILED
 
 
