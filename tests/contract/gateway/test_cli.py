@@ -48,7 +48,7 @@ def test_a_connector_lives_its_life(penstock, tmp_path):
     for verb in ("pause", "resume", "restart", "stop"):
         assert penstock("connector", verb, "numbers")[0] == 0
     assert penstock("connector", "status", "numbers")[0] == 0
-    assert penstock("connector", "offsets", "numbers")[0] == 0
+    assert penstock("offsets", "get", "numbers")[0] == 0
     assert penstock("connector", "topics", "numbers")[0] == 0
     assert penstock("connector", "delete", "numbers")[0] == 0
     code, said = penstock("connector", "get", "numbers")

@@ -293,9 +293,12 @@ def test_writes_that_wait_are_finished_before_the_store_closes(opened):
             await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
             await store.close()
             done = await asyncio.gather(*writes, return_exceptions=True)
-        acknowledged = sum(isinstance(r, int) for r in done)
+        kept = {f"{i}" for i, one in enumerate(done) if isinstance(one, int)}
+        # etcd may be slower than the deadline of a call: then nobody knows, and says so.
+        unknown = {f"{i}" for i, one in enumerate(done) if "outcome_unknown" in str(one)}
         async with opened() as store:
-            page = await store.range("", limit=1000)
-            assert len(page.entries) == acknowledged > 0
+            found = {entry.key for entry in (await store.range("", limit=1000)).entries}
+            assert found - unknown == kept
+            assert kept
 
     asyncio.run(main())
