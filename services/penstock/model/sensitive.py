@@ -22,9 +22,10 @@ _KEY: Final = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE: Final = re.compile(r"\$\{[^{}$]*\}")
-_IN_URL: Final = re.compile(r"(?<=://)([^/\s:@]*):([^\s?#]+)@")
-"""To the last `@`: a password may have `@` and `/`, which nobody should write, and people do."""
-
+# Values may be long, and who configures chooses them: each form takes a time that grows with the
+# length alone (invariant 12).
+_WORD: Final = re.compile(r"[^\s?#]+")
+_USER: Final = re.compile(r"://[^/:@]*:")
 _HEADER: Final = re.compile(
     r"((?:authorization|cookie|x-api-key|x-auth-token)\s*:\s*)([^,;|\n]+)", re.IGNORECASE
 )
@@ -45,7 +46,7 @@ def shown(key: str, value: str, *, sensitive: bool = False) -> str:
         return value
     if sensitive or is_sensitive(key):
         return MASK
-    value = _IN_URL.sub(rf"\1:{MASK}@", value)
+    value = _WORD.sub(_without_password, value)
     value = _HEADER.sub(rf"\1{MASK}", value)
     return _PARAMETER.sub(rf"\1{MASK}", value)
 
@@ -54,8 +55,10 @@ def is_mask(key: str, value: str, *, sensitive: bool = False) -> bool:
     """Tell whether a value has the mask in the place of a secret."""
     if value == MASK:
         return sensitive or is_sensitive(key)
-    in_url = _IN_URL.search(value)
-    return in_url is not None and in_url[2] == MASK
+    found = [word[slice(*span)] for word in _WORD.findall(value) if (span := _password(word))]
+    found += [header for _, header in _HEADER.findall(value)]
+    found += [parameter for _, parameter in _PARAMETER.findall(value)]
+    return MASK in found
 
 
 def differences(
@@ -75,3 +78,18 @@ def differences(
         masked = (old_shown, new_shown) != (old, new)
         found.append(Difference(key, old_shown, new_shown, masked))
     return found
+
+
+def _without_password(found: re.Match[str]) -> str:
+    word = found[0]
+    span = _password(word)
+    return word if span is None else f"{word[: span[0]]}{MASK}{word[span[1] :]}"
+
+
+def _password(word: str) -> tuple[int, int] | None:
+    """Return where a URL has its password: to the last `@`, for it may have `@` and `/`, which
+    nobody should write, and people do.
+    """
+    end = word.rfind("@")
+    user = _USER.search(word, 0, max(end, 0))
+    return None if user is None or user.end() == end else (user.end(), end)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from penstock.model.sensitive import MASK, is_sensitive, shown
+from penstock.model.sensitive import MASK, is_mask, is_sensitive, shown
 from support.checkout import ROOT
 
 _DECLARED = re.compile(r"^    (\w+): [^=\n]+= key\(\s*[^)]*?type=\"password\"", re.MULTILINE)
@@ -40,6 +40,8 @@ def test_other_keys_are_shown(key):
         ("mysql://user:p@ss@host/db", "mysql://user:***@host/db"),
         ("mysql://user:p/ss@host/db?ssl=true", "mysql://user:***@host/db?ssl=true"),
         ("postgresql://host:5432/db", "postgresql://host:5432/db"),
+        ("a://h/b,c://user:p@h,d://user:q@h", "a://h/b,c://user:***@h"),
+        ("a://u:p@h b://h c://:p@h", "a://u:***@h b://h c://:***@h"),
         ("Authorization: Bearer abc", "Authorization: ***"),
         ("X-Trace: 1,Cookie: a=b; c=d", "X-Trace: 1,Cookie: ***; c=d"),
         ("jdbc:x://h/db?user=u&password=p&a=b", "jdbc:x://h/db?user=u&password=***&a=b"),
@@ -47,3 +49,18 @@ def test_other_keys_are_shown(key):
 )
 def test_what_is_secret_in_a_value_is_masked(value, seen):
     assert shown("url", value) == seen
+    assert is_mask("url", seen) == (MASK in seen)
+    assert not is_mask("url", value)
+
+
+@pytest.mark.parametrize("value", ["***", "x://u:p@h/a?b=***", "SELECT 1 /*** all ***/ FROM t"])
+def test_what_stands_for_no_secret_is_no_mask(value):
+    assert not is_mask("query", value)
+
+
+@pytest.mark.parametrize("part", ["://:", "://u:@", "cookie ", "token ", "a:b@"])
+def test_a_value_that_only_begins_secrets_is_read_at_once(part):
+    """A form that looks again and again at the same letters takes longer than a test may."""
+    value = part * ((512 << 10) // len(part))
+    assert len(shown("url", value)) <= len(value)
+    assert not is_mask("url", value)
