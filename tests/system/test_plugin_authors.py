@@ -72,7 +72,7 @@ def test_a_project_is_listed_and_sealed_and_a_change_of_it_is_told(
     assert "README.md says what next" in penstock(*new)
     assert "plugin.folder_exists" in penstock(*new, code=2)
     listed = penstock("plugin", "list", "--plugins", project)
-    assert re.search(r"acme-orders-sink +sink +acme-orders +0\.1\.0 +here +", listed)
+    assert re.search(r"acme-orders-sink +sink +acme-orders +0\.1\.0 +here$", listed, re.MULTILINE)
     assert "is not sealed" in penstock("plugin", "seal", "--check", project, code=1)
     assert "sealed acme-orders 0.1.0" in penstock("plugin", "seal", project)
     assert "here, sealed" in penstock("plugin", "list", "--plugins", project)
