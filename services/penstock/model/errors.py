@@ -16,7 +16,7 @@ What happens next follows from the class alone, never from the text (architectur
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import ClassVar
@@ -69,6 +69,18 @@ class Diagnostic:
         where = f" (at {self.config_path})" if self.config_path else ""
         fix = f" Fix: {self.fix}" if self.fix else ""
         return f"[{self.code}] {self.message}{where}{fix}"
+
+    def reworded(self, change: Callable[[str], str]) -> Diagnostic:
+        """Return the same with each of its texts changed; its code stays."""
+        return replace(
+            self,
+            message=change(self.message),
+            detail=change(self.detail),
+            fix=change(self.fix),
+            config_path=change(self.config_path),
+            suggestion=change(self.suggestion),
+            dataset=change(self.dataset),
+        )
 
 
 class PenstockError(Exception):

@@ -13,7 +13,7 @@ import traceback
 from typing import Final
 from urllib.parse import quote
 
-MASK: Final = "***"
+from penstock.model.sensitive import MASK
 
 SHORTEST: Final = 4
 """Characters of the shortest value that is masked in texts. Shorter ones occur in every other word,

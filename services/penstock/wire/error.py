@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from enum import IntEnum
 from typing import Final, TypeVar
@@ -50,15 +49,7 @@ def _cut(diagnostic: Diagnostic, most: int) -> Diagnostic:
     def cut(text: str) -> str:
         return text if len(text) <= most else f"{text[: most - 1]}…" if most else ""
 
-    return replace(
-        diagnostic,
-        message=cut(diagnostic.message),
-        detail=cut(diagnostic.detail),
-        fix=cut(diagnostic.fix),
-        config_path=cut(diagnostic.config_path),
-        suggestion=cut(diagnostic.suggestion),
-        dataset=cut(diagnostic.dataset),
-    )
+    return diagnostic.reworded(cut)
 
 
 def to_proto(diagnostic: Diagnostic) -> pb.Diagnostic:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
-from typing import Final
 
 from penstock.model.errors import Diagnostic
-from penstock.telemetry import MASK, masked
-
-_SHORT: Final = 4
-"""Characters from which on a value is hidden wherever it stands: a shorter one is part of words."""
+from penstock.model.sensitive import MASK
+from penstock.telemetry import SHORTEST, masked
 
 
 def parts_of(values: Iterable[str]) -> frozenset[str]:
@@ -29,15 +25,8 @@ def hidden(found: Diagnostic, values: Collection[str] = ()) -> Diagnostic:
         for value in values:
             for quoted in (f"'{value}'", f"`{value}`", f".{value}."):
                 text = text.replace(quoted, quoted.replace(value, MASK) if value else quoted)
-            if len(value) >= _SHORT:
+            if len(value) >= SHORTEST:
                 text = text.replace(value, MASK)
         return text
 
-    return replace(
-        found,
-        message=without(found.message),
-        detail=without(found.detail),
-        config_path=without(found.config_path),
-        fix=without(found.fix),
-        suggestion=without(found.suggestion),
-    )
+    return found.reworded(without)

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
-from penstock.model.errors import PenstockError
+from penstock.model.errors import Diagnostic, PenstockError
 from penstock.plugin import PluginHost, PluginPath
 from penstock.scheduler import wanted
 from penstock.secrets import Secrets
 from penstock.secrets.provider import Answer
 from penstock.telemetry import Redaction
 from penstock.worker.design import Design, design_of, refuse_errors
+from penstock.worker.hiding import hidden
 from penstock.worker.settings import OF_SCHEDULER
 from penstock.worker.validating import Validator
 
@@ -127,3 +128,10 @@ def test_nothing_that_is_found_tells_what_was_looked_up(tmp_path, config, kind):
         told = repr(error.diagnostic)
     assert "not_installed" in told
     assert PASSWORD not in told
+
+
+def test_each_text_of_a_finding_is_looked_through():
+    texts = ("message", "fix", "config_path", "suggestion", "detail", "dataset")
+    told = Diagnostic("a.b", **dict.fromkeys(texts, "it is hunter22, here"))
+    found = hidden(told, {"hunter22"})
+    assert [getattr(found, name) for name in texts] == ["it is ***, here"] * len(texts)
