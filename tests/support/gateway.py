@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeVar
 
 import httpx
 
+from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import application
 from penstock.gateway.asks import Asks
 from penstock.gateway.everywhere import Workers
@@ -115,7 +116,7 @@ class Gateway:
         self._stack.push_async_callback(workers.close)
         node = self.node
         self.asks = Asks(node.config, node.offset, node.scheduler, workers)
-        app = application(self.asks, "tests")
+        app = application(self.asks, "tests", Guard())
         (url,) = await enter(answering(app, [Place("127.0.0.1:0")]))
         self.address = url.removeprefix("http://")
         await self.node.begin()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 
+from penstock.gateway.access import passwords
 from penstock.testing import PenstockProcess
 from system.pipelines import ended, nothing_left, nothing_runs
 
@@ -134,3 +137,34 @@ def test_files_for_a_plugin_that_is_missing_load_and_name_it(tmp_path: Path) -> 
         assert f"warning: [config.not_here_yet] `{key}`" in outcome.output
     assert "123456" not in outcome.output
     assert "Traceback" not in outcome.output
+
+
+USERS = """\
+users:
+  vera: {password: "%s", may: [viewer]}
+"""
+
+
+def test_its_rest_api_asks_who_it_is(tmp_path: Path) -> None:
+    """The keys of the gateway mean the same here."""
+    (tmp_path / "users.yaml").write_text(USERS % passwords.hashed("secret"))
+    told = "listeners=http://:0\nauth.users={folder}/users.yaml\n"
+    standalone = Standalone(tmp_path)
+    write(tmp_path, "worker", WORKER + told)
+    with standalone.command() as process:
+        process.wait_for(lambda: "REST at " in process.output, MOVING, "its REST API")
+        url = re.search(r"REST at (\S+)", process.output)[1].replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(f"{url}/connectors").status_code == 401
+        with httpx.Client(base_url=url, auth=("vera", "secret"), timeout=60) as vera:
+            assert "paused" in vera.get("/connectors").json()
+            assert vera.put("/connectors/paused/resume").status_code == 403
+
+
+def test_it_is_open_to_others_only_where_that_is_meant(tmp_path: Path) -> None:
+    standalone = Standalone(tmp_path)
+    write(tmp_path, "worker", WORKER + "listeners=http://:0\n")
+    with standalone.command() as process:
+        outcome = ended(process)
+        nothing_left(process)
+    assert outcome.code == 2, outcome.output
+    assert "error: [access.open]" in outcome.output

@@ -15,7 +15,6 @@ from typing import Final
 
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import JvmLostError, hosted
-from penstock.gateway.places import USUAL
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
 from penstock.standalone.connector_file import is_connector, read_connector
@@ -23,8 +22,9 @@ from penstock.standalone.files import read_document, read_flat
 from penstock.standalone.fronting import fronted
 from penstock.standalone.node import Node
 from penstock.standalone.reconcile import run_only, validate
-from penstock.standalone.settings import node_settings
+from penstock.standalone.settings import NodeSettings, node_settings
 
+IN_USE: Final = "rpc.address_in_use"
 _ELSEWHERE: Final = "Set `listeners` to another http://HOST:PORT, or to none."
 
 
@@ -59,21 +59,21 @@ async def _run(files: Sequence[Path]) -> int:
             began_as = "started" if state == "running" else f"is {state}"
             say(f"connector {connector.name} {began_as} ({connector.kind.name.lower()})")
         async with AsyncExitStack() as stack:
-            await _front(stack, node, settings.listeners)
+            await _front(stack, node, settings)
             await node.engine_ready()
             say(f"rows move after {time.monotonic() - began:.1f} s")
             await node.lost()
     raise JvmLostError
 
 
-async def _front(stack: AsyncExitStack, node: Node, listeners: Sequence[str] | None) -> None:
+async def _front(stack: AsyncExitStack, node: Node, settings: NodeSettings) -> None:
     """Answer REST from now on. Where nobody said where, and another process is there already, that
     is told and nothing more: rows move without.
     """
     try:
-        places = await stack.enter_async_context(fronted(node, listeners or USUAL))
+        places = await stack.enter_async_context(fronted(node, settings.rest))
     except ConfigError as error:
-        if listeners is not None:
+        if settings.placed or error.code != IN_USE:
             raise
         print_diagnostic(replace(error.diagnostic, severity=Severity.WARNING, fix=_ELSEWHERE))
         return

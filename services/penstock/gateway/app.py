@@ -52,9 +52,9 @@ MORE: Final = (
 """The files of our own."""
 
 
-def application(asks: Asks, cluster: str, asked: Guard | None = None) -> ASGIApp:
+def application(asks: Asks, cluster: str, asked: Guard) -> ASGIApp:
     """Return the application; `cluster` is the name of the cluster whose services `asks` are, and
-    `asked` says who may what: without it, everybody everything.
+    `asked` says who may what.
     """
     return Traced(ExactPaths(Audited(framework(asks, cluster, asked))))
 

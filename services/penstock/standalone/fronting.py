@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
+from penstock.gateway.access.choosing import guard_of
 from penstock.gateway.app import application
 from penstock.gateway.asks import Asks
+from penstock.gateway.certificates import shown_of
 from penstock.gateway.everywhere import Workers
 from penstock.gateway.listening import answering
 from penstock.gateway.places import places
@@ -14,16 +17,20 @@ from penstock.standalone.node import Node
 
 
 @asynccontextmanager
-async def fronted(node: Node, listeners: Sequence[str]) -> AsyncIterator[list[str]]:
-    """Answer requests at `listeners` while inside; gives the URLs.
+async def fronted(node: Node, values: Mapping[str, Any]) -> AsyncIterator[list[str]]:
+    """Answer requests while inside, as the `values` of the gateway's keys say: where, and who may
+    what; gives the URLs.
 
     Raises:
-        ConfigError: `config.bad_value`, `rpc.address_in_use`.
+        ConfigError: `config.bad_value`, `rpc.address_in_use`, `access.open`, `access.file`,
+            `tls.file`.
     """
+    wanted = places(values["listeners"])
+    asked = guard_of(values, wanted)
     workers = Workers(node.scheduler)
     asks = Asks(node.config, node.offset, node.scheduler, workers)
-    try:
-        async with answering(application(asks, "standalone"), places(listeners)) as addresses:
-            yield addresses
-    finally:
-        await workers.close()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asked.close)
+        stack.push_async_callback(workers.close)
+        app = application(asks, "standalone", asked)
+        yield await stack.enter_async_context(answering(app, wanted, shown_of(values)))

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from penstock.gateway.settings import KEYS as OF_THE_GATEWAY
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
 from penstock.worker import keys
@@ -16,7 +17,7 @@ from penstock.worker.machine import MachineSettings, machine_settings
 KEYS: Final = (
     ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
     ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
-    ConfigKey("listeners", "list", doc="Where the REST API is: http://HOST:PORT, or none."),
+    *OF_THE_GATEWAY,
     *keys.KEYS,
 )
 
@@ -31,13 +32,14 @@ IGNORED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node keeps its state and what it runs with. `listeners` are where its REST API is;
-    None when nothing is said.
+    """Where a node keeps its state and what it runs with. `rest` are the values of the gateway's
+    keys; `placed` tells whether the file says where the REST API is.
     """
 
     state_dir: Path
     machine: MachineSettings
-    listeners: tuple[str, ...] | None = None
+    rest: Mapping[str, Any]
+    placed: bool
 
 
 def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnostic]]:
@@ -52,7 +54,8 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
         raise errors[0]
     state = _state_dir(values)
     runs_with = machine_settings(values, config, state / "topics")
-    settings = NodeSettings(state, runs_with, values["listeners"])
+    rest = {key.name: values[key.name] for key in OF_THE_GATEWAY}
+    settings = NodeSettings(state, runs_with, rest, "listeners" in config)
     return settings, [_no_effect(key) for key in sorted(config) if not _is_ours(key)]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.cli.__main__ import main
 from penstock.gateway import certificates
+from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import application
 from penstock.gateway.certificates import Shown
 from penstock.gateway.listening import answering
@@ -38,7 +39,9 @@ def served(gateway, authority, tmp_path):
         shown = Shown(tmp_path / "cert.pem", tmp_path / "key.pem", clients)
 
         async def enter():
-            one = answering(application(gateway.asks, "t"), [Place("127.0.0.1:0", True)], shown)
+            one = answering(
+                application(gateway.asks, "t", Guard()), [Place("127.0.0.1:0", True)], shown
+            )
             entered.append(one)
             (url,) = await one.__aenter__()
             return url
