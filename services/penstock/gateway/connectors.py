@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import configs, documents, shapes
@@ -53,10 +53,10 @@ async def list_connectors(
     responses=documents.answers(201, documents.ConnectorInfo),
     openapi_extra=documents.takes(documents.CreateConnector),
 )
-async def create(asks: Services, sender: Sender, body: Json) -> Response:
+async def create(request: Request, asks: Services, body: Json) -> Response:
     """Make a connector."""
     asked = configs.requested(body)
-    require(sender, asked.name, Level.EDITOR)
+    require(request, asked.name, Level.EDITOR)
     configs.refuse_masks(asked.config)
     wanted = await _checked(asks, asked)
     state = wanted.target_state or TargetState.RUNNING

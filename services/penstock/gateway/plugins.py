@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import configs, documents, keys
-from penstock.gateway.access.guard import Sender, require
+from penstock.gateway.access.guard import require
 from penstock.gateway.access.people import Level
 from penstock.gateway.asks import Services
 from penstock.gateway.body import Json
@@ -55,11 +55,11 @@ async def get_keys(asks: Services, plugin: Name, version: Version = "latest") ->
     responses=documents.answers(200, documents.CheckedConfig),
     openapi_extra=documents.takes(documents.Config),
 )
-async def validate(asks: Services, sender: Sender, plugin: Name, body: Json) -> Response:
+async def validate(request: Request, asks: Services, plugin: Name, body: Json) -> Response:
     """Check a configuration, key by key."""
     config = configs.texts(body)
     if "name" in config:
-        require(sender, config["name"], Level.EDITOR)
+        require(request, config["name"], Level.EDITOR)
     version = config.get("connector.plugin.version", "")
     described = await asks.workers.first(lambda worker: worker.describe(plugin, version))
     if described.kind not in _CONNECTORS:

@@ -4,7 +4,7 @@
 - `address`      the forms of an address, and how they are checked
 - `interceptor`  what every call passes: errors become statuses, watches end when draining
 - `mutual`       TLS with certificates on both sides; `roles` who may call what, `admission`
-                 refuses the others
+                 refuses the others, `audit` tells of changes by people
 - `status`       the only place that builds a gRPC status from an error, and reads it back
 - `channels`     channels with the same limits as the servers
 - `deadlines`    a deadline that names its stage

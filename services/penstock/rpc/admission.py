@@ -1,17 +1,16 @@
-"""Refuses calls of those who may not make them, before anything of the call is read."""
+"""Refuses calls of those who may not make them, before they are answered."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from penstock.model.errors import AuthError
+from penstock.rpc.audit import NAMES, audited
 from penstock.rpc.roles import ALLOWED, may_call, roles_of
-
-_NAMES: Final = "x509_subject_alternative_name"
 
 
 class Admission(grpc.aio.ServerInterceptor):
@@ -36,8 +35,9 @@ def _single(handler: Any, method: str) -> Any:
     inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
 
     async def call(request: Any, context: Any) -> Any:
-        _admit(context, method)
-        return await inner(request, context)
+        with audited(context, method, request):
+            _admit(context, method)
+            return await inner(request, context)
 
     make = (
         grpc.stream_unary_rpc_method_handler
@@ -51,9 +51,10 @@ def _streaming(handler: Any, method: str) -> Any:
     inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        _admit(context, method)
-        async for answer in inner(request, context):
-            yield answer
+        with audited(context, method, request):
+            _admit(context, method)
+            async for answer in inner(request, context):
+                yield answer
 
     make = (
         grpc.stream_stream_rpc_method_handler
@@ -64,7 +65,7 @@ def _streaming(handler: Any, method: str) -> Any:
 
 
 def _admit(context: Any, method: str) -> None:
-    roles = roles_of(context.auth_context().get(_NAMES, ()))
+    roles = roles_of(context.auth_context().get(NAMES, ()))
     if may_call(method, roles):
         return
     name = method.rpartition("/")[2]

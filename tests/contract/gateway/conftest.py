@@ -7,9 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import httpx
 import pytest
 
+from penstock.gateway.access import passwords
+from penstock.gateway.access.guard import Guard
+from penstock.gateway.access.people import Person, User, grants_of
+from penstock.gateway.app import application
+from penstock.gateway.listening import answering
+from penstock.gateway.places import Place
 from support.gateway import Gateway
+from support.people import GRANTS
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PLUGINS = [SUPPORT / name for name in ("moody", "mute", "picky")]
@@ -50,3 +58,33 @@ def made(gateway: Gateway) -> Iterator[Callable[..., str]]:
     yield make
     for path in paths:
         gateway.delete(path)
+
+
+@pytest.fixture(scope="session")
+def guarded(gateway: Gateway) -> Iterator[str]:
+    """Another address of the same services, which asks who it is; returns its URL."""
+    users = {
+        name: User(Person(name, grants_of(may)), passwords.hashed(f"{name}'s password"))
+        for name, may in GRANTS.items()
+    }
+    app = application(gateway.asks, "tests", Guard(users))
+
+    async def enter():
+        entered = answering(app, [Place("127.0.0.1:0")])
+        (url,) = await entered.__aenter__()
+        return entered, url
+
+    entered, url = gateway.run(enter)
+    yield url
+    gateway.run(lambda: entered.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def who(guarded):
+    """Speak as somebody."""
+
+    def client(name: str = "", password: str = "") -> httpx.Client:
+        auth = (name, password or f"{name}'s password") if name else None
+        return httpx.Client(base_url=guarded, auth=auth, timeout=60)
+
+    return client

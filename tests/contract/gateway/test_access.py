@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -19,47 +18,8 @@ from penstock.gateway.app import application
 from penstock.gateway.listening import answering
 from penstock.gateway.places import Place
 from penstock.model.errors import PenstockError
-from support.gateway import Gateway
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
-
-GRANTS = {
-    "vera": ["viewer"],
-    "otto": [{"role": "operator", "connectors": "orders-.*"}],
-    "edda": [{"role": "editor", "connectors": "orders-.*"}],
-    "adam": ["admin"],
-    "nick": [],
-}
-
-
-@pytest.fixture(scope="module")
-def guarded(gateway: Gateway) -> Iterator[str]:
-    """Another address of the same services, which asks who it is; returns its URL."""
-    users = {
-        name: User(Person(name, grants_of(may)), passwords.hashed(f"{name}'s password"))
-        for name, may in GRANTS.items()
-    }
-    app = application(gateway.asks, "tests", Guard(users))
-
-    async def enter():
-        entered = answering(app, [Place("127.0.0.1:0")])
-        (url,) = await entered.__aenter__()
-        return entered, url
-
-    entered, url = gateway.run(enter)
-    yield url
-    gateway.run(lambda: entered.__aexit__(None, None, None))
-
-
-@pytest.fixture
-def who(guarded):
-    """Speak as somebody."""
-
-    def client(name: str = "", password: str = "") -> httpx.Client:
-        auth = (name, password or f"{name}'s password") if name else None
-        return httpx.Client(base_url=guarded, auth=auth, timeout=60)
-
-    return client
 
 
 def test_who_does_not_say_who_it_is_is_asked(who):
@@ -138,12 +98,30 @@ def test_every_change_is_told(who, caplog):
         who("vera").put("/connectors/a%0Ab/pause")
         who("adam").put("/connectors/none/pause")
         who("adam").get("/connectors")
-    lines = [
-        json.loads(record.message) for record in caplog.records if record.name == "penstock.audit"
-    ]
+    lines = told(caplog)
     assert [(one["who"], one["status"]) for one in lines] == [("vera", 403), ("adam", 404)]
     assert all(one["method"] == "PUT" and one["from"] == "127.0.0.1" for one in lines)
+    assert [one["connector"] for one in lines] == ["a\nb", "none"]
     assert "\n" not in caplog.records[0].message
+
+
+def test_a_change_names_the_connector_that_its_body_names(who, caplog):
+    body = {"name": "orders-7", "config": {"connector.class": "none-such"}}
+    with caplog.at_level(logging.INFO, "penstock.audit"):
+        who("edda").post("/connectors", json=body | {"name": "bills-7"})
+        who("edda").post("/connectors", json=body)
+        who("edda").put("/connector-plugins/none/config/validate", json={"name": "orders-8"})
+        who().post("/connectors", json=body)
+    found = [(one["who"], one["connector"], one["status"]) for one in told(caplog)]
+    assert found[:2] == [("edda", "bills-7", 403), ("edda", "orders-7", 400)]
+    assert found[2][:2] == ("edda", "orders-8")
+    assert found[3] == (None, None, 401)
+
+
+def told(caplog):
+    """Return the lines of the audit."""
+    lines = [one.message for one in caplog.records if one.name == "penstock.audit"]
+    return [json.loads(line) for line in lines]
 
 
 def test_who_only_looks_has_nothing_looked_up(who):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import logging
 import shutil
 import ssl
 from pathlib import Path
@@ -18,7 +21,7 @@ from penstock.api.worker.v1 import worker_service_pb2_grpc as worker_grpc
 from penstock.client import ConfigClient
 from penstock.config.service import ConfigService
 from penstock.model.errors import AuthError, ConfigError, PenstockError
-from penstock.rpc import Server
+from penstock.rpc import Server, audit
 from penstock.rpc.mutual import Mutual
 from penstock.rpc.roles import ALLOWED, GATEWAY, OPERATOR, VIEWER
 from penstock.store import SqliteStore
@@ -123,6 +126,42 @@ def test_what_services_say_among_themselves_nobody_else_can_say(authority):
         return caught.value.code().name
 
     asyncio.run(main())
+
+
+def test_a_change_by_a_persons_certificate_is_told(served, authority, caplog):
+    """What the gateway asks for is told there; who only looks is not told of."""
+
+    async def test(address):
+        for role in (OPERATOR, VIEWER, GATEWAY):
+            async with ConfigClient(address, 3.0, shown(authority, role).dial("config")) as client:
+                with pytest.raises(PenstockError):
+                    await client.delete("orders\n1")
+                with contextlib.suppress(AuthError):  # a viewer's are masked by the gateway
+                    await client.list()
+
+    with caplog.at_level(logging.INFO, "penstock.audit"):
+        served(test)
+    lines = [json.loads(one.message) for one in caplog.records if one.name == "penstock.audit"]
+    assert [(one["connector"], one["status"]) for one in lines] == [
+        ("orders\n1", "config.not_found"),
+        ("orders\n1", "rpc.denied"),
+    ]
+    assert {one["method"] for one in lines} == {
+        "penstock.api.config.v1.ConfigService/DeleteConnector"
+    }
+    assert all(one["who"] and one["from"].startswith("ipv4:127.0.0.1") for one in lines)
+
+
+def test_what_changes_something_is_told_of():
+    """By the names of methods: one that is neither of these would be told of, too."""
+    changing = {method.rpartition("/")[2] for method in ALLOWED if not audit.reads(method)}
+    assert changing == {
+        *("CreateConnector", "PutConnector", "PatchConnector", "DeleteConnector"),
+        *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "NoteTopics"),
+        *("UploadTaskPlans", "SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
+        *("ResetOffsets", "RewindOffsets", "Session", "DrainWorker", "ReloadPlugins"),
+        "PlanConnector",
+    }
 
 
 def test_a_certificate_without_a_role_is_refused(served, authority):

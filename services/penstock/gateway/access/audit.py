@@ -1,4 +1,6 @@
-"""A line for every change that is asked for: who, what, from where, and how it ended."""
+"""A line for every change that is asked for: who, what, of which connector, from where, and how it
+ended.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +50,7 @@ class Audited:
                 "from": scope["client"][0] if scope.get("client") else None,
                 "method": scope["method"],
                 "path": scope["path"],
+                "connector": state.get("connector"),
                 "status": status or None,
             }
             # JSON: a name can neither end the line nor forge another one

@@ -143,6 +143,8 @@ async def guard(request: Request) -> None:
     address = request.client.host if request.client else ""
     person = await asked.admitted(request.headers.get("authorization"), address)
     request.state.person = person
+    if "connector" in request.path_params:
+        request.state.connector = decoded(request.path_params["connector"])
     needed = rights.NEEDED.get(route)
     if needed is None or _level(person, needed, request.path_params) < needed:
         raise denied(person, route)
@@ -165,12 +167,14 @@ Sender = Annotated[Person, Depends(_person)]
 """Who sends a request, as a parameter of a route."""
 
 
-def require(person: Person, connector: str, level: Level) -> None:
-    """Refuse what a person may not do with a connector that the body has named.
+def require(request: Request, connector: str, level: Level) -> None:
+    """Refuse what the sender may not do with a connector that the body has named. The audit names
+    it, whoever it was.
 
     Raises:
         AuthError: `access.denied`.
     """
+    person, request.state.connector = _person(request), connector
     if person.level(connector) < level:
         raise denied(person, connector)
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import configs, documents
-from penstock.gateway.access.guard import Sender, require
-from penstock.gateway.access.people import Level, Person
+from penstock.gateway.access.guard import require
+from penstock.gateway.access.people import Level
 from penstock.gateway.asks import Asks, Services
 from penstock.gateway.body import Json
 from penstock.gateway.connectors import found_or_none
@@ -31,9 +31,9 @@ routes = APIRouter(prefix="/v1/connectors", tags=["v1"])
     responses=documents.answers(200, Findings),
     openapi_extra=documents.takes(documents.CreateConnector),
 )
-async def validate(asks: Services, sender: Sender, body: Json) -> Response:
+async def validate(request: Request, asks: Services, body: Json) -> Response:
     """Tell everything that is wrong with a configuration, or worth knowing, and what it makes."""
-    found = await asks.config.validate(await asked(asks, sender, body))
+    found = await asks.config.validate(await asked(request, asks, body))
     findings = [finding(one) for one in found.diagnostics]
     return JSONResponse({"kind": found.kind.name.lower(), "findings": findings})
 
@@ -43,12 +43,12 @@ async def validate(asks: Services, sender: Sender, body: Json) -> Response:
     responses=documents.answers(200, Comparison),
     openapi_extra=documents.takes(documents.CreateConnector),
 )
-async def compare(asks: Services, sender: Sender, body: Json) -> Response:
+async def compare(request: Request, asks: Services, body: Json) -> Response:
     """Tell what a configuration would change, and what is wrong with it; nothing is changed. The
     secrets that are compared are those that are stored, those that are shown are ***.
     """
     wanted = configs.requested(body)
-    require(sender, wanted.name, Level.EDITOR)
+    require(request, wanted.name, Level.EDITOR)
     stored = await found_or_none(asks, wanted.name)
     before, known = (stored.config, stored.secret_keys) if stored else ({}, ())
     wanted = replace(wanted, config=configs.unmasked(wanted.config, before, known))
@@ -72,19 +72,19 @@ async def compare(asks: Services, sender: Sender, body: Json) -> Response:
     responses=documents.answers_lines(),
     openapi_extra=documents.takes(documents.CreateConnector),
 )
-async def check(request: Request, asks: Services, sender: Sender, body: Json) -> Response:
+async def check(request: Request, asks: Services, body: Json) -> Response:
     """Reach what a configuration names, step by step: a line for each step."""
-    wanted = await asked(asks, sender, body)
+    wanted = await asked(request, asks, body)
     found = await asks.config.validate(wanted)
     configs.check_findings(found.diagnostics)
     connector = Connector(wanted.name, wanted.config, found.kind)
     return await lines(request, _steps(asks, connector))
 
 
-async def asked(asks: Asks, sender: Person, body: Any) -> Connector:
+async def asked(request: Request, asks: Asks, body: Any) -> Connector:
     """Return what a body asks for; secrets that were read masked are those that are stored."""
     wanted = configs.requested(body)
-    require(sender, wanted.name, Level.EDITOR)
+    require(request, wanted.name, Level.EDITOR)
     stored = await found_or_none(asks, wanted.name)
     if stored is None:
         return wanted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import documents, shapes
@@ -19,13 +19,14 @@ routes = APIRouter(prefix="/v1", tags=["v1"])
 
 @routes.get("/status", responses=documents.answers(200, Everything))
 async def status(
+    request: Request,
     asks: Services,
     sender: Sender,
     connector: Annotated[str, Query(description="One of them alone.")] = "",
 ) -> Response:
     """Return the states of connectors and tasks, and what each task has moved since it began."""
     if connector:  # before it is looked for: who may not see it learns nothing by it
-        require(sender, connector, Level.VIEWER)
+        require(request, connector, Level.VIEWER)
     found = sender.sees(await asks.scheduler.statuses(connector))
     return JSONResponse({"connectors": [_connector(one) for one in found]})
 

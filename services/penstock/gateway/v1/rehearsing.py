@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import documents
-from penstock.gateway.access.guard import Sender
 from penstock.gateway.asks import Services
 from penstock.gateway.body import Json, objects, plain
 from penstock.gateway.v1.checking import asked
@@ -27,11 +26,11 @@ routes = APIRouter(prefix="/v1/connectors", tags=["v1"])
     responses=documents.answers(200, Rehearsed),
     openapi_extra=documents.takes(Rehearse),
 )
-async def rehearse(asks: Services, sender: Sender, body: Json) -> Response:
+async def rehearse(request: Request, asks: Services, body: Json) -> Response:
     """Tell what its transforms make of rows; its ends stay closed, and nothing is changed."""
     fields = dict(objects(body, "the request"))
     given = _given({key: fields.pop(key, None) for key in ("dataset", "columns", "rows", "sample")})
-    wanted = await asked(asks, sender, fields)
+    wanted = await asked(request, asks, fields)
     worker = await asks.workers.any()
     found = await worker.rehearse(wanted, given)
     failed = [{"row": row, "finding": finding(reason)} for row, reason in found.failed]
