@@ -12,10 +12,10 @@ from penstock.cli.remote import options
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.changes import Change, Compared, Doing, Wanted, change_of, deleted, ordered
 from penstock.cli.remote.showing import show
+from penstock.cli.remote.steering import reconfigure, steer
 from penstock.cli.waiting import waiting
 from penstock.cli.wanted import wanted_of
 from penstock.model.errors import Diagnostic, ErrorClass, PenstockError
-from penstock.standalone.connector_file import STEERED
 
 _FAILED: Final = "failed"
 
@@ -133,9 +133,9 @@ def _carry_out(server: Server, change: Change) -> None:
         server.send("POST", "/connectors", body)
         return
     if change.doing is Doing.UPDATE:
-        server.send("PUT", f"{where}/config", config, revision=change.revision)
-    if change.state:
-        server.send("PUT", f"{where}/{STEERED[change.state]}")
+        reconfigure(server, change.name, config, change.state, change.revision)
+    elif change.state:
+        steer(server, change.name, change.state)
 
 
 def _value(change: Change) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from penstock.cli.errors import FAILED, MISUSED
 from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.nouns import CONNECTOR, Noun
 from penstock.cli.remote.showing import cell, show, table
+from penstock.cli.remote.steering import reconfigure
 from penstock.model.errors import ConfigError
 from penstock.standalone.connector_file import STEERED, read_connector, state_of
 
@@ -109,15 +110,11 @@ def _create(server: Server, arguments: argparse.Namespace) -> int:
 
 def _put(server: Server, arguments: argparse.Namespace) -> int:
     name, config, state = _file(arguments.file)
-    where = path("connectors", name)
     if state and name not in server.get("/connectors"):
         # a configuration alone would run, until it is steered
         body = {"name": name, "config": config, "initial_state": state}
         return _shown(arguments, server.send("POST", "/connectors", body))
-    stored = server.send("PUT", f"{where}/config", config, revision=arguments.revision)
-    if state:
-        server.send("PUT", f"{where}/{STEERED[state]}")
-    return _shown(arguments, stored)
+    return _shown(arguments, reconfigure(server, name, config, state, arguments.revision))
 
 
 def _set(server: Server, arguments: argparse.Namespace) -> int:

@@ -1,4 +1,5 @@
-"""A progress bar over the tasks of one connector: rows/s, bytes, percent, time left.
+"""Progress bars: over the tasks of one connector, with rows/s, bytes, percent, time left; and over
+what is counted.
 
 On a terminal it is a live line; elsewhere (a pipe, CI) nothing is drawn, and the summary at the end
 says it all.
@@ -6,8 +7,10 @@ says it all.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -20,6 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from penstock.cli.waiting import unseen
 from penstock.model.connector import TaskStatus
 
 
@@ -81,6 +85,22 @@ class ProgressBar:
     def close(self) -> None:
         """Take the line away."""
         self._progress.stop()
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Draw how many of a total are done, where a person looks."""
+    if not total or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+    )
+    with unseen(), Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+        line = drawn.add_task(what, total=total)
+        yield lambda done: drawn.update(line, completed=done)
 
 
 def human_bytes(count: int) -> str:

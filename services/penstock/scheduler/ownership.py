@@ -217,6 +217,14 @@ class Workers:
             return owned.record.worker
         return self._by_name.get(owned.record.name) if owned.record.name else None
 
+    def called(self, word: str) -> list[str]:
+        """Return the ids of those whom a person may mean: the one of that id, else all of a name,
+        which workers on one host may share.
+        """
+        if word in self._members:
+            return [word]
+        return sorted(id_ for id_, member in self._members.items() if word and member.name == word)
+
     def awaited(self, owned: Owned, delay: float, now: float) -> float | None:
         """Return until when a task waits for its lost owner to come back, if it does."""
         if delay <= 0 or not owned.record.name or self.home(owned) is not None:

@@ -26,6 +26,8 @@ from penstock.wire.worker import status_from_proto
 MERGE: Final = 0.1
 """Seconds between two looks of a watch: changes in between are told as one."""
 
+_MOST_NAMED: Final = 5
+
 
 class SchedulerService(grpc_api.SchedulerServiceServicer):
     """Serves `penstock.api.scheduler.v1.SchedulerService`; its maker runs the scheduler."""
@@ -113,12 +115,9 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
     ) -> pb.DrainWorkerResponse:
         """Ask for a worker to be emptied."""
         leader = self._knowing("workers")
-        members = leader.cluster.workers.members
-        if request.worker_id not in members:
-            raise _not_found("worker", request.worker_id, members)
-        await leader.drain(request.worker_id, drain=not request.undo)
-        owned = leader.cluster.owned.values()
-        left = sum(one.record.worker == request.worker_id for one in owned)
+        worker = _meant(leader, request.worker_id)
+        await leader.drain(worker, drain=not request.undo)
+        left = sum(one.record.worker == worker for one in leader.cluster.owned.values())
         return pb.DrainWorkerResponse(tasks_left=left)
 
     def _knowing(self, what: str) -> Leader:
@@ -199,6 +198,20 @@ def _find(leader: Leader, name: str) -> Wanted:
     if name not in by_name:
         raise _not_found("connector", name, by_name)
     return by_name[name]
+
+
+def _meant(leader: Leader, word: str) -> str:
+    workers = leader.cluster.workers
+    ids = workers.called(word)
+    if not ids:
+        raise _not_found("worker", word, workers.members)
+    if len(ids) > 1:
+        raise ConfigError(
+            "scheduler.worker_ambiguous",
+            f"{len(ids)} workers have the name {word[:200]!r}",
+            fix=f"Say which, by its id: {' or '.join(ids[:_MOST_NAMED])}.",
+        )
+    return ids[0]
 
 
 def _nameless() -> ConfigError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 
 import pytest
@@ -255,3 +256,42 @@ def test_what_is_put_stopped_never_runs(penstock, tmp_path, gateway):
         assert gateway.get("/connectors/still").json()["config"]["rows"] == rows
     assert gateway.get("/connectors/still/offsets").json() == {"offsets": []}
     assert penstock("connector", "delete", "still")[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["apply", "put"])
+def test_what_is_to_stop_does_so_before_it_is_changed(penstock, gateway, tmp_path, caplog, verb):
+    """Else it would run with the other configuration until it is stopped."""
+    path, name = f"/connectors/{verb}-stops", f"{verb}-stops"
+    gateway.create(name, "RUNNING")
+    file = tmp_path / f"{name}.yaml"
+    words = ("apply", str(file)) if verb == "apply" else ("connector", "put", str(file))
+    orders = {"STOPPED": ["stop", "config"], "RUNNING": ["config", "resume"]}
+    try:
+        for rows, (state, order) in enumerate(orders.items(), start=21):
+            file.write_text(SOURCE.replace("10", str(rows)) + f"state: {state}\n")
+            caplog.clear()
+            with caplog.at_level(logging.INFO, "penstock.audit"):
+                code, said = penstock(*words)
+            assert code == 0, said
+            lines = [json.loads(m.message) for m in caplog.records if m.name == "penstock.audit"]
+            asked = [one["path"].rpartition("/")[2] for one in lines if one["method"] == "PUT"]
+            assert asked == order
+            found = gateway.get(f"/v1{path}").json()
+            assert (found["target_state"], found["config"]["rows"]) == (state, str(rows))
+    finally:
+        gateway.delete(path)
+
+
+def test_a_change_of_others_while_it_is_stopped_is_not_written_over(penstock, gateway, tmp_path):
+    """The revision that was named is another's, or becomes so by another's change."""
+    gateway.create("put-late", "RUNNING")
+    try:
+        file = tmp_path / "put-late.yaml"
+        file.write_text(f"{SOURCE}state: STOPPED\n")
+        first = gateway.get("/v1/connectors/put-late").json()["revision"]
+        gateway.put("/connectors/put-late/config", {"connector.class": "verifiable-source"})
+        code, said = penstock("connector", "put", str(file), "--revision", str(first))
+        assert (code, "[config.revision_changed]" in said) == (2, True), said
+        assert gateway.get("/v1/connectors/put-late").json()["target_state"] == "RUNNING"
+    finally:
+        gateway.delete("/connectors/put-late")

@@ -7,6 +7,7 @@ from penstock.cli.wanted import wanted_of
 from penstock.model.errors import ConfigError
 
 ORDERS = Wanted("orders", {"name": "orders", "tasks.max": "3"})
+MORE = ({"key": "tasks.max", "before": "1", "after": "3"},)
 DIFFERENT = ({"key": "a", "before": "1", "after": "2"},)
 
 
@@ -23,9 +24,33 @@ DIFFERENT = ({"key": "a", "before": "1", "after": "2"},)
             Wanted("a", {}, "RUNNING"),
             Compared(7, "STOPPED"),
             Doing.STATE,
-            "its tasks start",
+            "up to 1 start",
             "RUNNING",
         ),
+        (Wanted("a", {}, "RUNNING"), Compared(7, "PAUSED", 2), Doing.STATE, "2 resume", "RUNNING"),
+        (Wanted("a", {}), Compared(7, "STOPPED", 0, DIFFERENT), Doing.UPDATE, "none", ""),
+        (
+            Wanted("a", {}),
+            Compared(7, "PAUSED", 2, DIFFERENT),
+            Doing.UPDATE,
+            "2 restart, paused",
+            "",
+        ),
+        (
+            Wanted("a", {}, "STOPPED"),
+            Compared(7, "RUNNING", 2, DIFFERENT),
+            Doing.UPDATE,
+            "2 stop",
+            "STOPPED",
+        ),
+        (
+            Wanted("a", {}, "RUNNING"),
+            Compared(7, "STOPPED", 0, DIFFERENT),
+            Doing.UPDATE,
+            "up to 1 start",
+            "RUNNING",
+        ),
+        (ORDERS, Compared(7, "RUNNING", 1, MORE), Doing.UPDATE, "1 stop, up to 3 start", ""),
     ],
 )
 def test_what_is_to_be_done(wanted, now, doing, tasks, state):

@@ -251,6 +251,19 @@ def test_a_drained_worker_is_emptied_until_that_is_undone(mesh):
     mesh(test)
 
 
+def test_a_worker_is_drained_by_its_name_where_that_is_its_own(mesh):
+    async def test(mesh):
+        for id_, name in (("w1", "east"), ("w2", "west"), ("w3", "west")):
+            mesh.join(id_, name=name)
+        await until(lambda: len(mesh.first.scheduler.leader().cluster.workers.members) == 3, "all")
+        assert await mesh.first.client.drain("east") == 0
+        assert [e.key for e in (await mesh.store.range("drain/")).entries] == ["drain/w1"]
+        with pytest.raises(ConfigError, match=r"worker_ambiguous.*2 workers.*w2 or w3"):
+            await mesh.first.client.drain("west")
+
+    mesh(test)
+
+
 def test_a_worker_that_says_so_is_drained(mesh):
     async def test(mesh):
         mesh.join("w1")

@@ -58,14 +58,11 @@ def change_of(wanted: Wanted, now: Compared) -> Change:
     state = wanted.state if wanted.state not in {"", now.state} else ""
     if not now.revision:
         state = wanted.state or "RUNNING"
-        tasks = (
-            f"up to {wanted.config.get('tasks.max', '1')} start" if state == "RUNNING" else "none"
-        )
-        doing = Doing.CREATE
+        doing, tasks = Doing.CREATE, _started(wanted) if state == "RUNNING" else "none"
     elif now.differences:
-        doing, tasks = Doing.UPDATE, f"{now.tasks} restart" if now.tasks else "none"
+        doing, tasks = Doing.UPDATE, _changed(wanted, now, state)
     elif state:
-        doing, tasks = Doing.STATE, _steered(state, now.tasks)
+        doing, tasks = Doing.STATE, _steered(wanted, state, now.tasks)
     else:
         doing, tasks = Doing.NOTHING, ""
     return Change(
@@ -84,6 +81,25 @@ def ordered(changes: Iterable[Change]) -> list[Change]:
     return sorted(changes, key=lambda change: (order.index(change.doing), change.name))
 
 
-def _steered(state: str, tasks: int) -> str:
-    word = {"RUNNING": "start", "PAUSED": "pause", "STOPPED": "stop"}[state]
-    return f"{tasks} {word}" if tasks else f"its tasks {word}"
+def _changed(wanted: Wanted, now: Compared, state: str) -> str:
+    """Tell what another configuration does to the tasks, with a state if that changes, too."""
+    becomes = state or now.state
+    if becomes == "STOPPED":
+        return _steered(wanted, state, now.tasks) if state else "none"
+    if not now.tasks:
+        return _started(wanted) if becomes == "RUNNING" else "none"
+    again = f"{now.tasks} restart"
+    if any(one["key"] == "tasks.max" for one in now.differences):
+        again = f"{now.tasks} stop, {_started(wanted)}"
+    return f"{again}, paused" if becomes == "PAUSED" else again
+
+
+def _started(wanted: Wanted) -> str:
+    return f"up to {wanted.config.get('tasks.max', '1')} start"
+
+
+def _steered(wanted: Wanted, state: str, tasks: int) -> str:
+    if state == "RUNNING":
+        return f"{tasks} resume" if tasks else _started(wanted)
+    word = {"PAUSED": "pause", "STOPPED": "stop"}[state]
+    return f"{tasks} {word}" if tasks else "none"
