@@ -516,7 +516,7 @@ class LetterCount(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., letters: _Optional[int] = ..., replayed: _Optional[int] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
-    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers")
+    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers", "offset", "attempt")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -539,6 +539,8 @@ class DeadLetter(_message.Message):
     ROW_JSON_FIELD_NUMBER: _ClassVar[int]
     RAW_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     id: str
     connector: str
     task_id: str
@@ -554,4 +556,6 @@ class DeadLetter(_message.Message):
     row_json: str
     raw: bytes
     headers: _containers.ScalarMap[str, bytes]
-    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+    offset: str
+    attempt: int
+    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., offset: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
