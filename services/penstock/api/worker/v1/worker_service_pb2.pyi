@@ -344,18 +344,20 @@ class RefusedRow(_message.Message):
     def __init__(self, row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
 
 class InspectRowsRequest(_message.Message):
-    __slots__ = ("task_id", "stage", "max_rows", "max_row_bytes", "max_ms")
+    __slots__ = ("task_id", "stage", "max_rows", "max_row_bytes", "max_ms", "transform")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
     MAX_ROW_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     stage: RowStage
     max_rows: int
     max_row_bytes: int
     max_ms: int
-    def __init__(self, task_id: _Optional[str] = ..., stage: _Optional[_Union[RowStage, str]] = ..., max_rows: _Optional[int] = ..., max_row_bytes: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
+    transform: str
+    def __init__(self, task_id: _Optional[str] = ..., stage: _Optional[_Union[RowStage, str]] = ..., max_rows: _Optional[int] = ..., max_row_bytes: _Optional[int] = ..., max_ms: _Optional[int] = ..., transform: _Optional[str] = ...) -> None: ...
 
 class InspectRowsResponse(_message.Message):
     __slots__ = ("rows", "missed")
