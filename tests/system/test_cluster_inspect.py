@@ -12,7 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from penstock.client import WorkerClient
 from penstock.model.connector import ConnectorKind
-from penstock.model.looks import LookedRow, LookRules, RowStage
+from penstock.model.looks import LookedRow, LookRules, RowStage, Stage
 from support.cluster import READY, Cluster
 
 ROWS = 6000
@@ -35,7 +35,7 @@ def rows_of(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("lane", ["fused", "jvm"])
-def test_live_rows_are_shown_before_and_after_the_chain_and_looking_changes_none(
+def test_live_rows_are_shown_at_all_stages_and_looking_changes_none(
     cluster: Cluster, lane: str
 ) -> None:
     """Every row still arrives once."""
@@ -52,14 +52,18 @@ def test_live_rows_are_shown_before_and_after_the_chain_and_looking_changes_none
     cluster.create(name, config, ConnectorKind.SOURCE)
     (task,) = cluster.running(name, 1).tasks
 
-    def look(stage: RowStage) -> list[LookedRow]:
+    def look(stage: Stage) -> list[LookedRow]:
         async def call(client: WorkerClient) -> list[LookedRow]:
             rules = LookRules(stage, rows=20, seconds=READY)
             return [row async for word in client.inspect(task.task_id, rules) for row in word.rows]
 
         return cluster.worker("w1", call)
 
-    for stage, topic in ((RowStage.READ, ""), (RowStage.TRANSFORMED, f"{name}-changed")):
+    stages: dict[Stage, str] = {
+        RowStage.READ: "", "keep": name, "route": f"{name}-changed",
+        RowStage.TRANSFORMED: f"{name}-changed",
+    }  # fmt: skip
+    for stage, topic in stages.items():
         rows = look(stage)
         assert len(rows) == 20
         assert {row.topic for row in rows} == {topic}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -54,9 +54,17 @@ LETTER: Final = pa.schema(
         ("schema", pa.binary()),
         ("raw", pa.binary()),
         (HEADERS, pa.map_(pa.string(), pa.binary())),
+        ("offset", pa.string()),
+        ("attempt", pa.int64()),
     ]
 )
-"""The columns of letters. A place that has them already is only ever given more."""
+"""The columns of letters. A place that has them already is only ever given more, at the end."""
+
+Spot: TypeAlias = tuple[str, int | str | None]
+"""Where rows of a slot come from: a partition, and an offset. A number is that of the topic's row
+which has the number 0 in the slot: the others are counted from there. A text is of all rows alike;
+None: not known.
+"""
 
 
 @dataclass(frozen=True, slots=True)

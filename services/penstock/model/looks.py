@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 MOST_ROWS: Final = 10_000
 MOST_ROW_BYTES: Final = 64 << 10
@@ -20,11 +21,35 @@ class RowStage(IntEnum):
     TRANSFORMED = 2
 
 
+Stage: TypeAlias = RowStage | str
+"""Where rows are looked at; a text: behind the transform of this name."""
+
+STAGES: Final = (RowStage.READ, RowStage.TRANSFORMED)
+"""What every chain has, whatever its transforms."""
+
+_TRANSFORMS: Final = "transforms."
+
+
+def read_stage(text: str) -> Stage:
+    """Return the stage that a person names: `read`, `transformed`, or a transform, which may have
+    `transforms.` before its name, and has to where it is called as one of the two.
+    """
+    known = {stage.name.lower(): stage for stage in STAGES}
+    return known.get(text, text.removeprefix(_TRANSFORMS) or text)
+
+
+def stage_names(transforms: Sequence[str]) -> list[str]:
+    """Return what a person may name, in the order in which rows pass."""
+    first, last = (stage.name.lower() for stage in STAGES)
+    behind = (one if read_stage(one) == one else f"{_TRANSFORMS}{one}" for one in transforms)
+    return [first, *behind, last]
+
+
 @dataclass(frozen=True, slots=True)
 class LookRules:
     """What to show. The look ends after so many rows, or seconds."""
 
-    stage: RowStage = RowStage.TRANSFORMED
+    stage: Stage = RowStage.TRANSFORMED
     rows: int = 100
     row_bytes: int = 4096
     seconds: float = 60.0

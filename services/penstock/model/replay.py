@@ -194,7 +194,7 @@ class LetterCount:
 @dataclass(frozen=True, slots=True)
 class LetterFound:
     """A letter, for whoever looks. `row` is empty where only `raw` is known, or was not asked
-    for.
+    for; so is `offset` where it is not known.
     """
 
     id: LetterId
@@ -212,6 +212,8 @@ class LetterFound:
     row: str = ""
     raw: bytes = b""
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    offset: str = ""
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,20 @@ class SchemaSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicPlace:
+    """Where a row stands in its topic: number of the partition, and offset."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchReady:
     """A batch that can be fetched by ticket until it is released. `seq` counts from 1 without
     gaps.
+
+    `place` is that of the first row, where rows are of a topic: the others follow without gaps.
+    `offset` of its partition holds at the checkpoint behind it, once there is one.
     """
 
     seq: int
@@ -52,6 +63,8 @@ class BatchReady:
     partition_id: str
     rows: int
     bytes: int
+    place: TopicPlace | None = None
+    offset: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +103,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that could not be read, with its original bytes."""
+    """A row that could not be read, with its original bytes. `offset` is its own, or holds at the
+    checkpoint behind it, once there is one.
+    """
 
     partition_id: str
     raw: bytes
     reason: Diagnostic
     dataset: str = ""
+    offset: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

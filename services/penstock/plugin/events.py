@@ -123,6 +123,11 @@ class Reader:
             raw=message.raw,
             reason=clean(error_wire.from_proto(message.reason), self.redact),
             dataset=message.dataset,
+            offset=(
+                record_wire.offset_from_proto(message.offset)
+                if message.HasField("offset")
+                else None
+            ),
         )
 
     def _drained(self, message: pb.Drained) -> Drained:

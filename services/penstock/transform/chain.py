@@ -70,6 +70,15 @@ class Chain:
             for link in self.links
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the transforms."""
+        return tuple(link.path.removeprefix("transforms.") for link in self.links)
+
+    def until(self, name: str) -> Chain:
+        """Return the chain up to a transform, and with it."""
+        return Chain(self.links[: self.names.index(name) + 1])
+
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
         """Fit the chain to a dataset. Every transform sees what those before it left: the columns,
         and the name.

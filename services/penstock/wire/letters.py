@@ -105,6 +105,8 @@ def _letter_to_proto(letter: LetterFound) -> pb.DeadLetter:
         row_json=letter.row,
         raw=letter.raw,
         headers=letter.headers,
+        offset=letter.offset,
+        attempt=letter.attempt,
     )
 
 
@@ -127,4 +129,6 @@ def _letter_from_proto(message: pb.DeadLetter) -> LetterFound:
         message.row_json,
         message.raw,
         dict(message.headers),
+        message.offset,
+        message.attempt if message.HasField("attempt") else None,
     )

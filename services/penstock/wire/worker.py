@@ -246,9 +246,11 @@ def step_from_proto(message: pb.CheckConnectionResponse) -> CheckedStep:
 
 def look_to_proto(task_id: str, rules: LookRules) -> pb.InspectRowsRequest:
     """Return the message for a look at a task."""
+    behind = "" if isinstance(rules.stage, RowStage) else rules.stage
     return pb.InspectRowsRequest(
         task_id=task_id,
-        stage=int(rules.stage),  # type: ignore[arg-type] # enums share numbers
+        stage=0 if behind else int(rules.stage),  # type: ignore[arg-type] # enums share numbers
+        transform=behind,
         max_rows=rules.rows,
         max_row_bytes=rules.row_bytes,
         max_ms=round(rules.seconds * 1000),
@@ -259,7 +261,7 @@ def look_from_proto(message: pb.InspectRowsRequest) -> LookRules:
     """Return what is asked for. A stage of a newer version reads as unset."""
     stage = int(message.stage)
     return LookRules(
-        RowStage(stage) if stage in _STAGES else RowStage.UNSPECIFIED,
+        message.transform or (RowStage(stage) if stage in _STAGES else RowStage.UNSPECIFIED),
         message.max_rows,
         message.max_row_bytes,
         message.max_ms / 1000,

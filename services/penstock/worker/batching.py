@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 from penstock.model.errors import DataError, InternalError
 from penstock.model.stream import BadRow, BatchReady, Checkpoint, Offsets
@@ -28,6 +28,8 @@ driver. So a micro-batch of them has some 2 MiB."""
 
 MOST_BAD: Final = 10_000
 """Rows that could not be read, between two checkpoints (invariant 12)."""
+
+_Event = TypeVar("_Event", BatchReady, BadRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,9 @@ class Batcher:
                 fix="Report this to the author of the source.",
             )
         since = self._open_since if self._open else now
-        group = _Group(self._open, checkpoint, since, self._bad)
+        batches = [_behind(batch, checkpoint) for batch in self._open]
+        bad = [row if row.offset else _behind(row, checkpoint) for row in self._bad]
+        group = _Group(batches, checkpoint, since, bad)
         self._open, self._bad = [], []
         self._groups.append(group)
         self._rows += group.rows
@@ -193,6 +197,11 @@ class Batcher:
     def waiting(self) -> bool:
         """Whether anything was announced that is in no micro-batch yet."""
         return bool(self._groups or self._open)
+
+
+def _behind(event: _Event, checkpoint: Checkpoint) -> _Event:
+    """Return what was announced with the offset that holds behind it."""
+    return replace(event, offset=checkpoint.offsets.get(event.partition_id))
 
 
 def _frozen(offsets: dict[str, Mapping[str, Any]]) -> Offsets:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,36 +21,10 @@ from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.worker.batching import MicroBatch
 from penstock.worker.letters import SHOWN, Letters, SlotDone
 from penstock.worker.looking import Looks
-from penstock.worker.ports import Announcer, Engine, Plan, ReadStream, WriteStream
+from penstock.worker.ports import Announcer, Chain, Engine, Plan, ReadStream, WriteStream
 from penstock.worker.sampling import Plans, Sampled, Sampler
 from penstock.worker.slots import by_schema, divide
 from penstock.worker.trying import Retries, reported
-
-
-class Compiled(Protocol):
-    """What a chain becomes for one dataset and schema."""
-
-    @property
-    def dataset(self) -> str:
-        """Dataset after routing."""
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """Steps in order."""
-
-
-class Compiler(Protocol):
-    """The transform chain of a connector."""
-
-    def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
-        """Fit the chain to a dataset; raises ConfigError when it cannot be."""
-
-
-class Chain(Compiler, Protocol):
-    """The transform chain of a connector that runs."""
-
-    def moved(self, before: str, after: str) -> None:
-        """Take note that rows of a dataset moved; `after` is its name behind the chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +84,9 @@ class Execution:
         self._task_id, self._epoch, self._stall = task_id, epoch, stall
         self._settle = settle
         self._looks = looks
-        self._sampler = Sampler(engine, reader, looks, task_id=task_id, epoch=epoch, stall=stall)
+        self._sampler = Sampler(
+            engine, reader, looks, chain, task_id=task_id, epoch=epoch, stall=stall
+        )
         self._drift, self._letters, self._retries = drift, letters, retries
         self._routes: dict[int, _Route] = {}
 

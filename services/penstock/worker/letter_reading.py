@@ -200,6 +200,8 @@ def _found(
         row,
         fields.get("raw") or b"",
         dict(fields.get(HEADERS) or ()),
+        fields["offset"] or "",
+        fields["attempt"],
     )
 
 

@@ -127,7 +127,8 @@ class Letters:
 def _part(schema: StreamSchema, batches: Sequence[BatchReady], report: SlotReport) -> Part:
     apart = [(row, Failed(Stage.TRANSFORM, why)) for row, why in report.set_apart]
     refused = [(row, Failed(Stage.WRITE, why)) for row, why in report.rejected]
-    return Part(schema, batches, sorted((*apart, *refused), key=lambda one: one[0]))
+    failed = sorted((*apart, *refused), key=lambda one: one[0])
+    return Part(schema, batches, report.attempt, failed)
 
 
 def _one_too_many(

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from penstock.model.errors import RetriableError
-from penstock.model.looks import Looked, LookedRow, LookRules, RowStage
+from penstock.model.errors import ConfigError, PenstockError, RetriableError, nearest
+from penstock.model.looks import Looked, LookedRow, LookRules, RowStage, Stage, stage_names
 
 MOST_LOOKS: Final = 8
 """People who look at one task at once (invariant 12)."""
@@ -39,7 +39,7 @@ class Look:
         self._rows: list[LookedRow] = []
         self._left = rules.rows
         self._missed = self._taken = 0
-        self._over = False
+        self._over: PenstockError | None = None
         self._news = asyncio.Event()
 
     def wants(self) -> int:
@@ -59,9 +59,9 @@ class Look:
         self._missed += max(0, rows - self._taken)
         self._taken = 0
 
-    def end(self) -> None:
-        """Show nothing more: the task has gone."""
-        self._over = True
+    def end(self, why: PenstockError) -> None:
+        """Show nothing more than what is there."""
+        self._over = why
         self._news.set()
 
     async def words(self) -> AsyncIterator[Looked]:
@@ -69,14 +69,15 @@ class Look:
 
         Raises:
             RetriableError: `worker.task_left`.
+            ConfigError: `worker.no_stage`.
         """
         while self._clock() < self._until:
             if self._rows:
                 rows, self._rows = tuple(self._rows), []
                 missed, self._missed = self._missed, 0
                 yield Looked(rows, missed)
-            elif self._over:
-                raise _left()
+            elif self._over is not None:
+                raise self._over
             elif not self._left:
                 return
             else:
@@ -98,6 +99,14 @@ class Looks:
         self._clock = clock
         self._looks: set[Look] = set()
         self._next = 0.0
+        self._transforms: Sequence[str] | None = None
+
+    def begin(self, transforms: Sequence[str]) -> None:
+        """Take note of the chain that rows pass from now on; what it lacks is not looked at."""
+        self._transforms = transforms
+        for look in self._looks:
+            if self._lacks(look.rules.stage):
+                look.end(_no_stage(look.rules.stage, transforms))
 
     @contextmanager
     def open(self, rules: LookRules) -> Iterator[Look]:
@@ -105,7 +114,10 @@ class Looks:
 
         Raises:
             RetriableError: `worker.too_many_looks`.
+            ConfigError: `worker.no_stage`.
         """
+        if self._transforms is not None and self._lacks(rules.stage):
+            raise _no_stage(rules.stage, self._transforms)
         if len(self._looks) >= MOST_LOOKS:
             raise RetriableError(
                 "worker.too_many_looks",
@@ -119,13 +131,13 @@ class Looks:
         finally:
             self._looks.discard(look)
 
-    def wanted(self) -> dict[RowStage, LookRules]:
+    def wanted(self) -> dict[Stage, LookRules]:
         """Return what a sample of the next micro-batch should have, by stage; nothing while nobody
         looks, or the sample before is fresh.
         """
         if not self._looks or self._clock() < self._next:
             return {}
-        found: dict[RowStage, LookRules] = {}
+        found: dict[Stage, LookRules] = {}
         for look in self._looks:
             rules = found.get(look.rules.stage, replace(look.rules, rows=0, row_bytes=0))
             found[look.rules.stage] = replace(
@@ -136,21 +148,39 @@ class Looks:
         self._next = self._clock() + EVERY
         return {stage: rules for stage, rules in found.items() if rules.rows}
 
-    def show(self, stage: RowStage, rows: Sequence[LookedRow]) -> None:
+    def show(self, stage: Stage, rows: Sequence[LookedRow]) -> None:
         """Show a sample to those who look at a stage."""
         for look in self._looks:
-            if look.rules.stage is stage:
+            if look.rules.stage == stage:
                 look.show(rows)
 
     def moved(self, rows_read: int, rows_written: int) -> None:
-        """Note that a micro-batch has moved."""
+        """Note that a micro-batch has moved. How many rows came behind a transform is not known:
+        no fewer than were written.
+        """
         for look in self._looks:
             look.passed(rows_read if look.rules.stage is RowStage.READ else rows_written)
 
     def end(self) -> None:
         """End all looks: the task is over here."""
         for look in self._looks:
-            look.end()
+            look.end(_left())
+
+    def _lacks(self, stage: Stage) -> bool:
+        return isinstance(stage, str) and stage not in (self._transforms or ())
+
+
+def _no_stage(stage: Stage, transforms: Sequence[str]) -> ConfigError:
+    names = stage_names(transforms)
+    near = nearest(str(stage), names)
+    guess = f"Did you mean {' or '.join(near)}? " if near else ""
+    return ConfigError(
+        "worker.no_stage",
+        f"the chain of the task has no transform {str(stage)[:200]!r}",
+        fix=f"{guess}Its stages are, in order: {', '.join(names)}.",
+        config_path="transforms",
+        suggestion=near[0] if near else "",
+    )
 
 
 def _left() -> RetriableError:

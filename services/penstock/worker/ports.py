@@ -155,3 +155,36 @@ class Engine(Protocol):
 
     def cancel(self, task_id: str) -> None:
         """Cancel the jobs of a task; they end with an error within 2 s."""
+
+
+class Compiled(Protocol):
+    """What a chain becomes for one dataset and schema."""
+
+    @property
+    def dataset(self) -> str:
+        """Dataset after routing."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps in order."""
+
+
+class Compiler(Protocol):
+    """The transform chain of a connector."""
+
+    def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
+        """Fit the chain to a dataset; raises ConfigError when it cannot be."""
+
+
+class Chain(Compiler, Protocol):
+    """The transform chain of a connector that runs."""
+
+    @property
+    def transforms(self) -> Sequence[str]:
+        """Names of its transforms, in order."""
+
+    def until(self, transform: str) -> Compiler:
+        """Return the chain up to a transform, and with it."""
+
+    def moved(self, before: str, after: str) -> None:
+        """Take note that rows of a dataset moved; `after` is its name behind the chain."""

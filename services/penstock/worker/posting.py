@@ -15,13 +15,18 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from penstock.model.errors import DataError
-from penstock.model.letter import Failed, Stage, stamp
+from penstock.model.identity import canonical_json
+from penstock.model.letter import Failed, Spot, Stage, stamp
 from penstock.model.stream import BadRow, BatchReady, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark.ends import lettering
 from penstock.worker.hiding import hidden
 from penstock.worker.ports import Engine, Plan, ReadStream
 from penstock.worker.trying import Retries, reported
+
+MOST_OFFSET: Final = 1_000
+"""Characters of a source's offset that a letter tells: they travel through the driver, which has to
+stay small. A longer one counts as not known; a part of it would say nothing."""
 
 _NO_ROWS: Final = pa.schema([("nothing", pa.int64())])
 _RAW: Final = -1
@@ -30,12 +35,13 @@ _RAW: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a slot of a micro-batch read, and what failed of it: rows by their numbers in the slot,
-    in order.
+    """What a slot of a micro-batch read, and what failed of it under an attempt: rows by their
+    numbers in the slot, in order.
     """
 
     schema: StreamSchema
     batches: Sequence[BatchReady]
+    attempt: int
     failed: Sequence[tuple[int, Failed]]
 
     @property
@@ -133,68 +139,85 @@ class Posting:
     def _slot(self, txn_id: int, slot: int, part: Part) -> SlotTicket:
         """Return the ticket of a slot's letters: only batches with bad rows are read again."""
         batches, failed = with_failures(part)
-        partitions = list(dict.fromkeys(batch.partition_id for batch in batches))
         place = lettering.place(
-            [(row, _shown(why), partitions.index(id_)) for row, why, id_ in failed],
+            [(row, _shown(why), spot) for row, why, spot in failed],
             (),
-            self._origin(part.schema.dataset, partitions, part.schema.key_columns),
+            self._origin(part.schema.dataset, part.attempt, part.schema.key_columns),
             self._post.letter_ticket(txn_id, slot),
         )
         read = self._reader.ticket([one.seq for one in batches], part.schema.schema_id)
         return SlotTicket(slot, sum(one.rows for one in batches), read, place)
 
     def _unread(self, txn_id: int, slot: int, rows: Sequence[BadRow]) -> SlotTicket:
-        partitions = list(dict.fromkeys(row.partition_id for row in rows))
         datasets = {row.dataset for row in rows}
-        whys = [_shown(Failed(Stage.READ, row.reason)) for row in rows]
         place = lettering.place(
             (),
             [
-                (row.raw, why, partitions.index(row.partition_id))
-                for row, why in zip(rows, whys, strict=True)
+                (
+                    row.raw,
+                    _shown(Failed(Stage.READ, row.reason)),
+                    (row.partition_id, _offset_text(row.offset)),
+                )
+                for row in rows
             ],
-            self._origin(datasets.pop() if len(datasets) == 1 else "", partitions),
+            self._origin(datasets.pop() if len(datasets) == 1 else "", None),
             self._post.letter_ticket(txn_id, slot),
         )
         return SlotTicket(slot, 0, {"kind": "nothing"}, place)
 
     def _origin(
-        self, dataset: str, partitions: Sequence[str], key_columns: Sequence[str] = ()
+        self, dataset: str, attempt: int | None, key_columns: Sequence[str] = ()
     ) -> Mapping[str, Any]:
-        """Return what all letters of a slot have in common."""
+        """Return what all letters of a slot have in common; rows that could not be read have no
+        attempt.
+        """
         return {
             "connector": self._sender.connector,
             "task": self._sender.task_id,
             "dataset": dataset,
             "key_columns": list(key_columns),
-            "partitions": list(partitions),
+            "attempt": attempt,
             "failed_at": stamp(),
             "headers": self._headers,
             "shown": self._texts,
         }
 
 
-def with_failures(part: Part) -> tuple[list[BatchReady], list[tuple[int, Failed, str]]]:
+def with_failures(part: Part) -> tuple[list[BatchReady], list[tuple[int, Failed, Spot]]]:
     """Return the batches of a slot that have rows that failed, and those rows by their numbers
-    among the rows of just these batches, with the partition that each is of. A row whose number is
-    not known is of the first partition.
+    among the rows of just these batches, with where each is from. A row whose number is not known
+    is of the first partition.
     """
     ends = list(accumulate(batch.rows for batch in part.batches))
     numbered = [(row, why) for row, why in part.failed if row >= 0]
     first = part.batches[0]
-    found = [(-1, why, first.partition_id) for row, why in part.failed if row < 0]
+    unknown = (_spot(first, 0)[0], None)
+    found: list[tuple[int, Failed, Spot]]
+    found = [(-1, why, unknown) for row, why in part.failed if row < 0]
     chosen, before, at = list[BatchReady](), 0, 0
     for batch, end in zip(part.batches, ends, strict=True):
         here = []
         while at < len(numbered) and numbered[at][0] < end:
             row, why = numbered[at]
-            here.append((before + row - (end - batch.rows), why, batch.partition_id))
+            here.append((before + row - (end - batch.rows), why, _spot(batch, before)))
             at += 1
         if here:
             chosen.append(batch)
             found += here
             before += batch.rows
     return chosen or [first], found
+
+
+def _spot(batch: BatchReady, before: int) -> Spot:
+    """Return where the rows of a batch are from, when so many are read before them."""
+    if batch.place is not None:
+        return str(batch.place.partition), batch.place.offset - before
+    return batch.partition_id, _offset_text(batch.offset)
+
+
+def _offset_text(offset: Mapping[str, Any] | None) -> str | None:
+    text = None if offset is None else canonical_json(dict(offset))
+    return text if text is None or len(text) <= MOST_OFFSET else None
 
 
 def _shown(failed: Failed) -> Failed:

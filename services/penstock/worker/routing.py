@@ -4,13 +4,13 @@ topic; and of the topic that its rows are of, which people want to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from penstock.spark.schema import normal_schema
-from penstock.worker.execution import Compiled, Compiler
+from penstock.transform import Chain, Compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,18 @@ class Routed:
     are of, before and after the chain.
     """
 
-    chain: Compiler
+    chain: Chain
     default: str
     tell: Callable[[str, str], None]
+
+    @property
+    def transforms(self) -> Sequence[str]:
+        """Names of its transforms, in order."""
+        return self.chain.names
+
+    def until(self, transform: str) -> Routed:
+        """Return the chain up to a transform, and with it."""
+        return replace(self, chain=self.chain.until(transform))
 
     def moved(self, before: str, after: str) -> None:
         """Tell that rows of a dataset moved."""

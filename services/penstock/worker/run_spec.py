@@ -13,9 +13,8 @@ from penstock.model.numbers import PluginNumber
 from penstock.model.stream import PreparedTxn
 from penstock.worker.batching import FlushRules
 from penstock.worker.commit import OffsetWriter
-from penstock.worker.execution import Chain
 from penstock.worker.letters import LetterRules, Letters
-from penstock.worker.ports import Announcer, Engine, ReadStream, WriteStream
+from penstock.worker.ports import Announcer, Chain, Engine, ReadStream, WriteStream
 from penstock.worker.trying import DEFAULT, Retries
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from penstock.model.errors import PenstockError, error_of
-from penstock.model.looks import LookedRow, LookRules, RowStage
+from penstock.model.looks import LookedRow, LookRules, RowStage, Stage
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.worker.looking import Looks
-from penstock.worker.ports import Engine, Plan, ReadStream
+from penstock.worker.ports import Chain, Engine, Plan, ReadStream
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ released, and cannot be fetched any more. Longer costs rows, shorter misses the 
 plan has to be analysed."""
 
 
-Plans: TypeAlias = dict[RowStage, Plan]
-"""Kept plans, by what they look at."""
+Plans: TypeAlias = dict[Stage, tuple[Plan, str]]
+"""Kept plans, by what they look at, and what the dataset is called there."""
 
 
 @dataclass(slots=True)
@@ -53,12 +53,13 @@ class Sampler:
         engine: Engine,
         reader: ReadStream,
         looks: Looks,
+        chain: Chain,
         *,
         task_id: str,
         epoch: int,
         stall: float,
     ) -> None:
-        self._engine, self._reader, self._looks = engine, reader, looks
+        self._engine, self._reader, self._looks, self._chain = engine, reader, looks, chain
         self._name, self._epoch, self._stall = f"{task_id}#look", epoch, stall
         self._turn = 0
 
@@ -83,27 +84,38 @@ class Sampler:
                 sample.cancel()
             await asyncio.gather(*samples, return_exceptions=True)
 
-    async def _sample(self, stage: RowStage, rules: LookRules, source: Sampled, lag: float) -> None:
+    async def _sample(self, stage: Stage, rules: LookRules, source: Sampled, lag: float) -> None:
         batches = chosen(source.batches, rules.rows, self._turn)
         try:
-            plan = await self._plan(stage, source)
+            plan, topic = await self._plan(stage, source)
             (report,) = await self._engine.run(plan, self._ticket(batches, rules), lag=lag)
             if report.error is not None:
                 raise error_of(report.error)
         except PenstockError as error:  # the micro-batch has the same, and says so
             log.debug("no sample of %s: %s", self._name, error)
             return
-        topic = source.schema.dataset if stage is RowStage.READ else source.dataset
         self._looks.show(stage, _rows(report, topic, batches[0].partition_id))
 
-    async def _plan(self, stage: RowStage, source: Sampled) -> Plan:
-        plan = source.plans.get(stage)
-        if plan is None:
-            steps = () if stage is RowStage.READ else source.steps
-            plan = source.plans[stage] = await asyncio.to_thread(
+    async def _plan(self, stage: Stage, source: Sampled) -> tuple[Plan, str]:
+        found = source.plans.get(stage)
+        if found is None:
+            topic, steps = self._way(stage, source)
+            plan = await asyncio.to_thread(
                 self._engine.build, self._name, source.schema.arrow, steps, 1
             )
-        return plan
+            found = source.plans[stage] = plan, topic
+        return found
+
+    def _way(self, stage: Stage, source: Sampled) -> tuple[str, tuple[Step, ...]]:
+        """Return what the dataset is called at a stage, and the steps to there."""
+        schema = source.schema
+        match stage:
+            case RowStage.READ:
+                return schema.dataset, ()
+            case RowStage():
+                return source.dataset, source.steps
+        way = self._chain.until(stage).compile(schema.dataset, schema.arrow)
+        return way.dataset, way.steps
 
     def _ticket(self, batches: Sequence[BatchReady], rules: LookRules) -> Ticket:
         read = self._reader.ticket([one.seq for one in batches], batches[0].schema_id)

@@ -95,6 +95,7 @@ class Task(Life):
 
     async def _moved(self, spec: RunSpec) -> bool:
         """Have one run, until its end or that of its secrets; tells whether all was moved."""
+        self.looks.begin(spec.chain.transforms)
         run = self._run = TaskRun(spec, self._numbers, self.looks, self._now)
         run.pause(paused=self._paused)
         changed = asyncio.create_task(spec.changed())

@@ -240,6 +240,28 @@ def test_rows_and_rates_are_shown(penstock, gateway, made, capsys):
     assert row["rows/s out"] != "0"
 
 
+def test_rows_are_looked_at_behind_a_transform(penstock, gateway, made, capsys):
+    path = made("", "RUNNING", **{
+        "connector.class": "verifiable-source", "rows": "100000", "rate": "50", "topic": "rows",
+        "batch.rows": "10", "transforms": "keep,late",
+        "transforms.keep.type": "Filter", "transforms.keep.condition": "seq % 2 = 0",
+        "transforms.late.type": "InsertField", "transforms.late.static.field": "late",
+        "transforms.late.static.value": "l",
+    })  # fmt: skip
+    gateway.until(path, "RUNNING")
+    name = path.rpartition("/")[2]
+    server = f"http://{gateway.address}"
+    command = ["inspect", name, "--stage", "keep", "--rows", "4", "--server", server, "-o", "json"]
+    assert main(command) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = [line["row"] for line in told if "row" in line]
+    assert [(row["seq"] % 2, "late" in row) for row in rows] == [(0, False)] * 4
+    code, said = penstock("inspect", name, "--stage", "kep", output="table")
+    assert code == 2
+    assert "worker.no_stage" in said
+    assert "Did you mean keep? Its stages are, in order: read, keep, late, transformed." in said
+
+
 def test_a_machine_is_looked_at(capsys):
     code = main(["doctor", "-o", "json"])
     found = {one["what"]: one for one in json.loads(capsys.readouterr().out)}

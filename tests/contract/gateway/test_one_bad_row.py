@@ -10,6 +10,11 @@ from penstock.testing import wait_until
 from support.gateway import READY
 
 ROWS, BAD = 1000, 500
+KAFKA = {
+    "read": "TASK_POLL",
+    "transform": "TRANSFORMATION",
+    "write": "TASK_PUT",
+}
 LINE = {
     "read": "{ no json\n",
     "transform": '{"id": 500, "value": "x", "kind": "good"}\n',
@@ -22,12 +27,17 @@ def stage(request):
     return request.param
 
 
-def config(folder, name, bad, **more):
-    """A connector over a thousand rows, one of which is that line."""
+def file_with(folder, bad):
+    """A file with a thousand rows, one of which is that line."""
     good = ({"id": n, "value": str(n), "kind": "good"} for n in range(ROWS))
     lines = [json.dumps(row) + "\n" for row in good]
     lines[BAD] = bad
     (folder / "in.jsonl").write_text("".join(lines))
+
+
+def config(folder, name, bad, **more):
+    """A connector over a thousand rows, one of which is that line."""
+    file_with(folder, bad)
     return {
         "source.connector.class": "file-source",
         "source.file": str(folder / "in.jsonl"),
@@ -41,6 +51,7 @@ def config(folder, name, bad, **more):
         "transforms.cast.spec": "value:int32",
         "batch.max.rows": "50",
         "errors.deadletterqueue.topic.name": f"one-{name}",
+        "errors.deadletterqueue.context.headers.enable": "true",
         **more,
     }
 
@@ -84,10 +95,60 @@ def test_it_ends_the_task_before_its_offset_or_is_the_only_letter(gateway, made,
     assert "in.jsonl" in letter["partition"]
     assert letter["epoch"] >= 1
     assert letter["transaction"] >= 1
+    assert json.loads(letter["offset"]), "that of the checkpoint behind it"
+    told = headers(letter)
+    assert (told["topic"], told["partition"]) == (letter["dataset"], letter["partition"])
+    assert told["offset"] == letter["offset"]
     if stage == "read":
         assert base64.b64decode(letter["raw"]).decode() == LINE[stage]
+        assert letter["attempt"] is None
     else:
         assert letter["row"] == json.loads(LINE[stage])
+        assert letter["attempt"] >= 0
+
+
+@pytest.mark.parametrize("stage", ["transform", "write"])
+def test_a_bad_row_of_a_topic_is_told_by_its_numbers_there(gateway, made, tmp_path, stage):
+    """Those of exactly this row, in the middle of its batch."""
+    topic, name = f"thousand-{stage}", f"reads-thousand-{stage}"
+    file_with(tmp_path, LINE[stage])
+    file = {"file": str(tmp_path / "in.jsonl"), "format": "jsonl", "tail": "false"}
+    made(f"fills-{topic}", "RUNNING", **{"connector.class": "file-source", "topic": topic, **file})
+    made(name, "RUNNING", **{
+        "connector.class": "picky-sink",
+        "topics": topic,
+        "file": str(tmp_path / "out.jsonl"),
+        "transforms": "cast",
+        "transforms.cast.type": "Cast",
+        "transforms.cast.spec": "value:int32",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"dead-{topic}",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    })  # fmt: skip
+    wait_until(lambda: letters(gateway, name), READY, "a letter")
+    wait_until(lambda: sum(written(tmp_path).values()) == ROWS - 1, READY, "the other rows")
+    (letter,) = letters(gateway, name)
+    assert letter["row"] == json.loads(LINE[stage])
+    assert (letter["dataset"], letter["partition"], letter["offset"]) == (topic, "0", str(BAD))
+    assert letter["attempt"] >= 0
+    told = headers(letter)
+    assert (told["topic"], told["partition"], told["offset"]) == (topic, "0", str(BAD))
+    assert (told["connector.name"], told["task.id"]) == (name, letter["task"])
+    assert told["exception.class.name"] == letter["code"]
+    assert told["exception.message"] == letter["message"]
+
+
+def headers(letter):
+    """The ten headers of KIP-298, which are all there are."""
+    prefix = "__connect.errors."
+    told = {key.removeprefix(prefix): value for key, value in letter["headers"].items()}
+    assert told.keys() == {
+        "topic", "partition", "offset", "connector.name", "task.id", "stage", "class.name",
+        "exception.class.name", "exception.message", "exception.stacktrace",
+    }  # fmt: skip
+    assert all(key.startswith(prefix) for key in letter["headers"])
+    assert told["stage"] == KAFKA[letter["stage"]]
+    return told
 
 
 def test_what_may_pass_is_tried_again_and_no_letter(gateway, made, tmp_path):

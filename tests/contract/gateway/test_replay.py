@@ -86,8 +86,12 @@ def test_letters_are_counted_listed_and_shown(dlq, dead):
     assert (one["config_path"], one["code"]) == ("transforms.cast", count["code"])
     assert one["headers"]["__connect.errors.stage"] == "TRANSFORMATION"
     assert one["epoch"] >= 1
+    assert one["attempt"] >= 0
+    assert one["offset"] == listed["letters"][0]["offset"]
     assert "transforms.cast" in dlq("show", name, "0/1", output="table")[1]
-    assert "0/1" in dlq("list", name, output="table")[1]
+    table = dlq("list", name, output="table")[1]
+    assert "0/1" in table
+    assert one["offset"] in table
     assert "letters.not_found" in dlq("show", name, "0/99")[1]
 
 

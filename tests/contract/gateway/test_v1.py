@@ -118,6 +118,64 @@ def test_live_rows_are_shown(gateway, made):
     assert all("seq" in line["row"] for line in rows)
 
 
+STAGED = {
+    **VERIFIABLE,
+    "rows": "100000",
+    "rate": "100",
+    "batch.rows": "10",
+    "transforms": "keep,mark,read,other,drop",
+    "transforms.keep.type": "Filter",
+    "transforms.keep.condition": "seq % 2 = 0",
+    "transforms.mark.type": "InsertField",
+    "transforms.mark.static.field": "mark",
+    "transforms.mark.static.value": "m",
+    "transforms.mark.predicate": "ours",
+    "transforms.read.type": "InsertField",
+    "transforms.read.static.field": "late",
+    "transforms.read.static.value": "l",
+    "transforms.other.type": "InsertField",
+    "transforms.other.static.field": "other",
+    "transforms.other.static.value": "o",
+    "transforms.other.predicate": "ours",
+    "transforms.other.negate": "true",
+    "transforms.drop.type": "Filter",
+    "transforms.drop.condition": "seq < 0",
+    "predicates": "ours",
+    "predicates.ours.type": "TopicNameMatches",
+    "predicates.ours.pattern": "rows",
+}
+
+
+def test_live_rows_are_shown_behind_each_transform(gateway, made):
+    path = made("", "RUNNING", **STAGED)
+    gateway.until(path, "RUNNING")
+    where = own(f"{path}/tasks/0/rows")
+
+    def look(stage, **more):
+        return lines(gateway.get(where, params={"stage": stage, "rows": 6, "seconds": 60, **more}))
+
+    added = {"read": set(), "keep": set(), "mark": {"mark"}, "transforms.read": {"mark", "late"},
+             "other": {"mark", "late"}}  # fmt: skip
+    for stage, columns in added.items():
+        rows = [line["row"] for line in look(stage) if "row" in line]
+        assert len(rows) == 6
+        assert all(row.keys() & {"mark", "late", "other"} == columns for row in rows), stage
+        assert any(row["seq"] % 2 for row in rows) is (stage == "read")
+    for stage in ("drop", "transformed"):
+        assert look(stage, seconds=1) == [], "a row that is dropped is no line, nor missed"
+
+
+def test_a_stage_that_a_chain_does_not_have_is_refused_with_those_that_it_has(gateway, made):
+    path = made("", "RUNNING", **STAGED)
+    gateway.until(path, "RUNNING")
+    for stage in ("kep", "ours", "READ", "seq < 0"):
+        answer = gateway.get(own(f"{path}/tasks/0/rows"), params={"stage": stage})
+        assert answer.status_code == 400, answer.text
+        assert "worker.no_stage" in answer.text
+        assert "read, keep, mark, transforms.read, other, drop, transformed" in answer.text
+    assert gateway.get(own(f"{path}/tasks/0/rows?stage=")).status_code == 400
+
+
 def test_a_worker_is_told_to_be_empty_and_not_to_be(gateway):
     (worker,) = gateway.get("/v1/cluster").json()["workers"]
     assert worker["connected"]

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from penstock.cli.completion import line
+from penstock.cli.inspect import stages
 from penstock.cli.remote.options import names
 from penstock.cli.verbs import VERBS
 
@@ -63,10 +65,12 @@ def test_each_shell_gets_a_script_that_names_the_command(shell):
     assert "_ARGCOMPLETE" in done.stdout
 
 
-def test_names_of_connectors_are_asked_of_the_gateway():
+@contextmanager
+def answering(body):
+    """Answer whatever is asked; yields what commands are told of the server."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            body = b'["orders", "orders-old", "users"]'
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -77,8 +81,21 @@ def test_names_of_connectors_are_asked_of_the_gateway():
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        asked = argparse.Namespace(server=f"http://127.0.0.1:{server.server_port}", ca="")
-        assert names("ord", asked) == ["orders", "orders-old"]
+        yield argparse.Namespace(server=f"http://127.0.0.1:{server.server_port}", ca="")
         server.shutdown()
+
+
+def test_stages_are_those_of_the_connector():
+    with answering(b'{"transforms": "keep, read"}') as asked:
+        asked.connector = "orders"
+        assert stages("", asked) == ["read", "keep", "transforms.read", "transformed"]
+        assert stages("k", asked) == ["keep"]
+    for nobody in (argparse.Namespace(), argparse.Namespace(server="http://127.0.0.1:1", ca="")):
+        assert stages("", nobody) == ["read", "transformed"]
+
+
+def test_names_of_connectors_are_asked_of_the_gateway():
+    with answering(b'["orders", "orders-old", "users"]') as asked:
+        assert names("ord", asked) == ["orders", "orders-old"]
     assert names("ord", argparse.Namespace(server="http://127.0.0.1:1", ca="")) == []
     assert names("ord", argparse.Namespace()) == []

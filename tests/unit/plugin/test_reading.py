@@ -29,6 +29,7 @@ from penstock.model.stream import (
     Warned,
 )
 from penstock.plugin import Deadlines, PluginNumbers, PluginReadStream
+from penstock.wire.record import offset_to_proto
 
 
 class Reading:
@@ -102,6 +103,11 @@ def test_events_come_in_order_and_end_after_drained(reading, kit):
         pb.ReadResponse(
             bad_row=pb.BadRow(partition_id=kit.partition, raw=b"\xff", reason=diagnostic)
         ),
+        pb.ReadResponse(
+            bad_row=pb.BadRow(
+                partition_id=kit.partition, reason=diagnostic, offset=offset_to_proto({"byte": 70})
+            )
+        ),
         pb.ReadResponse(progress={"lag_records": 7, "lag_bytes": -1}),
         pb.ReadResponse(partition_done=pb.PartitionDone(partition_id=kit.partition, finished=True)),
         kit.drained(1),
@@ -114,8 +120,10 @@ def test_events_come_in_order_and_end_after_drained(reading, kit):
     assert isinstance(events[3], Warned)
     assert events[3].diagnostic.message == r"***\n"
     assert isinstance(events[4], BadRow)
-    assert events[4].raw == b"\xff"
-    assert events[5:] == [Progress(-1, 7, 0), PartitionDone(kit.partition, True), Drained(1)]
+    assert (events[4].raw, events[4].offset) == (b"\xff", None)
+    assert isinstance(events[5], BadRow)
+    assert events[5].offset == {"byte": 70}
+    assert events[6:] == [Progress(-1, 7, 0), PartitionDone(kit.partition, True), Drained(1)]
 
 
 def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):

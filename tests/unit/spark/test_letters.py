@@ -7,7 +7,7 @@ import pytest
 
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.model.letter import LETTER, Failed, Stage
-from penstock.model.stream import BadRow, BatchReady, StreamSchema
+from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
 from penstock.worker.posting import Part, Posting, Sender
 from penstock.worker.trying import Retries
 from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin
@@ -45,12 +45,14 @@ def test_the_rows_that_failed_are_the_ones_in_the_letters(loop, engine, plugin, 
     ends = Ends(plugin, place)
     posting = Posting(Sender("shop", "t", 1, 20), engine, ends, ends, Retries(), texts=2)
     stream = StreamSchema(1, "orders", SCHEMA)
-    batches = [BatchReady(seq, 1, f"p{seq}", 1000, 10_000) for seq in (1, 2, 3, 4)]
-    parts = [
-        Part(stream, batches[:2], [(0, WHY), (1999, WHY)]),
-        Part(stream, batches[2:], [(1500, WHY)]),
+    batches = [
+        BatchReady(seq, 1, "p", 1000, 10_000, TopicPlace(seq, 10_000 * seq)) for seq in (1, 2, 3, 4)
     ]
-    unread = [BadRow("p9", b"\xff", WHY.reason, "orders")]
+    parts = [
+        Part(stream, batches[:2], 6, [(0, WHY), (1999, WHY)]),
+        Part(stream, batches[2:], 7, [(1500, WHY)]),
+    ]
+    unread = [BadRow("p9", b"\xff", WHY.reason, "orders", {"line": 3})]
     texts = loop.run_until_complete(posting.send(3, parts, unread, 0.0))
     found = []
     for slot in ends.staged[3]:
@@ -59,7 +61,9 @@ def test_the_rows_that_failed_are_the_ones_in_the_letters(loop, engine, plugin, 
     assert [slot.rows for slot in ends.staged[3]] == [2, 1, 1]
     read = [json.loads(one["row"])["id"] for one in found[:3]]
     assert read == [1000, 2999, 4500]
-    assert [one["partition"] for one in found] == ["p1", "p2", "p4", "p9"]
+    assert [one["partition"] for one in found] == ["1", "2", "4", "p9"]
+    assert [one["offset"] for one in found] == ["10000", "20999", "40500", '{"line":3}']
+    assert [one["attempt"] for one in found] == [6, 6, 7, None]
     assert found[3]["raw"] == b"\xff"
     assert [json.loads(text)["id"] for text in texts] == [1000, 2999, 4500]
 
@@ -68,7 +72,7 @@ def test_a_letter_that_cannot_be_put_is_no_success(loop, engine, plugin, place):
     ends = Ends(plugin, place)
     place.refuse = [0]
     posting = Posting(Sender("shop", "t", 1, 20), engine, ends, ends, Retries())
-    part = Part(StreamSchema(1, "orders", SCHEMA), [BatchReady(1, 1, "p", 1000, 10)], [(5, WHY)])
+    part = Part(StreamSchema(1, "orders", SCHEMA), [BatchReady(1, 1, "p", 1000, 10)], 0, [(5, WHY)])
 
     async def send():
         async with asyncio.timeout(60):

@@ -33,6 +33,24 @@ def test_no_transforms_make_no_steps():
     assert compiled({"transforms": ""}).dataset == "d"
 
 
+def test_a_chain_ends_where_one_looks_at_it():
+    config = {
+        "transforms": "keep,to,late",
+        "transforms.keep.type": "Filter",
+        "transforms.keep.condition": "id > 1",
+        "transforms.to.type": "RegexRouter",
+        "transforms.to.regex": "d",
+        "transforms.to.replacement": "e",
+        "transforms.late.type": "Filter",
+        "transforms.late.condition": "id > 2",
+    }
+    chain = build_chain(config)
+    assert chain.names == ("keep", "to", "late")
+    found = [chain.until(name).compile("d", SCHEMA) for name in chain.names]
+    assert [(one.dataset, len(one.steps)) for one in found] == [("d", 1), ("e", 1), ("e", 2)]
+    assert found[2] == chain.compile("d", SCHEMA)
+
+
 def test_steps_come_in_the_order_of_the_list():
     config = {
         "transforms": "b, a",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.errors import InternalError
-from penstock.model.stream import BatchReady, Checkpoint
+from penstock.model.errors import Diagnostic, InternalError
+from penstock.model.stream import BadRow, BatchReady, Checkpoint
 from penstock.worker.batching import Batcher, FlushRules
 
 PARTITION = '{"p":0}'
@@ -43,6 +43,22 @@ def test_checkpoints_that_are_ready_together_merge():
     assert (batch.rows, batch.checkpoint_id, batch.last_seq) == (30, 3, 3)
     assert batch.offsets == {PARTITION: {"position": 3}}
     assert batcher.due_in(0.0) is None
+
+
+def test_what_is_merged_still_knows_the_offset_behind_it():
+    batcher = Batcher(FlushRules())
+    why = Diagnostic("x.y", "no")
+    for n in (1, 2):
+        batcher.ready(ready(n), 0.0)
+        batcher.bad(BadRow(PARTITION, b"", why))
+        batcher.bad(BadRow(PARTITION, b"", why, offset={"position": 0.5}))
+        batcher.bad(BadRow('{"p":1}', b"", why))
+        batcher.checkpoint(checkpoint(n, n, 10), 0.0)
+    batch = batcher.take()
+    one, two = {"position": 1}, {"position": 2}
+    assert [ready.offset for ready in batch.batches] == [one, two]
+    own = {"position": 0.5}
+    assert [row.offset for row in batch.bad] == [one, own, None, two, own, None]
 
 
 def test_a_micro_batch_stops_at_the_limit_of_bytes():

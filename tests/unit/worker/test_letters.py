@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.errors import DataError, Diagnostic, ErrorClass, PenstockError, RetriableError
 from penstock.model.letter import LETTER, Failed, Stage
-from penstock.model.stream import BadRow, BatchReady, StreamSchema
+from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
 from penstock.model.ticket import SlotReport
 from penstock.spark.ends import Written, jsonlines, lettering
 from penstock.telemetry import register_secret
@@ -32,8 +32,8 @@ def rows(seq, count):
     )
 
 
-def batch(seq, count, partition="p0"):
-    return BatchReady(seq, 3, partition, count, count * 10)
+def batch(seq, count, partition="p0", **more):
+    return BatchReady(seq, 3, partition, count, count * 10, **more)
 
 
 class Source:
@@ -48,7 +48,7 @@ class Engine:
     """Runs jobs of letters as executors do, without Spark."""
 
     def __init__(self, counts):
-        self.counts, self.letters, self.read = counts, [], []
+        self.counts, self.letters, self.read, self.own = counts, [], [], ()
         self.built, self.fails = [], 0
 
     def build(self, name, schema, steps, slots, **_):
@@ -65,6 +65,9 @@ class Engine:
         seqs = slot.read.get("seqs", ())
         self.read.append(list(seqs))
         batches = [rows(seq, self.counts[seq]) for seq in seqs]
+        if self.own:
+            own = pa.array(self.own, pa.binary())
+            batches = [one.append_column("__offset", own) for one in batches]
         assert sum(b.num_rows for b in batches) == slot.rows
         done = lettering.send(ticket, slot, 5, iter(batches), self.write)
         return SlotReport(slot.slot, 5, slot.rows, done.rows, detail=done.detail)
@@ -149,7 +152,7 @@ def test_slots_and_schemas_are_told_apart_and_plans_kept():
 def test_rows_that_could_not_be_read_keep_their_bytes():
     engine, post, letters = bench({1: 1})
     unread = [
-        BadRow("p0", b"\x00 no json", WHY, "orders"),
+        BadRow("p0", b"\x00 no json", WHY, "orders", {"line": 7}),
         BadRow("p1", b"neither", WHY, "orders"),
     ]
     assert take(letters, [(STREAM, [batch(1, 1)], report())], unread) == 2
@@ -157,7 +160,52 @@ def test_rows_that_could_not_be_read_keep_their_bytes():
     assert [one["partition"] for one in engine.letters] == ["p0", "p1"]
     assert {one["stage"] for one in engine.letters} == {"read"}
     assert engine.read == [[]]
+    assert [(one["offset"], one["attempt"]) for one in engine.letters] == [
+        ('{"line":7}', None),
+        (None, None),
+    ]
     assert len(post.staged[4]) == 1
+
+
+def test_a_row_of_a_topic_is_told_by_its_numbers_there():
+    """Those of exactly this row, wherever in its batch it is, and whatever is read before it."""
+    engine, _, letters = bench({1: 3, 2: 9, 3: 4, 4: 4})
+    batches = [
+        batch(1, 3, '{"p":0}', place=TopicPlace(0, 40)),
+        batch(2, 9, '{"p":1}', place=TopicPlace(1, 7)),
+        batch(3, 4, '{"p":0}', place=TopicPlace(0, 43)),
+        batch(4, 4, '{"p":1}', place=TopicPlace(1, 16)),
+    ]
+    take(letters, [(STREAM, batches, report(apart=[1, 18], refused=[12, 15, 16]))])
+    told = [(one["partition"], one["offset"]) for one in engine.letters]
+    assert told == [("0", "41"), ("0", "43"), ("0", "46"), ("1", "16"), ("1", "18")]
+    assert [json.loads(one["row"])["id"] for one in engine.letters] == [101, 300, 303, 400, 402]
+
+
+def test_a_row_of_a_source_is_told_by_its_own_offset_or_that_of_the_checkpoint_behind_it():
+    engine, _, letters = bench({1: 2, 2: 2, 3: 2})
+    batches = [
+        batch(1, 2, offset={"line": 9, "byte": 70}),
+        batch(2, 2),
+        batch(3, 2, offset={"$opaque": b"x"}),
+    ]
+    take(letters, [(STREAM, batches, report(refused=[1, 2, 5]))])
+    told = ['{"byte":70,"line":9}', None, '{"$opaque":{"$bytes":"eA=="}}']
+    assert [one["offset"] for one in engine.letters] == told
+    long = batch(1, 2, offset={"$opaque": b"x" * 1000})
+    take(letters, [(STREAM, [long], report(refused=[0]))])
+    assert engine.letters[-1]["offset"] is None, "it travels through the driver"
+    engine.own = [b"0/16B", b"\xff"]
+    del engine.letters[:]
+    take(letters, [(STREAM, batches, report(refused=[0, 1]))])
+    assert [one["offset"] for one in engine.letters] == ["0/16B", "/w=="]
+
+
+def test_letters_tell_the_attempt_that_found_them():
+    engine, _, letters = bench({1: 1, 2: 1})
+    reports = [replace(report(n, apart=[0]), attempt=20 + n) for n in (0, 1)]
+    take(letters, [(STREAM, [batch(n + 1, 1)], one) for n, one in enumerate(reports)])
+    assert [one["attempt"] for one in engine.letters] == [20, 21]
 
 
 def test_a_row_whose_number_is_not_known_has_a_letter_without_it():
@@ -165,16 +213,42 @@ def test_a_row_whose_number_is_not_known_has_a_letter_without_it():
     take(letters, [(STREAM, [batch(1, 2)], report(apart=[-1]))])
     ((one),) = engine.letters
     assert (one["row"], one["code"], one["partition"]) == (None, "transform.cast", "p0")
+    place = TopicPlace(2, 5)
+    take(letters, [(STREAM, [batch(1, 2, place=place)], report(apart=[-1]))])
+    assert [(one["partition"], one["offset"]) for one in engine.letters[1:]] == [("2", None)]
 
 
 def test_kafka_connects_headers_when_they_are_wanted():
+    """All ten of KIP-298, and no other."""
+    engine, _, letters = bench({1: 9}, headers=True)
+    of_topic = batch(1, 9, place=TopicPlace(3, 1000))
+    take(letters, [(STREAM, [of_topic], report(refused=[4], apart=[6]))])
+    refused, apart = (dict(one["__headers"]) for one in engine.letters)
+    assert refused == {
+        "__connect.errors.topic": b"orders",
+        "__connect.errors.partition": b"3",
+        "__connect.errors.offset": b"1004",
+        "__connect.errors.connector.name": b"shop",
+        "__connect.errors.task.id": b"g-0",
+        "__connect.errors.stage": b"TASK_PUT",
+        "__connect.errors.class.name": b"write",
+        "__connect.errors.exception.class.name": b"sink.too_long",
+        "__connect.errors.exception.message": b"too long",
+        "__connect.errors.exception.stacktrace": b"",
+    }
+    assert apart.keys() == refused.keys()
+    assert apart["__connect.errors.offset"] == b"1006"
+    assert apart["__connect.errors.stage"] == b"TRANSFORMATION"
+
+
+def test_a_header_of_what_is_not_known_is_left_out():
     engine, _, letters = bench({1: 1}, headers=True)
-    take(letters, [(STREAM, [batch(1, 1)], report(refused=[0]))])
-    headers = dict(engine.letters[0]["__headers"])
-    assert headers["__connect.errors.topic"] == b"orders"
-    assert headers["__connect.errors.stage"] == b"TASK_PUT"
-    assert headers["__connect.errors.connector.name"] == b"shop"
-    assert headers["__connect.errors.exception.message"] == b"too long"
+    unread = [BadRow("p0", b"no json", WHY, "orders", {"line": 7}), BadRow("p0", b"no", WHY)]
+    take(letters, [(STREAM, [batch(1, 1)], report())], unread)
+    known, unknown = (dict(one["__headers"]) for one in engine.letters)
+    assert known["__connect.errors.offset"] == b'{"line":7}'
+    assert known["__connect.errors.stage"] == b"TASK_POLL"
+    assert known.keys() - unknown.keys() == {"__connect.errors.offset"}
 
 
 def test_nothing_is_built_or_staged_without_bad_rows():
@@ -259,7 +333,9 @@ def test_letters_have_no_secrets(caplog):
 
 def test_only_batches_with_bad_rows_are_chosen_and_their_rows_counted_anew():
     why = Failed(Stage.WRITE, REFUSED)
-    part = Part(STREAM, [batch(n, 10, f"p{n}") for n in range(4)], [(9, why), (10, why), (39, why)])
+    part = Part(
+        STREAM, [batch(n, 10, f"p{n}") for n in range(4)], 0, [(9, why), (10, why), (39, why)]
+    )
     batches, failed = with_failures(part)
     assert [one.seq for one in batches] == [0, 1, 3]
-    assert [(row, partition) for row, _, partition in failed] == [(9, "p0"), (10, "p1"), (29, "p3")]
+    assert [(row, spot[0]) for row, _, spot in failed] == [(9, "p0"), (10, "p1"), (29, "p3")]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.model.errors import RetriableError
+from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.looks import MOST_ROWS, LookedRow, LookRules, RowStage
 from penstock.testing.clock import FakeClock
 from penstock.worker.looking import AT_ONCE, EVERY, MOST_LOOKS, WAITING, Looks
@@ -50,6 +50,40 @@ def test_a_sample_is_wanted_at_an_interval_for_the_stages_that_are_looked_at():
         assert looks.wanted() == wanted
     clock.advance(EVERY)
     assert looks.wanted() == {}
+
+
+def test_behind_a_transform_only_what_is_known_to_have_passed_counts_as_missed():
+    looks = Looks()
+    looks.begin(["keep", "late"])
+    with looks.open(LookRules("keep", rows=3)) as look:
+        looks.show("late", rows(3))
+        looks.show(RowStage.TRANSFORMED, rows(3))
+        looks.show("keep", rows(1))
+        looks.moved(10, 4)
+        looks.show("keep", rows(2))
+        (word,) = words_of(look)
+    assert (len(word.rows), word.missed) == (3, 3)
+
+
+def test_a_stage_that_the_chain_does_not_have_is_refused_when_the_chain_is_known():
+    looks = Looks()
+    with (
+        looks.open(LookRules("kep", rows=2)) as wrong,
+        looks.open(LookRules("read", rows=1)) as right,
+    ):
+        looks.begin(["keep", "read"])
+        looks.show("read", rows(1))
+        assert len(words_of(right)[0].rows) == 1
+        with pytest.raises(ConfigError, match=r"worker\.no_stage.*'kep'") as caught:
+            words_of(wrong)
+    told = caught.value.diagnostic
+    assert told.suggestion == "keep"
+    assert "read, keep, transforms.read, transformed" in told.fix
+    with pytest.raises(ConfigError, match=r"worker\.no_stage"), looks.open(LookRules("other")):
+        pass
+    looks.begin(["other"])
+    with looks.open(LookRules("other")), looks.open(LookRules(RowStage.READ)):
+        assert looks.wanted().keys() == {"other", RowStage.READ}
 
 
 def test_a_look_ends_after_its_rows_and_cuts_what_is_long():

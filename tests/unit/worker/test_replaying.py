@@ -55,19 +55,24 @@ class Offsets:
             yield LetterId(0, offset).within(TOPIC).id, REPLAYED
 
 
+async def put(topics, files, epoch=1, columns=LETTER):
+    """Put letters into the topic, those of each file in a transaction."""
+    writer = topics.writer("g-0-letters", epoch)
+    await writer.open(epoch, CommitMode.UNSPECIFIED, None, recover=False)
+    await writer.apply_schema(StreamSchema(1, TOPIC, columns))
+    for txn, letters in enumerate(files, 10 * epoch):
+        some = pa.RecordBatch.from_pylist(letters, schema=columns)
+        detail = write_files([some], writer.ticket(txn, 0, 1), attempt=txn)
+        await writer.prepare(txn, [PutSlot(0, txn, len(letters), detail)], b"{}", {})
+        await writer.commit(txn)
+
+
 def over(tmp_path, test):
     """Run a test over a topic with letters, two in each file."""
 
     async def main():
         async with asyncio.timeout(30), EmbeddedTopics(tmp_path) as topics:
-            writer = topics.writer("g-0-letters", 1)
-            await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
-            await writer.apply_schema(StreamSchema(1, TOPIC, LETTER))
-            for txn in (1, 2, 3):
-                some = pa.RecordBatch.from_pylist(LETTERS[2 * txn - 2 : 2 * txn], schema=LETTER)
-                detail = write_files([some], writer.ticket(txn, 0, 1), attempt=txn)
-                await writer.prepare(txn, [PutSlot(0, txn, 2, detail)], b"{}", {})
-                await writer.commit(txn)
+            await put(topics, [LETTERS[:2], LETTERS[2:4], LETTERS[4:]])
             await test(topics)
 
     asyncio.run(main())
@@ -123,6 +128,24 @@ def test_named_letters_are_told_whole_with_their_changes(tmp_path):
                 await told(topics, ids=read_ids("0/0"), changes=Changes(change))
 
     over(tmp_path, test)
+
+
+def test_a_topic_with_letters_of_fewer_columns_is_listed_and_added_to(tmp_path):
+    """Letters that were there before a column was made have no value in it."""
+    older = pa.schema([column for column in LETTER if column.name not in {"offset", "attempt"}])
+
+    async def main():
+        async with asyncio.timeout(30), EmbeddedTopics(tmp_path) as topics:
+            await put(topics, [LETTERS[:1]], columns=older)
+            _, letters = await told(topics, whole=True)
+            assert [(one.offset, one.attempt) for one in letters] == [("", None)]
+            found = letter({"id": 9, "value": "x"}, failed_at=9_000_000, offset="17", attempt=0)
+            await put(topics, [[found]], epoch=2)
+            _, letters = await told(topics, whole=True)
+            assert [(one.offset, one.attempt) for one in letters] == [("17", 0), ("", None)]
+            assert [json.loads(one.row)["id"] for one in letters] == [9, 0]
+
+    asyncio.run(main())
 
 
 def test_a_topic_that_is_not_there_has_no_letters(tmp_path):

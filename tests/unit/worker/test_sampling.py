@@ -34,6 +34,16 @@ class Compiled:
     dataset, steps = "there", (STEP,)
 
 
+class Begun:
+    """The beginning of a chain."""
+
+    dataset, steps = "halfway", ()
+
+    def compile(self, dataset: str, schema: pa.Schema) -> Begun:
+        assert (dataset, schema) == ("here", ARROW)
+        return self
+
+
 class Plan:
     output_schema = ARROW
 
@@ -68,6 +78,10 @@ class Bench:
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
         return Compiled()
+
+    def until(self, transform: str) -> Begun:
+        assert transform == "keep"
+        return Begun()
 
     async def apply_schema(self, schema: StreamSchema) -> None:
         """Take it."""
@@ -139,6 +153,17 @@ def test_after_the_chain_the_sample_goes_through_its_steps_and_its_plan_is_kept(
         assert [plan.steps for plan, _ in bench.samples()] == [(STEP,)] * 2
         assert len(bench.plans) == 2  # one moves rows, one shows them
         assert first(look).rows[0].topic == "there"
+
+
+def test_behind_a_transform_the_sample_goes_as_far_and_its_plan_is_kept(monkeypatch):
+    bench = Bench()
+    monkeypatch.setattr("penstock.worker.looking.EVERY", 0.0)
+    with bench.looks.open(LookRules("keep")) as look:
+        bench.move()
+        bench.move()
+        assert [plan.steps for plan, _ in bench.samples()] == [()] * 2
+        assert len(bench.plans) == 2
+        assert first(look).rows[0].topic == "halfway"
 
 
 def test_as_few_batches_as_have_the_rows_are_fetched_again():

@@ -158,6 +158,22 @@ def test_live_rows_are_streamed_until_there_were_enough(serving):
     serving(test)
 
 
+def test_rows_behind_a_transform_are_asked_for_by_its_name(serving):
+    async def test(bench):
+        looks = bench.holdings.looks
+        looks.begin(["read"])
+        looking = bench.client.inspect("g-0", LookRules("read", rows=1))
+        first = asyncio.ensure_future(anext(looking))
+        await until(looks.wanted, "somebody looks")
+        looks.show(RowStage.READ, [row("1", "{}")])
+        looks.show("read", [row("2", "{}")])
+        assert (await first).rows == (row("2", "{}"),)
+        with pytest.raises(ConfigError, match=r"worker\.no_stage.*read, transforms\.read, trans"):
+            await anext(bench.client.inspect("g-0", LookRules("keep")))
+
+    serving(test)
+
+
 def test_a_look_ends_with_its_reader_and_with_the_worker(serving):
     async def test(bench):
         looks = bench.holdings.looks

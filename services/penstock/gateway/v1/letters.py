@@ -112,6 +112,7 @@ def _letter(letter: LetterFound, *, whole: bool) -> dict[str, Any]:
         "code": letter.reason.code,
         "dataset": letter.dataset,
         "partition": letter.partition,
+        "offset": letter.offset or None,
         "message": letter.reason.message,
         "replayed": letter.replayed,
     }
@@ -124,6 +125,7 @@ def _letter(letter: LetterFound, *, whole: bool) -> dict[str, Any]:
         "task": letter.task,
         "epoch": letter.epoch,
         "transaction": letter.transaction,
+        "attempt": letter.attempt,
         "row": json.loads(letter.row) if letter.row else None,
         "raw": base64.b64encode(letter.raw).decode() if letter.raw else None,
         "headers": {

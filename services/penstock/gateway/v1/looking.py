@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -16,8 +16,13 @@ from penstock.gateway.connectors import status_of, task_of
 from penstock.gateway.paths import Name, Number
 from penstock.gateway.v1.lines import lines
 from penstock.model.errors import ConfigError
-from penstock.model.looks import MOST_ROWS, MOST_SECONDS, Looked, LookRules, RowStage
+from penstock.model.looks import MOST_ROWS, MOST_SECONDS, Looked, LookRules, read_stage
 from penstock.model.status import RunStatus
+
+STAGE: Final = (
+    "`read`, `transformed`, or the name of a transform: rows as they are behind it. One that is "
+    "called as one of the two is `transforms.read`."
+)
 
 routes = APIRouter(prefix="/v1/connectors/{connector}/tasks/{task}", tags=["v1"])
 
@@ -28,16 +33,16 @@ async def rows(
     asks: Services,
     connector: Name,
     task: Number,
-    stage: Literal["read", "transformed"] = "transformed",
+    stage: Annotated[str, Query(description=STAGE, min_length=1)] = "transformed",
     most: Annotated[int, Query(alias="rows", ge=1, le=MOST_ROWS)] = 100,
     seconds: Annotated[float, Query(gt=0, le=MOST_SECONDS)] = 60.0,
 ) -> Response:
-    """Show rows as they move, before or behind the transforms: a line for each, and one that tells
-    how many were not shown. Ends after so many rows or seconds.
+    """Show rows as they move, before the transforms, behind one of them or behind all: a line for
+    each, and one that tells how many were not shown. Ends after so many rows or seconds.
     """
     stored = await asks.config.get(connector)
     found = task_of(await status_of(asks, stored), stored, task)
-    rules = LookRules(RowStage[stage.upper()], most, seconds=seconds)
+    rules = LookRules(read_stage(stage), most, seconds=seconds)
     return await lines(request, _looked(asks, found, rules))
 
 

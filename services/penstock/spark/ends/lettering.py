@@ -5,17 +5,18 @@ those that failed, and makes letters of them.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from penstock.model.columns import HEADERS
-from penstock.model.letter import KAFKA_STAGE, LETTER, Failed, Stage, keyed
+from penstock.model.columns import HEADERS, OFFSET
+from penstock.model.letter import KAFKA_STAGE, LETTER, Failed, Spot, Stage, keyed
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.spark.ends import Written
 from penstock.spark.ends.linewriting import written
+from penstock.spark.ends.looking import offset_text
 from penstock.spark.report import read_diagnostic, write_diagnostic
 
 Write: TypeAlias = Callable[[Ticket, SlotTicket, int, Iterable[pa.RecordBatch]], Written]
@@ -25,35 +26,39 @@ MOST_TEXT: Final = 1_000
 
 _KAFKA: Final = "__connect.errors."
 
+_Known = TypeVar("_Known", bound=Hashable)
+
 
 def place(
-    failed: Sequence[tuple[int, Failed, int]],
-    raw: Sequence[tuple[bytes, Failed, int]],
+    failed: Sequence[tuple[int, Failed, Spot]],
+    raw: Sequence[tuple[bytes, Failed, Spot]],
     origin: Mapping[str, Any],
     to: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the ticket of this end.
 
     Args:
-        failed: Rows by their number in the slot (-1: not known), in order, why, and which of the
-            origin's `partitions` they are of.
-        raw: Rows that could not be read: their bytes, why, and which partition.
-        origin: `connector`, `task`, `dataset`, its `key_columns`, `partitions`, `failed_at`
+        failed: Rows by their number in the slot (-1: not known), in order, why, and where from.
+        raw: Rows that could not be read: their bytes, why, and where from.
+        origin: `connector`, `task`, `dataset`, its `key_columns`, `attempt`, `failed_at`
             (microseconds), `headers` (whether letters get Kafka Connect's), and `shown`: how many
             are wanted as text.
         to: The ticket of the end that takes the letters.
     """
     reasons: dict[Failed, int] = {}
-
-    def numbered(why: Failed) -> int:
-        return reasons.setdefault(why, len(reasons))
-
-    rows = [[row, numbered(why), partition] for row, why, partition in failed]
+    spots: dict[Spot, int] = {}
+    rows = [[row, _numbered(reasons, why), _numbered(spots, spot)] for row, why, spot in failed]
     unread = [
-        [base64.b64encode(data).decode(), numbered(why), partition] for data, why, partition in raw
+        [base64.b64encode(data).decode(), _numbered(reasons, why), _numbered(spots, spot)]
+        for data, why, spot in raw
     ]
     told = [[why.stage.value, write_diagnostic(why.reason)] for why in reasons]
-    return {"kind": "letters", "rows": rows, "raw": unread, "reasons": told, **origin, "to": to}
+    failures = {"rows": rows, "raw": unread, "reasons": told, "spots": list(spots)}
+    return {"kind": "letters", **failures, **origin, "to": to}
+
+
+def _numbered(known: dict[_Known, int], one: _Known) -> int:
+    return known.setdefault(one, len(known))
 
 
 def send(
@@ -87,8 +92,8 @@ class _Letters:
         end counts them.
         """
         place = self._place
-        for data, reason, partition in place["raw"]:
-            yield self._letters([[None, reason, partition]], raw=base64.b64decode(data))
+        for data, reason, spot in place["raw"]:
+            yield self._letters([[-1, reason, spot]], raw=base64.b64decode(data))
         nowhere = [pick for pick in place["rows"] if pick[0] < 0]
         if nowhere:
             yield self._letters(nowhere)
@@ -97,50 +102,62 @@ class _Letters:
             after = first + batch.num_rows
             here = [pick for pick in waiting if first <= pick[0] < after]
             if here:
-                numbers = pa.array([row - first for row, *_ in here], pa.int64())
-                texts = written(batch.take(numbers))
-                schema = keyed(batch.schema, place["key_columns"]).serialize().to_pybytes()
+                rows = batch.take(pa.array([row - first for row, *_ in here], pa.int64()))
+                texts = written(rows)
                 self.texts += [t[:MOST_TEXT] for t in texts[: place["shown"] - len(self.texts)]]
-                yield self._letters(here, texts, schema)
+                schema = keyed(batch.schema, place["key_columns"]).serialize().to_pybytes()
+                yield self._letters(here, texts, schema, _own_offsets(rows))
             first = after
 
     def _letters(
         self,
-        picks: Sequence[Sequence[Any]],
+        picks: Sequence[Sequence[int]],
         texts: Sequence[str] | None = None,
         schema: bytes | None = None,
+        offsets: Sequence[str | None] | None = None,
         raw: bytes | None = None,
     ) -> pa.RecordBatch:
-        place, ticket = self._place, self._ticket
-        rows = []
-        for at, (_, number, partition) in enumerate(picks):
-            why = self._reasons[number]
-            reason = {k: v for k, v in asdict(why.reason).items() if k in LETTER.names}
-            rows.append(
-                {
-                    **reason,
-                    "connector": place["connector"],
-                    "task": place["task"],
-                    "stage": why.stage.value,
-                    "dataset": place["dataset"],
-                    "partition": place["partitions"][partition],
-                    "epoch": ticket.epoch,
-                    "transaction": ticket.txn_id,
-                    "failed_at": place["failed_at"],
-                    "row": texts[at] if texts is not None else None,
-                    "schema": schema,
-                    "raw": raw,
-                    HEADERS: self._headers(why, partition) if place["headers"] else None,
-                }
-            )
-        return pa.RecordBatch.from_pylist(rows, schema=LETTER)
+        """`offsets`: those that rows have of themselves."""
+        letters = [
+            {
+                **self._letter(row, reason, spot, offsets[at] if offsets is not None else None),
+                "row": texts[at] if texts is not None else None,
+                "schema": schema,
+                "raw": raw,
+            }
+            for at, (row, reason, spot) in enumerate(picks)
+        ]
+        return pa.RecordBatch.from_pylist(letters, schema=LETTER)
 
-    def _headers(self, why: Failed, partition: int) -> list[tuple[str, bytes]]:
+    def _letter(self, row: int, reason: int, spot: int, own: str | None) -> dict[str, Any]:
+        """Return all of a letter but its row."""
+        place, why = self._place, self._reasons[reason]
+        partition, offset = place["spots"][spot]
+        # where rows are of a topic, its numbers count, whatever they brought from their source
+        offset = str(offset + row) if isinstance(offset, int) else own or offset
+        told = {k: v for k, v in asdict(why.reason).items() if k in LETTER.names}
+        return {
+            **told,
+            "connector": place["connector"],
+            "task": place["task"],
+            "stage": why.stage.value,
+            "dataset": place["dataset"],
+            "partition": partition,
+            "offset": offset,
+            "epoch": self._ticket.epoch,
+            "transaction": self._ticket.txn_id,
+            "attempt": place["attempt"],
+            "failed_at": place["failed_at"],
+            HEADERS: self._headers(why, partition, offset) if place["headers"] else None,
+        }
+
+    def _headers(self, why: Failed, partition: str, offset: str | None) -> list[tuple[str, bytes]]:
         """Return what Kafka Connect tells of a bad record (KIP-298)."""
         place = self._place
         fields = {
             "topic": place["dataset"],
-            "partition": place["partitions"][partition],
+            "partition": partition,
+            "offset": offset,
             "connector.name": place["connector"],
             "task.id": place["task"],
             "stage": KAFKA_STAGE[why.stage],
@@ -149,4 +166,12 @@ class _Letters:
             "exception.message": why.reason.message,
             "exception.stacktrace": why.reason.detail,
         }
-        return [(f"{_KAFKA}{name}", str(value).encode()) for name, value in fields.items()]
+        known = ((name, value) for name, value in fields.items() if value is not None)
+        return [(f"{_KAFKA}{name}", value.encode()) for name, value in known]
+
+
+def _own_offsets(rows: pa.RecordBatch) -> list[str | None] | None:
+    if OFFSET not in rows.schema.names:
+        return None
+    found = rows.column(OFFSET).to_pylist()
+    return [None if one is None else offset_text(one) for one in found]

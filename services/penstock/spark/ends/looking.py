@@ -42,7 +42,7 @@ def look(place: Mapping[str, Any], batches: Iterable[pa.RecordBatch]) -> Written
 def _shown(row: dict[str, Any], number: int, most: int) -> list[Any]:
     offset, ts_us = row.pop(OFFSET, None), row.pop(TS_US, None)
     text, cut = fitted(json.dumps(plain(row), ensure_ascii=False), most)
-    return [text, cut, str(number) if offset is None else _text(offset), ts_us]
+    return [text, cut, str(number) if offset is None else offset_text(offset), ts_us]
 
 
 def plain(value: Any) -> Any:
@@ -70,7 +70,8 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def _text(offset: Any) -> str:
+def offset_text(offset: Any) -> str:
+    """Return the offset that a source gave a row as text."""
     if not isinstance(offset, bytes):
         return str(offset)
     try:

@@ -20,6 +20,7 @@ from penstock.model.stream import (
     ReadEvent,
     SchemaSeen,
     StreamSchema,
+    TopicPlace,
     Warned,
 )
 from penstock.topic.embedded.position import Position, Reset
@@ -211,7 +212,8 @@ class EmbeddedReadStream:
         self._held_bytes += found.bytes
         self._held_files += found.files
         position.next = found.end
-        return BatchReady(self._seq, schema_id, position.id, found.rows, found.bytes)
+        place = TopicPlace(position.number, found.first)
+        return BatchReady(self._seq, schema_id, position.id, found.rows, found.bytes, place)
 
     def _checkpoint_at(self, position: Position, rows: int) -> Checkpoint:
         self._checkpoint += 1

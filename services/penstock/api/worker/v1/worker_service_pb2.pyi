@@ -344,18 +344,20 @@ class RefusedRow(_message.Message):
     def __init__(self, row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
 
 class InspectRowsRequest(_message.Message):
-    __slots__ = ("task_id", "stage", "max_rows", "max_row_bytes", "max_ms")
+    __slots__ = ("task_id", "stage", "max_rows", "max_row_bytes", "max_ms", "transform")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
     MAX_ROW_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     stage: RowStage
     max_rows: int
     max_row_bytes: int
     max_ms: int
-    def __init__(self, task_id: _Optional[str] = ..., stage: _Optional[_Union[RowStage, str]] = ..., max_rows: _Optional[int] = ..., max_row_bytes: _Optional[int] = ..., max_ms: _Optional[int] = ...) -> None: ...
+    transform: str
+    def __init__(self, task_id: _Optional[str] = ..., stage: _Optional[_Union[RowStage, str]] = ..., max_rows: _Optional[int] = ..., max_row_bytes: _Optional[int] = ..., max_ms: _Optional[int] = ..., transform: _Optional[str] = ...) -> None: ...
 
 class InspectRowsResponse(_message.Message):
     __slots__ = ("rows", "missed")
@@ -516,7 +518,7 @@ class LetterCount(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., letters: _Optional[int] = ..., replayed: _Optional[int] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
-    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers")
+    __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers", "offset", "attempt")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -539,6 +541,8 @@ class DeadLetter(_message.Message):
     ROW_JSON_FIELD_NUMBER: _ClassVar[int]
     RAW_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     id: str
     connector: str
     task_id: str
@@ -554,4 +558,6 @@ class DeadLetter(_message.Message):
     row_json: str
     raw: bytes
     headers: _containers.ScalarMap[str, bytes]
-    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+    offset: str
+    attempt: int
+    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., task_id: _Optional[str] = ..., stage: _Optional[str] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., dataset: _Optional[str] = ..., partition: _Optional[str] = ..., epoch: _Optional[int] = ..., txn_id: _Optional[int] = ..., failed_at_us: _Optional[int] = ..., replayed: bool = ..., has_row: bool = ..., row_json: _Optional[str] = ..., raw: _Optional[bytes] = ..., headers: _Optional[_Mapping[str, bytes]] = ..., offset: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...

@@ -185,7 +185,7 @@ class WorkerServiceServicer(object):
         """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
         before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
         reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-        task ends here, and with worker.not_found when it is not here.
+        task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -66,7 +66,7 @@ class WorkerServiceStub:
     """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
     before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
     reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-    task ends here, and with worker.not_found when it is not here.
+    task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
     """
     WatchLogs: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]
     """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
@@ -122,7 +122,7 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
     before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
     reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-    task ends here, and with worker.not_found when it is not here.
+    task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
     """
     WatchLogs: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]  # type: ignore[assignment]
     """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
@@ -235,7 +235,7 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
         before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
         reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-        task ends here, and with worker.not_found when it is not here.
+        task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
         """
 
     @_abc_1.abstractmethod
