@@ -55,9 +55,9 @@ async def answering(
     async with contextlib.AsyncExitStack() as stack:
         context = None
         if any(place.tls for place in wanted):
-            renewed = _shown(shown).context()
+            renewed = required(shown).context()
             context = renewed.context
-            following = asyncio.create_task(_shown(shown).follow(renewed))
+            following = asyncio.create_task(required(shown).follow(renewed))
             stack.push_async_callback(_ended, following)
         found = []
         for place in wanted:
@@ -67,7 +67,12 @@ async def answering(
         yield found
 
 
-def _shown(shown: Shown | None) -> Shown:
+def required(shown: Shown | None) -> Shown:
+    """Return what https listeners show.
+
+    Raises:
+        ConfigError: `config.missing`.
+    """
     if shown is None:
         raise ConfigError(
             "config.missing",
