@@ -140,3 +140,18 @@ def test_plugins_are_read_and_their_programs_are_there(looked, tmp_path):
     assert told(found["plugin"])[0] == "plugin.bad_manifest"
     assert found["state"]["status"] == "ok"
     assert "disk" not in found
+
+
+def test_a_service_wants_plugins_sealed_and_standalone_does_not(looked, tmp_path):
+    text = (
+        'name = "new"\nversion = "1.0"\ncommand = ["{python}"]\n'
+        'connector = [{ name = "new-source", kind = "source" }]\n'
+    )
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "plugin.toml").write_text(text)
+    path = {"plugin.path": str(tmp_path)}
+    _, found = looked(**path)
+    assert found["plugin new"]["status"] == "ok"
+    _, found = looked(**path, **{"cluster.name": "one"})
+    assert told(found["plugin"]) == ("plugin.not_sealed", "plugin.only.sealed")
+    assert f"penstock plugin seal {tmp_path / 'new'}" in found["plugin"]["fix"]

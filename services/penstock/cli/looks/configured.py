@@ -19,7 +19,7 @@ from penstock.standalone import settings as standalone
 from penstock.standalone.files import read_flat
 from penstock.telemetry import Secret
 
-_ALL: Final[Mapping[str, ConfigKey]] = {
+_ALL: Final[dict[str, ConfigKey]] = {
     key.name: key
     for keys in (standalone.KEYS, *cluster.KEYS.values())
     for key in keys
@@ -39,7 +39,9 @@ def configured(file: Path) -> tuple[list[Found], Collection[str]]:
         for key, value in said.items()
         if key in _ALL or not key.startswith((*cluster.OPEN, *standalone.IGNORED))
     }
-    values, errors = read(_ALL.values(), told)
+    is_service = not told.keys().isdisjoint(key.name for key in cluster.COMMON)
+    own = {} if is_service else {key.name: key for key in standalone.KEYS}  # of other defaults
+    values, errors = read((_ALL | own).values(), told)
     found = [refused(f"key {error.diagnostic.config_path}", error) for error in errors]
     wrong = {error.diagnostic.config_path for error in errors}
     values = {key: _hidden(key, value) for key, value in values.items()}
