@@ -16,7 +16,7 @@ from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
 
 MOODY: Final = Path(__file__).parent.parent / "support" / "moody"
-WORKER: Final = {"plugin.path": str(MOODY), **SPARK}
+WORKER: Final = {"plugin.path": str(MOODY), "plugin.only.sealed": "false", **SPARK}
 
 pytestmark = pytest.mark.timeout(600)
 

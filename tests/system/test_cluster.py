@@ -32,7 +32,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One cluster for all tests: each has connectors of its own."""
     folder = tmp_path_factory.mktemp("cluster")
     with Cluster(folder) as cluster:
-        cluster.workers(*WORKERS, **{"plugin.path": str(MOODY), "spark.master": "local[1,1]"})
+        moody = {"plugin.path": str(MOODY), "plugin.only.sealed": "false"}
+        cluster.workers(*WORKERS, **moody, **{"spark.master": "local[1,1]"})
         yield cluster
 
 

@@ -15,7 +15,7 @@ from penstock.cli.remote.asking import Server, path
 from penstock.cli.remote.nouns import CONNECTOR, Noun
 from penstock.cli.remote.showing import cell, show, table
 from penstock.cli.remote.steering import reconfigure
-from penstock.model.errors import ConfigError
+from penstock.model.errors import ConfigError, PenstockError
 from penstock.standalone.connector_file import STEERED, read_connector, state_of
 
 _FILE: Final = "properties, YAML or JSON"
@@ -56,7 +56,9 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 def _add_changes(noun: Noun) -> None:
     made = noun.verb("create", "make a connector out of a file", _create)
     made.add_argument("file", type=Path, help=_FILE)
-    made.add_argument("--target-state", choices=tuple(STEERED), help="state it begins in")
+    made.add_argument(
+        "--target-state", type=str.upper, choices=tuple(STEERED), help="state it begins in"
+    )
     put = noun.verb("put", "make a connector, or give it another configuration", _put)
     put.add_argument("file", type=Path, help=_FILE)
     put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
@@ -110,11 +112,21 @@ def _create(server: Server, arguments: argparse.Namespace) -> int:
 
 def _put(server: Server, arguments: argparse.Namespace) -> int:
     name, config, state = _file(arguments.file)
-    if state and name not in server.get("/connectors"):
+    if state and _is_new(server, name):
         # a configuration alone would run, until it is steered
         body = {"name": name, "config": config, "initial_state": state}
         return _shown(arguments, server.send("POST", "/connectors", body))
     return _shown(arguments, reconfigure(server, name, config, state, arguments.revision))
+
+
+def _is_new(server: Server, name: str) -> bool:
+    try:
+        server.get(path("connectors", name, "config"))
+    except PenstockError as error:
+        if error.code != "config.not_found":
+            raise
+        return True
+    return False
 
 
 def _set(server: Server, arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import shutil
 import sys
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,8 @@ from typing import Final
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.run import state_of
-from penstock.model.connector import Connector, TaskStatus
+from penstock.cli.waiting import waiting
+from penstock.model.connector import ENDED, Connector, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, PenstockError
 from penstock.plugin.fingerprint import fingerprint
 from penstock.plugin.registry import plugin_folders
@@ -28,6 +30,9 @@ from penstock.standalone.settings import node_settings
 
 LOOK_EVERY: Final = 0.3
 """Seconds between looks at the files. Less costs CPU, more is felt after each save."""
+
+
+_STARTS: Final = "starting the services, Spark and the plugins"
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -59,11 +64,15 @@ async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
     settings, _ = node_settings(
         {"state.dir": str(state), "plugin.path": paths, "plugin.reload": "0"}
     )
-    async with Node(settings) as node:
+    async with AsyncExitStack() as stack:
+        sign = _Sign()
+        stack.callback(sign.end)
+        sign.show(_STARTS)
+        node = await stack.enter_async_context(Node(settings))
         await run_only(node, [])
         lost = asyncio.create_task(node.lost())
-        telling = asyncio.create_task(_Telling().follow(node))
-        changing = asyncio.create_task(_Changes(node, arguments.pipeline, folders).follow())
+        telling = asyncio.create_task(_Telling(sign).follow(node))
+        changing = asyncio.create_task(_Changes(node, arguments.pipeline, folders, sign).follow())
         try:
             watched = {lost, telling, changing}
             await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
@@ -71,10 +80,30 @@ async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
                 if ended.done():
                     ended.result()
         finally:
+            sign.end()
             for one in (changing, telling, lost):
                 one.cancel()
             await asyncio.gather(changing, telling, lost, return_exceptions=True)
     raise JvmLostError
+
+
+@dataclass(slots=True)
+class _Sign:
+    """What is waited for until rows move, one stage after the other; nothing once they do."""
+
+    stage: str = ""
+    _shown: ExitStack = field(default_factory=ExitStack)
+
+    def show(self, stage: str) -> None:
+        """Show a stage in place of the one before."""
+        self.end()
+        self.stage = stage
+        self._shown.enter_context(waiting(stage))
+
+    def end(self) -> None:
+        """Show nothing."""
+        self.stage = ""
+        self._shown.close()
 
 
 @dataclass(slots=True)
@@ -84,6 +113,7 @@ class _Changes:
     node: Node
     pipeline: Path
     folders: list[Path]
+    sign: _Sign
     _stored: Connector | None = None
 
     async def follow(self) -> None:
@@ -96,9 +126,11 @@ class _Changes:
             if before:
                 say("changed: running it anew")
             before = now
+            self.sign.show(_STARTS)
             try:
                 await self._apply()
             except PenstockError as error:
+                self.sign.end()
                 print_error(error)
                 say("waiting for a change")
 
@@ -128,6 +160,7 @@ def _marks_of(folder: Path) -> list[str]:
 class _Telling:
     """Says how many rows were written, and what goes wrong, once each."""
 
+    sign: _Sign
     _written: dict[str, int] = field(default_factory=dict)
     _said: dict[str, Diagnostic | None] = field(default_factory=dict)
 
@@ -139,9 +172,14 @@ class _Telling:
         if self._said.get(task.task_id) != task.diagnostic:
             self._said[task.task_id] = task.diagnostic
             if task.diagnostic is not None:
+                self.sign.end()
                 print_diagnostic(task.diagnostic)
         before = self._written.get(task.task_id, 0)
         self._written[task.task_id] = task.rows_written
+        if task.rows_written > before or task.state in ENDED:
+            self.sign.end()
+        elif self.sign.stage == _STARTS and task.state is TaskState.RUNNING:
+            self.sign.show("waiting for rows")
         if task.rows_written > before:
             say(f"{task.rows_written:,} rows written")
 

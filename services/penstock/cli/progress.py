@@ -73,9 +73,10 @@ class ProgressBar:
         """Draw the numbers as they are."""
         seconds = max(time.monotonic() - self._began, 1e-3)
         whole = totals.bytes_read + totals.bytes_left if totals.bytes_left >= 0 else None
+        # what is read may still be written: a line that is at its end does not move any more
         self._progress.update(
             self._line,
-            completed=totals.bytes_read if whole else 0,
+            completed=min(totals.bytes_read, whole - 1) if whole else 0,
             total=whole or None,
             rows=f"{totals.rows_written:,}",
             rate=f"{totals.rows_written / seconds:,.0f}",

@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rich.console import Console
 from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.cli.progress import ProgressBar, Totals, human_bytes
+from penstock.cli.waiting import unseen, waiting
 from penstock.model.connector import ENDED, TaskState, TaskStatus
 from penstock.model.errors import error_of
 from penstock.model.status import RunState
@@ -63,9 +65,11 @@ async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
     before = Totals(**earlier.carried["totals"]) if earlier.resumed else Totals()
     tasks: dict[str, TaskStatus] = {}
     try:
-        async with Node(settings) as node:
+        async with AsyncExitStack() as stack:
             config = {"restart.max": RESTARTS, **connector.config}
-            checked, findings = await validate(node, _with(connector, config))
+            with unseen() if arguments.no_progress else waiting(f"starting {connector.name}"):
+                node = await stack.enter_async_context(Node(settings))
+                checked, findings = await validate(node, _with(connector, config))
             for finding in findings:
                 print_diagnostic(finding)
             await run_only(node, [checked])

@@ -14,6 +14,7 @@ from penstock.gateway.certificates import shown_of
 from penstock.gateway.everywhere import Workers
 from penstock.gateway.listening import answering
 from penstock.gateway.places import places
+from penstock.gateway.topics import tracking_of
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +34,11 @@ async def gateway(settings: InstanceSettings) -> None:
         scheduler = await enter(SchedulerClient(schedulers, dial=instance.dial("scheduler")))
         workers = Workers(scheduler, instance.dial("worker"))
         instance.stack.push_async_callback(workers.close)
-        wanted = places(settings.values["listeners"])
+        wanted = places(settings.values["listeners"], settings.values["admin.listeners"])
         asked = guard_of(settings.values, wanted)
         instance.stack.push_async_callback(asked.close)
         asks = Asks(config, offset, scheduler, workers)
-        app = application(asks, settings.etcd.cluster, asked)
+        app = application(asks, settings.etcd.cluster, asked, tracking_of(settings.values))
         for url in await enter(answering(app, wanted, shown_of(settings.values))):
             log.info("REST at %s", url)
         await enter(instance.server())

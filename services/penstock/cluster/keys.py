@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from penstock.etcd.settings import LEASE_TTL
@@ -54,7 +55,8 @@ WORKER: Final = (
     ConfigKey("state.dir", doc="Folder for scratch files, and for topics where no other is set."),
     ConfigKey("labels", "list", (), doc="name=value, …: what `placement` of connectors matches."),
     ConfigKey("capacity", "double", 1.0, doc="Tasks it takes, compared with other workers."),
-    *worker.KEYS,
+    # one file put on a machine must not be enough to have it run with the secrets of a cluster
+    *(replace(key, default=True) if key.name == worker.ONLY_SEALED else key for key in worker.KEYS),
 )
 
 KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {

@@ -105,7 +105,7 @@ def instance_settings(
         name=values["instance.name"] or host,
         listen=values["listen"],
         advertise=values["advertise"] or "",
-        etcd=_etcd(values),
+        etcd=etcd_settings(values),
         ttl=values["lease.ttl"],
         drain=values["drain.timeout"],
         tls=_tls(values),
@@ -133,7 +133,13 @@ def _tls(values: Mapping[str, Any]) -> Mutual | None:
     return tls
 
 
-def _etcd(values: Mapping[str, Any]) -> EtcdSettings:
+def etcd_settings(values: Mapping[str, Any]) -> EtcdSettings:
+    """Return where etcd is, by the values of the keys.
+
+    Raises:
+        ConfigError: `etcd.bad_endpoint`, `etcd.bad_cluster`, `etcd.no_password`,
+            `etcd.tls_incomplete`.
+    """
     files = [values[f"etcd.tls.{name}"] for name in ("authority", "certificate", "key")]
     return EtcdSettings(
         endpoints=tuple(values["etcd.endpoints"]),

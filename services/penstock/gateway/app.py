@@ -25,6 +25,7 @@ from penstock.gateway.access.guard import Guard, guard
 from penstock.gateway.asks import Asks
 from penstock.gateway.failures import answer_failures
 from penstock.gateway.paths import ExactPaths
+from penstock.gateway.serving import served
 from penstock.gateway.tracing import Traced
 from penstock.gateway.v1 import (
     checking,
@@ -52,14 +53,21 @@ MORE: Final = (
 """The files of our own."""
 
 
-def application(asks: Asks, cluster: str, asked: Guard) -> ASGIApp:
-    """Return the application; `cluster` is the name of the cluster whose services `asks` are, and
-    `asked` says who may what.
+def application(
+    asks: Asks, cluster: str, asked: Guard, tracking: topics.Tracking | None = None
+) -> ASGIApp:
+    """Return the application; `cluster` is the name of the cluster whose services `asks` are,
+    `asked` says who may what, and `tracking` is that of topics.
     """
-    return Traced(ExactPaths(Audited(framework(asks, cluster, asked))))
+    return Traced(ExactPaths(Audited(framework(asks, cluster, asked, tracking))))
 
 
-def framework(asks: Asks | None, cluster: str, asked: Guard | None = None) -> FastAPI:
+def framework(
+    asks: Asks | None,
+    cluster: str,
+    asked: Guard | None = None,
+    tracking: topics.Tracking | None = None,
+) -> FastAPI:
     """Return what takes requests apart. Without `asks` it only has a document."""
     app = FastAPI(
         title="Penstock",
@@ -69,10 +77,10 @@ def framework(asks: Asks | None, cluster: str, asked: Guard | None = None) -> Fa
         redoc_url=None,
         redirect_slashes=False,  # a name may end with a slash
         openapi_url=None,  # a route of ours, which is guarded like the others
-        dependencies=[Depends(guard)],
+        dependencies=[Depends(served), Depends(guard)],
     )
     app.state.asks, app.state.cluster, app.state.was_healthy = asks, cluster, False
-    app.state.guard = asked or Guard()
+    app.state.guard, app.state.tracking = asked or Guard(), tracking or topics.Tracking()
     answer_failures(app)
     for part in (*PARTS, *MORE):
         app.include_router(part.routes, responses=documents.failures())

@@ -146,11 +146,12 @@ def check_findings(findings: Iterable[Diagnostic]) -> None:
 def _state(value: Any) -> TargetState:
     if value is None:
         return TargetState.UNSPECIFIED
-    if value not in _STATES:
+    state = value.upper() if isinstance(value, str) else value  # as Kafka Connect takes it
+    if state not in _STATES:
         raise ConfigError(
             "config.target_state",
             f"{str(value)[:100]!r} is no initial state",
             fix=f"Valid: {', '.join(_STATES)}.",
             config_path="initial_state",
         )
-    return TargetState[value]
+    return TargetState[state]

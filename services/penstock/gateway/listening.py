@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Self
 
 import h11
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.gateway.certificates import Shown
 from penstock.gateway.places import Place
+from penstock.gateway.serving import Served
 from penstock.model.errors import ConfigError
 from penstock.rpc.address import address_in_use
 
@@ -53,19 +55,24 @@ async def answering(
     async with contextlib.AsyncExitStack() as stack:
         context = None
         if any(place.tls for place in wanted):
-            renewed = _shown(shown).context()
+            renewed = required(shown).context()
             context = renewed.context
-            following = asyncio.create_task(_shown(shown).follow(renewed))
+            following = asyncio.create_task(required(shown).follow(renewed))
             stack.push_async_callback(_ended, following)
         found = []
         for place in wanted:
-            listener = Listener(app, place.address, context if place.tls else None)
+            listener = Listener(app, place, context if place.tls else None)
             await stack.enter_async_context(listener)
-            found.append(Place(listener.address, place.tls).url)
+            found.append(listener.place.url)
         yield found
 
 
-def _shown(shown: Shown | None) -> Shown:
+def required(shown: Shown | None) -> Shown:
+    """Return what https listeners show.
+
+    Raises:
+        ConfigError: `config.missing`.
+    """
     if shown is None:
         raise ConfigError(
             "config.missing",
@@ -82,21 +89,22 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 class Listener:
-    """`async with Listener(app, "127.0.0.1:8083") as listener`: answers until it is left.
+    """`async with Listener(app, Place("127.0.0.1:8083")) as listener`: answers until it is left.
 
-    `address` is HOST:PORT with the port it got.
+    `place` has the port it got.
     """
 
-    def __init__(self, app: ASGIApp, listen: str, context: ssl.SSLContext | None = None) -> None:
-        """`listen` is HOST:PORT; port 0 lets the kernel choose. `context` is for TLS."""
-        self.address = listen
-        self._app, self._context = app, context
+    def __init__(self, app: ASGIApp, place: Place, context: ssl.SSLContext | None = None) -> None:
+        """Port 0 of `place` lets the kernel choose. `context` is for TLS."""
+        self.place = place
+        self._app, self._context = Served(app, place.serves), context
         self._server: _Server
         self._serving: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
-        taken = _bound(self.address)
-        self.address = f"{self.address.rpartition(':')[0]}:{taken.getsockname()[1]}"
+        taken = _bound(self.place)
+        host, _, _ = self.place.address.rpartition(":")
+        self.place = replace(self.place, address=f"{host}:{taken.getsockname()[1]}")
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._server = _Server(_settings(self._app, self._context))
         self._serving = asyncio.create_task(self._server.serve([taken]))
@@ -194,14 +202,14 @@ def _settings(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Config:
     return config
 
 
-def _bound(listen: str) -> socket.socket:
-    host, _, port = listen.rpartition(":")
+def _bound(place: Place) -> socket.socket:
+    host, _, port = place.address.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, int(port)), family=family, backlog=1024)
     except OSError as error:
-        refused = address_in_use(listen).diagnostic
+        refused = address_in_use(place.address).diagnostic
         raise ConfigError(
-            refused.code, refused.message, fix=refused.fix, config_path="listeners"
+            refused.code, refused.message, fix=refused.fix, config_path=place.key
         ) from error

@@ -90,7 +90,7 @@ class Registry:
         installed = sorted({e.name for m in self.manifests for e in m.connectors})
         shown = ", ".join(installed[:_MOST_NAMED]) or "nothing"
         more = f" and {len(installed) - _MOST_NAMED} more" if len(installed) > _MOST_NAMED else ""
-        broken = "".join(f" Left out: {p.message}." for p in self.problems[:3])
+        broken = "".join(f" Left out: {p.message}. {p.fix}" for p in self.problems[:3])
         return ConfigError(
             "plugin.not_installed",
             f"no installed plugin serves {name!r}; installed: {shown}{more}.{broken}",
@@ -151,7 +151,8 @@ def _not_sealed(folder: Path) -> ConfigError:
         "plugin.not_sealed",
         f"{folder} has no checksums, and this worker takes only sealed plugins",
         config_path="plugin.only.sealed",
-        fix="Look at what is in it, then `penstock plugin seal` the folder.",
+        fix=f"Look at what is in it, then `penstock plugin seal {folder}`; or set "
+        "`plugin.only.sealed=false` where any plugin may run.",
     )
 
 

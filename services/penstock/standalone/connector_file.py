@@ -128,14 +128,15 @@ def _without(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 def _target_state(said: Any) -> TargetState:
     if said is None:
         return TargetState.UNSPECIFIED
-    if not isinstance(said, str) or said not in STEERED:
+    state = said.upper() if isinstance(said, str) else ""  # Kafka Connect takes any case
+    if state not in STEERED:
         raise ConfigError(
             "config.target_state",
             f"{str(said)[:100]!r} is no state",
             fix=f"Valid: {', '.join(STEERED)}.",
             config_path=_STATE,
         )
-    return TargetState[said]
+    return TargetState[state]
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from penstock.model.connector import Connector, ConnectorKind, Target
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity, error_of
 from penstock.model.replay import default_topic
 from penstock.model.sensitive import is_sensitive
-from penstock.plugin import ConnectorEntry, Kind, PluginHost
+from penstock.plugin import ConnectorEntry, Kind, PluginHost, PluginProcess
 from penstock.secrets import Resolved, Secrets
 from penstock.telemetry import register_secret
 from penstock.worker.hiding import hidden, parts_of
@@ -35,6 +35,13 @@ _KINDS: Mapping[Kind, ConnectorKind] = {
 LETTERS_END: Final = LETTERS_SINK.rstrip(".")
 """The third end of a connector: a sink that takes its dead letters."""
 
+OF_END: Final[Mapping[str, Kind]] = {
+    "source": Kind.SOURCE,
+    "sink": Kind.SINK,
+    LETTERS_END: Kind.SINK,
+}
+"""What the plugin of an end has to be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Design:
@@ -53,13 +60,24 @@ class Design:
     masked: frozenset[str] = frozenset()
     ttl: float | None = None
 
-    def source_target(self) -> Target:
-        """Return the source plugin's configuration."""
-        return self._target(self.parts.source, "source")
+    def target(self, end: str) -> Target:
+        """Return the configuration of the plugin of an end.
 
-    def sink_target(self) -> Target:
-        """Return the sink plugin's configuration."""
-        return self._target(self.parts.sink, "sink")
+        Raises:
+            ConfigError: `config.missing`: nothing names it.
+        """
+        section = self._section(end)
+        config = {key: value for key, value in section.items() if key not in PLUGIN_KEYS}
+        secrets = self.secrets_of(config, self._prefix(end))
+        # the class that a whole connector names is not that of its letters
+        framework = {} if end == LETTERS_END else self.parts.framework
+        return Target(
+            plugin_class(section, framework, end, self.plugin_path("connector.class", end)),
+            self.connector.name,
+            {key: value for key, value in config.items() if key not in secrets},
+            secrets,  # rule R17
+            plugin_version(section, framework),
+        )
 
     @property
     def letters_to(self) -> str:
@@ -68,13 +86,20 @@ class Design:
             return self.settings.letters_topic or default_topic(self.connector.name)
         return self.settings.letters_topic
 
-    def letters_target(self) -> Target:
-        """Return the configuration of the sink of dead letters."""
-        return self._target(self.parts.letters, LETTERS_END)
-
     def path(self, key: str, end: str) -> str:
         """Return what a key of an end is called in the whole configuration."""
         return f"{prefix}.{key}" if (prefix := self._prefix(end)) else key
+
+    def plugin_path(self, key: str, end: str) -> str:
+        """Return what a key that says which plugin an end has is called: one that the whole
+        connector has counts for its ends, but not for its letters.
+        """
+        said = self._section(end).get(key) or end == LETTERS_END
+        return self.path(key, end) if said or not self.parts.framework.get(key) else key
+
+    def _section(self, end: str) -> Mapping[str, str]:
+        parts = self.parts
+        return {"source": parts.source, "sink": parts.sink, LETTERS_END: parts.letters}[end]
 
     def _prefix(self, end: str) -> str:
         return end if self.kind is ConnectorKind.PIPELINE or end == LETTERS_END else ""
@@ -92,18 +117,35 @@ class Design:
             or f"{prefix}{key}" in self.connector.secret_keys
         }
 
-    def _target(self, section: Mapping[str, str], end: str) -> Target:
-        config = {key: value for key, value in section.items() if key not in PLUGIN_KEYS}
-        secrets = self.secrets_of(config, self._prefix(end))
-        # the class that a whole connector names is not that of its letters
-        framework = {} if end == LETTERS_END else self.parts.framework
-        return Target(
-            plugin_class(section, framework, end),
-            self.connector.name,
-            {key: value for key, value in config.items() if key not in secrets},
-            secrets,  # rule R17
-            plugin_version(section, framework),
-        )
+
+async def acquire(host: PluginHost, design: Design, end: str) -> tuple[PluginProcess, Target]:
+    """Return the process that serves an end, and what it is told.
+
+    Raises:
+        PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`; what is wrong with the key that
+            names the plugin is told as that is called in the whole configuration.
+    """
+    target = design.target(end)
+    try:
+        _, entry = host.find(target.connector, target.version)
+        if entry.kind is not OF_END[end]:
+            raise _wrong_kind(entry, OF_END[end])
+        return await host.acquire(target.connector, target.version), target
+    except ConfigError as error:
+        found = error.diagnostic
+        if found.config_path not in PLUGIN_KEYS:
+            raise
+        path = design.plugin_path(found.config_path, end)
+        raise error_of(replace(found, config_path=path)) from error
+
+
+def _wrong_kind(entry: ConnectorEntry, wanted: Kind) -> ConfigError:
+    return ConfigError(
+        "plugin.wrong_kind",
+        f"`{entry.name}` is a {entry.kind}, and no {wanted}",
+        fix=f"Name a {wanted} here: `penstock plugins` lists what is installed.",
+        config_path="connector.class",
+    )
 
 
 async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) -> Design:
@@ -125,7 +167,7 @@ async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) ->
 def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Design:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
-        name = plugin_class({}, resolved.config, "connector")
+        name = plugin_class({}, resolved.config, "connector", "connector.class")
         _, entry = host.find(name, plugin_version({}, resolved.config))
         kind = _kind_of(entry)
     parts = sections(resolved.config, kind)

@@ -20,7 +20,7 @@ from penstock.plugin import (
     PluginWriteStream,
 )
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.worker.design import Design
+from penstock.worker.design import LETTERS_END, Design, acquire
 from penstock.worker.drift import Drift
 from penstock.worker.lettered import Lettered
 from penstock.worker.ports import Announcer, ReadStream, Watch, WriteStream
@@ -73,8 +73,7 @@ class EndMaker:
     async def watch(self, design: Design) -> Watch:
         """Return what sees partitions appear at the read end."""
         if design.kind in _READS_PLUGIN:
-            target = design.source_target()
-            process = await self._host.acquire(target.connector, target.version)
+            process, target = await acquire(self._host, design, "source")
             return PluginMonitor(process, target, design.settings.tasks_max)
         return watch_of(self._topics, design.settings)
 
@@ -82,8 +81,7 @@ class EndMaker:
         self, design: Design, plan: TaskPlan, numbers: list[PluginNumbers]
     ) -> WriteStream:
         if design.kind in _WRITES_PLUGIN:
-            target = design.sink_target()
-            process = await self._host.acquire(target.connector, target.version)
+            process, target = await acquire(self._host, design, "sink")
             numbers.append(told := PluginNumbers(process.plugin, "sink"))
             return PluginWriteStream(process, target, plan, numbers=told)
         settings = design.settings
@@ -96,8 +94,7 @@ class EndMaker:
         # beside the task, not as it: both may be written by one plugin, and to one table
         beside = TaskPlan(f"{plan.task_id}-letters")
         if design.parts.letters:
-            target = design.letters_target()
-            process = await self._host.acquire(target.connector, target.version)
+            process, target = await acquire(self._host, design, LETTERS_END)
             return PluginWriteStream(process, target, beside)
         if design.letters_to:
             return self._topics.writer(beside.task_id, 1)
@@ -111,8 +108,7 @@ class EndMaker:
             rows = self._topics.rows(design.letters_to)
             return lambda plan: LetterStream(rows, plan.partitions, replay.changes)
         if design.kind in _READS_PLUGIN:
-            target = design.source_target()
-            process = await self._host.acquire(target.connector, target.version)
+            process, target = await acquire(self._host, design, "source")
             numbers.append(told := PluginNumbers(process.plugin, "source"))
             credit = settings.credit_bytes
             return lambda plan: PluginReadStream(

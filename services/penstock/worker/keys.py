@@ -8,6 +8,8 @@ from penstock.model.config_def import ConfigKey
 from penstock.secrets import PROVIDERS
 from penstock.worker.overrides import ALLOWLIST, POLICY, TUNING
 
+ONLY_SEALED: Final = "plugin.only.sealed"
+
 KEYS: Final = (
     ConfigKey("topics.dir", doc="Folder or s3://bucket/prefix; default: in the state folder."),
     ConfigKey(
@@ -20,7 +22,7 @@ KEYS: Final = (
     ConfigKey("topics.retention.bytes", "size", 0, doc="Size of a topic's partition; 0: any."),
     ConfigKey("plugin.path", "list", (), doc="Folders with installed plugins."),
     ConfigKey("plugin.reload", "duration", 10.0, doc="How often they are looked at; 0: never."),
-    ConfigKey("plugin.only.sealed", "boolean", False, doc="Take only those with checksums."),
+    ConfigKey(ONLY_SEALED, "boolean", False, doc="Take only those with checksums."),
     ConfigKey("plugin.memory.max", "size", 0, doc="Memory of a plugin's processes; 0: any."),
     ConfigKey(PROVIDERS, "list", (), doc="Where `${provider:path:key}` is looked up: see there."),
     ConfigKey(POLICY, default="Allowlist", doc="Which `producer.override.…` may be set."),

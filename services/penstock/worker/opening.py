@@ -91,6 +91,6 @@ def _version(host: PluginHost, design: Design) -> str:
     if design.kind is ConnectorKind.MIRROR:
         return ""
     is_sink = design.kind is ConnectorKind.SINK
-    target = design.sink_target() if is_sink else design.source_target()
+    target = design.target("sink" if is_sink else "source")
     manifest, _ = host.find(target.connector, target.version)
     return manifest.version

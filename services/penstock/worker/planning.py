@@ -20,7 +20,7 @@ from penstock.model.errors import (
 )
 from penstock.plugin import PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
-from penstock.worker.design import Design, design_of
+from penstock.worker.design import Design, acquire, design_of
 from penstock.worker.settings import ConnectorSettings
 
 
@@ -56,8 +56,7 @@ class Planner:
             # a topic that is not there yet may be made with any number of partitions
             partitions, monitor = await topic_partitions(self._topics, settings), True
         else:
-            target = design.source_target()
-            process = await self._host.acquire(target.connector, target.version)
+            process, target = await acquire(self._host, design, "source")
             planned = await process.plan(target, settings.tasks_max)
             if planned.tasks:
                 return numbered(connector, planned.tasks, monitor=planned.monitor)

@@ -100,15 +100,20 @@ def _two_ends(plugin: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]
     return ends["source"], ends["sink"]
 
 
-def plugin_class(section: Mapping[str, str], framework: Mapping[str, str], end: str) -> str:
-    """Return the connector class of an end."""
+def plugin_class(
+    section: Mapping[str, str], framework: Mapping[str, str], end: str, path: str
+) -> str:
+    """Return the connector class of an end; `path` is what the key is called there.
+
+    Raises:
+        ConfigError: `config.missing`.
+    """
     name = section.get("connector.class") or framework.get("connector.class", "")
     if not name:
-        path = f"{end}.connector.class" if "connector.class" in section else "connector.class"
         raise ConfigError(
             "config.missing",
             f"the {end} names no connector",
-            fix="Set `connector.class`, for instance to `file-source`.",
+            fix=f"Set `{path}` to the name of a connector (`penstock plugins`).",
             config_path=path,
         )
     return name

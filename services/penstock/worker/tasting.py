@@ -19,7 +19,7 @@ from penstock.model.identity import new_generation
 from penstock.model.rehearsal import MOST_ROWS, Given
 from penstock.model.stream import BatchReady, Drained, SchemaSeen
 from penstock.plugin import PluginHost
-from penstock.worker.design import Design
+from penstock.worker.design import Design, acquire
 from penstock.worker.ends import EndMaker
 from penstock.worker.given import rows_of
 from penstock.worker.planning import Planner
@@ -89,15 +89,14 @@ class Tasting:
     async def _refuse_keeping(self, design: Design) -> None:
         if design.kind not in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
             return
-        target = design.source_target()
-        process = await self._host.acquire(target.connector, target.version)
+        process, target = await acquire(self._host, design, "source")
         if process.spec.source.needs_commit:
             raise ConfigError(
                 "rehearsal.source_keeps",
                 f"{target.connector} keeps for a reader what it has not been told about (a slot, a "
                 "queue), so it is not opened to look",
                 fix="Give rows of your own.",
-                config_path="connector.class",
+                config_path=design.plugin_path("connector.class", "source"),
             )
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from penstock.client import ValidatedConnector
 from penstock.model.config_size import check_size
-from penstock.model.connector import Connector, ConnectorKind, Target
+from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.described import KeyValue
-from penstock.model.errors import Diagnostic, PenstockError, error_of
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_of
 from penstock.plugin import CheckStep, PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
 from penstock.worker.checking import findings_of, in_place
-from penstock.worker.design import LETTERS_END, Design, design_of
+from penstock.worker.design import LETTERS_END, Design, acquire, design_of
 from penstock.worker.hiding import hidden, parts_of
 from penstock.worker.overrides import OverridePolicy
 
@@ -46,11 +46,15 @@ class Validator:
         secret_keys: list[str] = []
         with _unsaid(design) as unsaid:
             findings = await findings_of(self._host, design, self._functions, self._overrides)
-            for target, end in _targets(design):
-                found, of_keys = await self._validated(target, end, design)
+            for end in _ends(design):
+                try:
+                    found, of_keys, of_secrets = await self._validated(end, design)
+                except ConfigError as error:  # what names the plugin is wrong
+                    findings.append(error.diagnostic)
+                    continue
                 findings += found
                 values += of_keys
-                secret_keys += await self._secret_keys(target, end, design)
+                secret_keys += of_secrets
         told = tuple(map(unsaid, findings))
         return ValidatedConnector(told, design.kind, tuple(values), tuple(secret_keys))
 
@@ -63,8 +67,8 @@ class Validator:
         """
         design = await self._design(connector)
         with _unsaid(design):
-            for target, end in _targets(design):
-                process = await self._host.acquire(target.connector, target.version)
+            for end in _ends(design):
+                process, target = await acquire(self._host, design, end)
                 async with aclosing(process.check(target)) as steps:
                     async for step in steps:
                         yield end, step
@@ -72,17 +76,13 @@ class Validator:
     async def _design(self, connector: Connector) -> Design:
         return await design_of(self._host, self._secrets, connector)
 
-    async def _secret_keys(self, target: Target, end: str, design: Design) -> list[str]:
-        """Return those of the keys that its plugin declares to be secrets."""
-        process = await self._host.acquire(target.connector, target.version)
-        given = target.config.keys() | target.secrets.keys()
-        names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
-        return [design.path(name, end) for name in names if name in given]
-
     async def _validated(
-        self, target: Target, end: str, design: Design
-    ) -> tuple[list[Diagnostic], list[KeyValue]]:
-        process = await self._host.acquire(target.connector, target.version)
+        self, end: str, design: Design
+    ) -> tuple[list[Diagnostic], list[KeyValue], list[str]]:
+        """Return what the plugin of an end finds, its values, and those of the keys that it
+        declares to be secrets.
+        """
+        process, target = await acquire(self._host, design, end)
         validation = await process.validate(target)
         found = [d for value in validation.values for d in value.diagnostics]
         findings = [in_place(d, design, end) for d in (*found, *validation.diagnostics)]
@@ -92,7 +92,9 @@ class Validator:
             # what a reference stands for is told to nobody
             shown = design.connector.config[name] if name in design.masked else value.value
             values.append(KeyValue(name, shown, value.recommended, value.visible))
-        return findings, values
+        given = target.config.keys() | target.secrets.keys()
+        names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
+        return findings, values, [design.path(name, end) for name in names if name in given]
 
 
 @contextmanager
@@ -105,13 +107,13 @@ def _unsaid(design: Design) -> Iterator[Callable[[Diagnostic], Diagnostic]]:
         raise error_of(hidden(error.diagnostic, looked_up)) from None
 
 
-def _targets(design: Design) -> list[tuple[Target, str]]:
-    targets = []
+def _ends(design: Design) -> list[str]:
+    ends = []
     reads = design.settings.replay is None  # else letters are read, whatever the source was
     if reads and design.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
-        targets.append((design.source_target(), "source"))
+        ends.append("source")
     if design.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
-        targets.append((design.sink_target(), "sink"))
+        ends.append("sink")
     if design.parts.letters:
-        targets.append((design.letters_target(), LETTERS_END))
-    return targets
+        ends.append(LETTERS_END)
+    return ends

@@ -1,8 +1,7 @@
 """Kafka Connect 4.3's REST API, row by row: each route with each status that it is to have.
 
-Bodies and effects are shown by the files beside this one; here nothing is left out. Two statuses of
-Kafka Connect's table are never answered: 403 of topics, which is for workers that keep no track of
-them (ours do), and those of the calls between workers, which are gRPC.
+Bodies and effects are shown by the files beside this one (403 of topics by test_listeners.py); here
+nothing is left out but the statuses of the calls between workers, which are gRPC.
 """
 
 from __future__ import annotations

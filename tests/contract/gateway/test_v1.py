@@ -78,6 +78,31 @@ def test_everything_that_is_found_is_told(gateway):
     assert severities == {"rowz": "error", "producer.override.acks": "warning"}
 
 
+@pytest.mark.parametrize(
+    ("ends", "found"),
+    [
+        (("file-sorce", "file-sink"), {"source": "plugin.not_installed"}),
+        (("file-source", "file-snk"), {"sink": "plugin.not_installed"}),
+        (("x", "y"), {"source": "plugin.not_installed", "sink": "plugin.not_installed"}),
+        (
+            ("file-sink", "file-source"),
+            {"source": "plugin.wrong_kind", "sink": "plugin.wrong_kind"},
+        ),
+        (("", "file-sink"), {"source": "config.missing"}),
+    ],
+)
+def test_a_wrong_class_of_a_pipeline_is_told_at_its_end(gateway, tmp_path, ends, found):
+    source, sink = ends
+    config = {
+        "source.connector.class": source, "source.file": str(tmp_path / "a"),
+        "sink.connector.class": sink, "sink.file": str(tmp_path / "b"),
+    }  # fmt: skip
+    answer = gateway.post("/connectors", {"name": "wrong-ends", "config": config})
+    assert (answer.status_code, answer.json()["code"]) == (400, "config.invalid")
+    told = {one["config_path"]: one["code"] for one in answer.json()["errors"]}
+    assert told == {f"{end}.connector.class": code for end, code in found.items()}
+
+
 def test_a_connection_is_checked_step_by_step(gateway, tmp_path):
     file = tmp_path / "in.txt"
     config = {"connector.class": "file-source", "file": str(file), "tail": "false", "topic": "t"}

@@ -95,7 +95,7 @@ def test_two_files_of_one_name_are_refused(tmp_path):
         list(wanted_of(tmp_path))
 
 
-@pytest.mark.parametrize("state", ["ASLEEP", "paused", "[PAUSED]", "{a: PAUSED}"])
+@pytest.mark.parametrize("state", ["ASLEEP", "pausd", "[PAUSED]", "{a: PAUSED}"])
 def test_a_state_that_is_none_is_refused(tmp_path, state):
     (tmp_path / "a.yaml").write_text(f"connector.class: x\nstate: {state}\n")
     with pytest.raises(ConfigError) as caught:

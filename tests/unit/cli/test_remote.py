@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import yaml
 
+from penstock.cli.__main__ import main
 from penstock.cli.doctor import available, java_found
 from penstock.cli.remote.asking import Server, error_in, path
 from penstock.cli.remote.showing import cell, document, show, table
@@ -81,6 +82,46 @@ def foreign():
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
+
+
+class Recording(BaseHTTPRequestHandler):
+    """A gateway without connectors, which notes what it is asked."""
+
+    asked: list[str]
+
+    def answer(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.asked.append(f"{self.command} {self.path}")
+        new = self.command == "POST"
+        told = {"name": "one", "type": "source"} if new else {
+            "error_code": 404, "message": "no such connector", "code": "config.not_found",
+        }  # fmt: skip
+        body = json.dumps(told).encode()
+        self.send_response(201 if new else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.answer()
+
+    def do_POST(self):
+        self.answer()
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+def test_a_connector_is_put_without_a_look_at_all_others(tmp_path):
+    file = tmp_path / "one.yaml"
+    file.write_text("name: one\nconnector.class: verifiable-source\nstate: stopped\n")
+    Recording.asked = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Recording) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        assert main(["connector", "put", str(file), "--server", url]) == 0
+        server.shutdown()
+    assert Recording.asked == ["GET /connectors/one/config", "POST /connectors"]
 
 
 @pytest.mark.parametrize("where", ["/html", "/login", "/cut", "/kafka"])

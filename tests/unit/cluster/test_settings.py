@@ -153,6 +153,14 @@ def test_labels_are_pairs():
         instance_settings("worker", {"labels": "zone"}, {}).labels()
 
 
+def test_a_worker_of_a_cluster_takes_only_sealed_plugins_unless_told_otherwise():
+    def only_sealed(**config):
+        return instance_settings("worker", config, {}).machine().plugins.path.only_sealed
+
+    assert only_sealed()
+    assert not only_sealed(**{"plugin.only.sealed": "false"})
+
+
 def test_variables_of_different_keys_never_meet():
     for keys in KEYS.values():
         names = {PREFIX + key.name.upper().replace(".", "_") for key in keys}

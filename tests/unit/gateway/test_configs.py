@@ -30,6 +30,8 @@ def test_a_connector_is_asked_for():
     )
     assert (wanted.name, wanted.config) == ("a", {"k": "1", "name": "a"})
     assert wanted.target_state is TargetState.PAUSED
+    lower = configs.requested(written('{"name": "a", "config": {}, "initial_state": "paused"}'))
+    assert lower.target_state is TargetState.PAUSED
 
 
 def test_the_name_may_be_in_the_configuration_alone():

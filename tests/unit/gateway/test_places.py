@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.gateway.places import USUAL, Place, places
+from penstock.gateway.places import USUAL, Place, Serves, places
 from penstock.model.errors import ConfigError
 
 
@@ -14,6 +14,17 @@ def test_listeners_are_written_as_kafka_connect_does():
     ]
     assert [place.url for place in places(USUAL)] == list(USUAL)
     assert places(["none"]) == []
+
+
+def test_what_is_for_admins_is_where_it_is_said_to_be():
+    rest = [Place("h:1", serves=Serves.REST)]
+    assert places(["http://h:1"]) == places(["http://h:1"], None) == [Place("h:1")]
+    assert places(["http://h:1"], []) == places(["http://h:1"], ["none"]) == rest
+    admin = Place("h:2", tls=True, serves=Serves.ADMIN)
+    assert places(["http://h:1"], ["https://h:2"]) == [*rest, admin]
+    with pytest.raises(ConfigError) as caught:
+        places([], ["h:2"])
+    assert caught.value.diagnostic.config_path == "admin.listeners"
 
 
 @pytest.mark.parametrize(

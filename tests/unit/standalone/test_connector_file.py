@@ -109,6 +109,15 @@ def test_a_body_may_be_a_pipeline(tmp_path):
     assert read_pipeline(file).config == {"name": "x", **FLAT}
 
 
+@pytest.mark.parametrize("said", ["paused", "Paused"])
+def test_a_state_may_be_written_in_any_case(said):
+    for document in (
+        {"connector.class": "a", "state": said},
+        {"name": "n", "config": {"connector.class": "a"}, "initial_state": said},
+    ):
+        assert connector_of(document, "n").target_state is TargetState.PAUSED
+
+
 def test_a_file_leaves_the_state_alone():
     assert connector_of({"connector.class": "a"}, "n").target_state is TargetState.UNSPECIFIED
 

@@ -43,7 +43,7 @@ def design(kind=ConnectorKind.SOURCE, host: PluginHost = NO_HOST, **config: str)
 
 def test_what_came_by_reference_and_what_a_name_calls_secret_goes_as_a_secret():
     made = design(url="jdbc://${p:host}/", db__password="${p:password}", api__token="plain", a="b")
-    target = made.source_target()
+    target = made.target("source")
     assert dict(target.config) == {"a": "b"}
     assert dict(target.secrets) == {
         "url": "jdbc://db.example/",
@@ -60,11 +60,11 @@ def test_each_end_of_a_pipeline_gets_its_own():
         sink__connector__class="y",
         sink__at="here",
     )
-    assert (dict(made.source_target().config), dict(made.source_target().secrets)) == (
+    assert (dict(made.target("source").config), dict(made.target("source").secrets)) == (
         {},
         {"at": "db.example"},
     )
-    assert dict(made.sink_target().config) == {"at": "here"}
+    assert dict(made.target("sink").config) == {"at": "here"}
 
 
 def test_what_is_stored_and_shown_has_references():

@@ -10,7 +10,7 @@ from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.plugin import ConnectorEntry, Kind, Manifest, Registry
 from penstock.secrets import NO_SECRETS
-from penstock.worker.design import design_of
+from penstock.worker.design import LETTERS_END, acquire, design_of
 
 ENTRIES = (ConnectorEntry("read", Kind.SOURCE), ConnectorEntry("write", Kind.SINK))
 PIPELINE = {
@@ -29,6 +29,10 @@ class Host:
         manifests = [Manifest("one", v, ("x",), Path("/"), ENTRIES) for v in versions]
         self.find = Registry(manifests).find
 
+    async def acquire(self, name: str, version: str) -> None:
+        """Find it."""
+        self.find(name, version)
+
 
 def design(config: dict[str, str], kind: ConnectorKind = ConnectorKind.UNSPECIFIED):
     host: Any = Host("1.5", "2.0")
@@ -37,15 +41,15 @@ def design(config: dict[str, str], kind: ConnectorKind = ConnectorKind.UNSPECIFI
 
 def test_each_end_of_a_pipeline_has_its_own():
     made = design(PIPELINE, ConnectorKind.PIPELINE)
-    assert made.source_target().version == "[1,2)"
-    assert made.sink_target().version == ""
-    assert dict(made.source_target().config) == {"file": "a"}
+    assert made.target("source").version == "[1,2)"
+    assert made.target("sink").version == ""
+    assert dict(made.target("source").config) == {"file": "a"}
 
 
 def test_a_connector_names_it_beside_its_class_and_the_plugin_does_not_get_it():
     made = design({"connector.class": "read", "connector.plugin.version": "1.5", "file": "a"})
-    assert (made.kind, made.source_target().version) == (ConnectorKind.SOURCE, "1.5")
-    assert dict(made.source_target().config) == {"file": "a"}
+    assert (made.kind, made.target("source").version) == (ConnectorKind.SOURCE, "1.5")
+    assert dict(made.target("source").config) == {"file": "a"}
     assert made.findings == ()
 
 
@@ -54,3 +58,61 @@ def test_a_version_that_is_not_installed_is_told_before_anything_starts():
         design({"connector.class": "read", "connector.plugin.version": "[3,)"})
     assert caught.value.code == "plugin.no_such_version"
     assert caught.value.diagnostic.config_path == "connector.plugin.version"
+
+
+LETTERS = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.sink.connector.class": "write",
+    "errors.deadletterqueue.sink.file": "c",
+}
+
+
+def path_of_refusal(config: dict[str, str], end: str, kind: ConnectorKind) -> str:
+    """Return the key that the plugin of an end is refused at."""
+    host: Any = Host("1.5", "2.0")
+    made = design(config, kind)
+    with pytest.raises(ConfigError) as caught:
+        asyncio.run(acquire(host, made, end))
+    return caught.value.diagnostic.config_path
+
+
+@pytest.mark.parametrize(
+    ("wrong", "end", "path"),
+    [
+        ({"source.connector.class": "raed"}, "source", "source.connector.class"),
+        ({"source.connector.class": "write"}, "source", "source.connector.class"),
+        ({"sink.connector.class": "read"}, "sink", "sink.connector.class"),
+        ({"sink.connector.class": "wirte"}, "sink", "sink.connector.class"),
+        ({"sink.connector.class": ""}, "sink", "sink.connector.class"),
+        (
+            {"source.connector.plugin.version": "[3,)"},
+            "source",
+            "source.connector.plugin.version",
+        ),
+        ({"connector.plugin.version": "[3,)"}, "sink", "connector.plugin.version"),
+        (
+            {"errors.deadletterqueue.sink.connector.class": "wirte"},
+            LETTERS_END,
+            "errors.deadletterqueue.sink.connector.class",
+        ),
+        (
+            {"connector.plugin.version": "1", "errors.deadletterqueue.sink.connector.class": "x"},
+            LETTERS_END,
+            "errors.deadletterqueue.sink.connector.class",
+        ),
+    ],
+)
+def test_a_plugin_of_an_end_is_refused_where_it_was_named(wrong, end, path):
+    config = {**PIPELINE, **LETTERS, **wrong}
+    assert path_of_refusal(config, end, ConnectorKind.PIPELINE) == path
+
+
+def test_a_pipeline_without_a_class_is_told_which():
+    config = {key: value for key, value in PIPELINE.items() if key != "sink.connector.class"}
+    assert path_of_refusal(config, "sink", ConnectorKind.PIPELINE) == "sink.connector.class"
+
+
+def test_what_is_no_pipeline_names_it_without_an_end():
+    assert path_of_refusal({"connector.class": "raed"}, "source", ConnectorKind.SOURCE) == (
+        "connector.class"
+    )

@@ -1,0 +1,1 @@
+"""What `penstock doctor` looks at of what a file of keys says."""
