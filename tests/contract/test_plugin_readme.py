@@ -57,6 +57,7 @@ STAGES = {f"plugin.{stage}" for stage in ("apply", "check", "describe", "health"
     "plugin.shutdown",
     "plugin.validate",
     "plugin.monitor",
+    "plugin.alter_offsets",
 }
 
 

@@ -228,13 +228,12 @@ func (c *control) Plan(
 	if err != nil {
 		return nil, err
 	}
-	response := &connectorv1.PlanResponse{Monitor: kind.monitored(config, maxTasks)}
-	for _, partition := range partitions {
-		message, err := partitionToProto(partition)
-		if err != nil {
-			return nil, err
-		}
-		response.Partitions = append(response.Partitions, message)
+	planned, err := partitionsToProto(partitions)
+	if err != nil {
+		return nil, err
+	}
+	response := &connectorv1.PlanResponse{
+		Partitions: planned, Monitor: kind.monitored(config, maxTasks),
 	}
 	ids := idsOf(partitions)
 	for _, partition := range known {
@@ -250,11 +249,31 @@ func (*control) Apply(context.Context, *connectorv1.ApplyRequest) (*connectorv1.
 	return &connectorv1.ApplyResponse{}, nil
 }
 
-// AlterOffsets accepts offsets as they are: they live in the host alone.
-func (*control) AlterOffsets(
+// AlterOffsets says what becomes of offsets that a person wants to set.
+func (c *control) AlterOffsets(
 	_ context.Context, request *connectorv1.AlterOffsetsRequest,
 ) (*connectorv1.AlterOffsetsResponse, error) {
-	return &connectorv1.AlterOffsetsResponse{Partitions: request.Partitions}, nil
+	kind, err := c.connectors.find(request.Target.GetConnector(), anyKind)
+	if err != nil || kind.alter == nil {
+		return &connectorv1.AlterOffsetsResponse{Partitions: request.Partitions}, err
+	}
+	config, err := kind.configure(request.Target, nil)
+	if err != nil {
+		return nil, err
+	}
+	partitions, err := partitionsFromProto(request.Partitions)
+	if err != nil {
+		return nil, err
+	}
+	failure := guard(kind.name+".AlterOffsets", func() (err error) {
+		partitions, err = kind.alter(config, partitions, request.DryRun)
+		return err
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	altered, err := partitionsToProto(partitions)
+	return &connectorv1.AlterOffsetsResponse{Partitions: altered}, err
 }
 
 func orNil(failure *Error) error {

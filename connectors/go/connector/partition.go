@@ -64,6 +64,18 @@ func partitionToProto(partition Partition) (*recordv1.Partition, error) {
 	return message, err
 }
 
+func partitionsToProto(partitions []Partition) ([]*recordv1.Partition, error) {
+	messages := make([]*recordv1.Partition, 0, len(partitions))
+	for _, partition := range partitions {
+		message, err := partitionToProto(partition)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, message)
+	}
+	return messages, nil
+}
+
 // partitionFromProto returns the partition of a message; one named by id alone gets its key from
 // the id.
 func partitionFromProto(message *recordv1.Partition) (Partition, error) {

@@ -45,6 +45,7 @@ type kind struct {
 	validate  func(config any) []*Error
 	check     func(ctx context.Context, config any) error
 	plan      func(config any, maxTasks int, known []Partition) ([]Partition, error)
+	alter     func(config any, partitions []Partition, dryRun bool) ([]Partition, error)
 	discover  func(ctx context.Context, config any) ([]Dataset, error)
 	monitored func(config any, maxTasks int) bool
 	monitor   func(config any, monitor *Monitor) error
@@ -56,6 +57,7 @@ type kind struct {
 func newKind[C any](
 	name, title, description string, aliases []string,
 	validate func(C) []*Error, check func(context.Context, C) error,
+	alter func(C, []Partition, bool) ([]Partition, error),
 ) *kind {
 	made := &kind{name: name, title: title, description: description, aliases: aliases}
 	made.keys, made.broken = schemaOf(reflect.TypeFor[C]())
@@ -75,6 +77,11 @@ func newKind[C any](
 			return nil
 		}
 		return check(ctx, config.(C))
+	}
+	if alter != nil {
+		made.alter = func(config any, partitions []Partition, dryRun bool) ([]Partition, error) {
+			return alter(config.(C), partitions, dryRun)
+		}
 	}
 	return made
 }
@@ -105,7 +112,9 @@ func (k *kind) spec() *connectorv1.ConnectorSpec {
 		spec.Source = k.source
 		return spec
 	}
-	spec.Sink = &connectorv1.SinkCapabilities{CommitModes: k.protoModes(), Pipelined: true}
+	spec.Sink = &connectorv1.SinkCapabilities{
+		CommitModes: k.protoModes(), Pipelined: true, AlterOffsets: k.alter != nil,
+	}
 	return spec
 }
 

@@ -170,6 +170,12 @@ type SinkSpec[C any] struct {
 	Validate func(config C) []*Error
 	// Check tries whether the outside can be reached and allows what is needed.
 	Check func(ctx context.Context, config C) error
+	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
+	// outside unless it is a dry run. A ConfigError refuses them; else it returns the same
+	// partitions, with the offsets that the host is to store: those that are nil are taken away.
+	// A partition's key is its topic and number, its offset that of the next row. Idempotent: it may
+	// come again. The default has no say in it.
+	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
 }
 
 // TransactionalSpec says what a transactional sink is.
@@ -190,4 +196,10 @@ type TransactionalSpec[C any] struct {
 	Validate func(config C) []*Error
 	// Check tries whether the outside can be reached and allows what is needed.
 	Check func(ctx context.Context, config C) error
+	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
+	// outside unless it is a dry run. A ConfigError refuses them; else it returns the same
+	// partitions, with the offsets that the host is to store: those that are nil are taken away.
+	// A partition's key is its topic and number, its offset that of the next row. Idempotent: it may
+	// come again. The default has no say in it.
+	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
 }

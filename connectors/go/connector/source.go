@@ -155,6 +155,11 @@ type SourceSpec[C any] struct {
 	// gives the same partitions for the same configuration. known are those with stored offsets.
 	// The default is one partition.
 	Plan func(config C, maxTasks int, known []Partition) ([]Partition, error)
+	// AlterOffsets looks at offsets that a person wants to set while it is stopped, and changes them
+	// outside unless it is a dry run. A ConfigError refuses them; else it returns the same
+	// partitions, with the offsets that the host is to store: those that are nil are taken away.
+	// Idempotent: it may come again. The default has no say in it.
+	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
 	// Discover lists what can be read. The default is the datasets that planned partitions name.
 	Discover func(ctx context.Context, config C) ([]Dataset, error)
 	// Monitored tells for which configurations there is a monitor. The default: when there is one.

@@ -7,7 +7,7 @@ import (
 )
 
 func (s SourceSpec[C]) kind() *kind {
-	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check)
+	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
 	made.isSource = true
 	made.lookEvery = s.MonitorEvery
 	_, acks := any(s.New()).(Acker)
@@ -15,6 +15,7 @@ func (s SourceSpec[C]) kind() *kind {
 		Discover: s.Discover != nil, Partitioned: s.Plan != nil, Replayable: !s.NotReplayable,
 		DynamicPartitions: s.MonitorEvery > 0 || s.Monitor != nil,
 		NeedsCommit:       s.NeedsCommit || acks, Bounded: s.Bounded,
+		AlterOffsets: s.AlterOffsets != nil,
 	}
 	made.newSource = func(config any) (source, func() error) {
 		one := s.New()
@@ -47,7 +48,7 @@ func (s SourceSpec[C]) kind() *kind {
 }
 
 func (s SinkSpec[C]) kind() *kind {
-	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check)
+	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
 	made.modes = []CommitMode{CommitHost}
 	if s.Idempotent {
 		made.modes = []CommitMode{CommitIdempotent, CommitHost}
@@ -61,7 +62,7 @@ func (s SinkSpec[C]) kind() *kind {
 }
 
 func (s TransactionalSpec[C]) kind() *kind {
-	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check)
+	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
 	made.modes = s.Modes
 	if len(made.modes) == 0 {
 		made.modes = []CommitMode{CommitTwoPhase}

@@ -15,7 +15,13 @@ from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServic
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.api.record.v1 import record_pb2
 from penstock_connector import CommitMode, Partition, Sink, Source
-from penstock_connector.testing import RemoteError, sink_task, source_monitor, source_task
+from penstock_connector.testing import (
+    RemoteError,
+    alter_offsets,
+    sink_task,
+    source_monitor,
+    source_task,
+)
 from support.checkout import ROOT
 from support.foreign import ForeignBed, go_build
 
@@ -318,3 +324,19 @@ def test_bytes_that_are_no_rows_are_refused(bed, tmp_path):
                 list(call)
             assert "wire.rows.unreadable" in caught.value.details()
         assert task.write([{"id": 2}]).rows == 1
+
+
+def test_offsets_that_a_person_sets_are_what_the_connector_makes_of_them(bed, tmp_path):
+    config = {"folder": str(tmp_path)}
+    wanted = [
+        Partition({"topic": "t", "partition": n}, offset=offset)
+        for n, offset in enumerate([{"offset": 7}, None])
+    ]
+    for dry_run, count in ((True, 2), (False, 1)):
+        altered = alter_offsets(Checked, config, wanted, dry_run=dry_run, bed=bed)
+        assert [(p.key, p.offset) for p in altered] == [(p.key, p.offset) for p in wanted[:count]]
+    late = [Partition({"topic": "t", "partition": 0}, offset={"offset": 101})]
+    with pytest.raises(RemoteError) as caught:
+        alter_offsets(Checked, config, late, bed=bed)
+    assert caught.value.code == "moody.late"
+    assert [p.offset for p in alter_offsets(Keeper, config, late, bed=bed)] == [{"offset": 101}]

@@ -99,9 +99,11 @@ def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
     )
     if issubclass(kind, Source):
         spec.source.CopyFrom(_source_capabilities(kind))
-    elif spec.kind == pb.KIND_SINK:
+    elif issubclass(kind, Sink | TransactionalSink):
         modes = [int(mode) for mode in modes_of(kind)]
-        spec.sink.CopyFrom(pb.SinkCapabilities(commit_modes=modes, pipelined=True))  # type: ignore[arg-type] # enums share numbers
+        alters = kind.alters()
+        sink = pb.SinkCapabilities(commit_modes=modes, pipelined=True, alter_offsets=alters)  # type: ignore[arg-type] # enums share numbers
+        spec.sink.CopyFrom(sink)
     return spec
 
 
@@ -111,6 +113,7 @@ def _source_capabilities(kind: type[Source[Any]]) -> pb.SourceCapabilities:
         dynamic_partitions=kind.monitor_every > 0 or _own(kind.monitor, Source.monitor),
         replayable=kind.replayable,
         needs_commit=kind.needs_commit or kind.ack is not Source.ack,
+        alter_offsets=kind.alters(),
         bounded=kind.bounded,
     )
 

@@ -17,6 +17,7 @@ from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import connector_service_pb2_grpc as pb_grpc
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
+from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail
 from penstock_connector._config import keys_of, read_config
 from penstock_connector._connector import Connector
@@ -120,10 +121,12 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         return pb.ApplyResponse()
 
     async def AlterOffsets(  # noqa: N802 - the protocol's name
-        self, request: pb.AlterOffsetsRequest, _context: Any
+        self,
+        request: pb.AlterOffsetsRequest,
+        context: grpc.aio.ServicerContext[Any, Any],
     ) -> pb.AlterOffsetsResponse:
-        """Accept offsets as they are: they live in the host alone."""
-        return pb.AlterOffsetsResponse(partitions=request.partitions)
+        """Say what becomes of offsets that a person wants to set."""
+        return await _guard(context, "alter_offsets", lambda: self._alter(request))
 
     async def Monitor(  # type: ignore[override] # noqa: N802 - it writes its answers itself
         self, _requests: Any, context: grpc.aio.ServicerContext[Any, Any]
@@ -170,6 +173,13 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
             retired_partitions=[part.id for part in known if part.id not in ids],
             monitor=kind.monitored(config, request.max_tasks or 1),
         )
+
+    def _alter(self, request: pb.AlterOffsetsRequest) -> pb.AlterOffsetsResponse:
+        kind: type[Alterable[Any]] = self._connectors.find(request.target.connector, Alterable)
+        config = configure(kind, request.target)
+        wanted = [partition_from_proto(partition) for partition in request.partitions]
+        altered = kind.alter_offsets(config, wanted, dry_run=request.dry_run)
+        return pb.AlterOffsetsResponse(partitions=map(partition_to_proto, altered))
 
     def _check_config(self, target: pb.Target) -> None:
         configure(self._connectors.find(target.connector, Connector), target)

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from penstock_connector._connector import C, Connector
+from penstock_connector._alterable import Alterable
+from penstock_connector._connector import C
 from penstock_connector._errors import ConnectorError
 from penstock_connector._values import CommitMode, PreparedTxn
 
@@ -21,7 +22,7 @@ Refused: TypeAlias = "Sequence[tuple[int, ConnectorError]] | None"
 """Rows of a batch that were not taken: index and why. None or empty: all were taken."""
 
 
-class Sink(Connector[C]):
+class Sink(Alterable[C]):
     """Writes at least once, or effectively once when `idempotent`. All methods are called from one
     thread at a time; `check_batch` may be called at the same time from others.
 
@@ -85,7 +86,7 @@ class Staging(Protocol):
         """Remove it: it does not count. May come before or after `close`."""
 
 
-class TransactionalSink(Connector[C]):
+class TransactionalSink(Alterable[C]):
     """Writes exactly once. Whatever `commit` needs goes through the bytes that `prepare` returns:
     after a crash another process gets them with `recover`.
 

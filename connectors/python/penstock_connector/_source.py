@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 
-from penstock_connector._connector import C, Connector
+from penstock_connector._alterable import Alterable
+from penstock_connector._connector import C
 from penstock_connector._errors import ConnectorError
 from penstock_connector._monitor import Monitor
 from penstock_connector._values import Partition
@@ -64,7 +65,7 @@ class Batch:
     finished_partition: bool = False
 
 
-class Source(Connector[C]):
+class Source(Alterable[C]):
     """Reads. A subclass must have a `name` and `read_batch`; everything else has a default.
 
     Attributes:

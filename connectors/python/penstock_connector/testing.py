@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import grpc
 import pyarrow as pa
 
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
@@ -29,16 +28,22 @@ from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
-from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock_connector import _frames
-from penstock_connector._connector import Connector
 from penstock_connector._rows import Cut, Schemas, to_arrow
 from penstock_connector._sink import AnySink
 from penstock_connector._source import Rows, Source
 from penstock_connector._testbed import DEADLINE, Call, RemoteError, Testbed
+from penstock_connector._testcontrol import (
+    alter_offsets,
+    as_remote_error,
+    plan,
+    planned,
+    target_of,
+    validate,
+)
 from penstock_connector._testmonitor import MonitorTask, source_monitor
 from penstock_connector._testtransform import (
     ConverterTask,
@@ -51,7 +56,6 @@ from penstock_connector._values import (
     Partition,
     PreparedTxn,
     offset_from_proto,
-    partition_from_proto,
     partition_to_proto,
     prepared_from_proto,
     prepared_to_proto,
@@ -66,6 +70,7 @@ __all__ = [
     "SourceTask",
     "Testbed",
     "TransformTask",
+    "alter_offsets",
     "converter_task",
     "plan",
     "sink_task",
@@ -78,40 +83,6 @@ __all__ = [
 _CREDIT: Final = 64 << 20
 
 Offsets = Mapping[str, Mapping[str, Any]]
-
-
-def _target(kind: type[Connector[Any]], config: Mapping[str, str]) -> connector_pb.Target:
-    return connector_pb.Target(connector=kind.name, instance="test", config=config)
-
-
-def validate(kind: type[Connector[Any]], config: Mapping[str, str]) -> list[str]:
-    """Return the codes of all that is wrong with a configuration."""
-    with Testbed(kind) as bed, _as_remote_error():
-        answer = ConnectorServiceStub(bed.channel).ValidateConfig(
-            connector_pb.ValidateConfigRequest(target=_target(kind, config)),
-            metadata=bed.metadata,
-            timeout=DEADLINE,
-        )
-    found = [*answer.diagnostics, *(d for value in answer.values for d in value.diagnostics)]
-    return [diagnostic.code for diagnostic in found]
-
-
-def plan(
-    kind: type[Source[Any]], config: Mapping[str, str], *, max_tasks: int = 1
-) -> list[Partition]:
-    """Return the partitions that a source plans."""
-    with Testbed(kind) as bed:
-        return _plan(bed, kind, config, max_tasks)
-
-
-def _plan(
-    bed: Testbed, kind: type[Source[Any]], config: Mapping[str, str], max_tasks: int
-) -> list[Partition]:
-    request = connector_pb.PlanRequest(target=_target(kind, config), max_tasks=max_tasks)
-    stub = ConnectorServiceStub(bed.channel)
-    with _as_remote_error():
-        answer = stub.Plan(request, metadata=bed.metadata, timeout=DEADLINE)
-    return [partition_from_proto(partition) for partition in answer.partitions]
 
 
 class SourceTask:
@@ -265,14 +236,14 @@ def source_task(
             yield task
         return
     partitions = []
-    for partition in _plan(bed, kind, config, 1):
+    for partition in planned(bed, kind, config, 1):
         message = partition_to_proto(partition)
         if offsets and partition.id in offsets:
             start = Partition({}, offset=offsets[partition.id])
             message.offset.CopyFrom(partition_to_proto(start).offset)
         partitions.append(message)
     order = source_pb.ReadOpen(
-        target=_target(kind, config),
+        target=target_of(kind, config),
         task=connector_pb.TaskPlan(task_id="test-0", partitions=partitions),
         epoch=epoch,
         encodings=[record_pb.ENCODING_ARROW_IPC],
@@ -456,7 +427,7 @@ def sink_task(
             yield task
         return
     order = sink_pb.WriteOpen(
-        target=_target(kind, config),
+        target=target_of(kind, config),
         task=connector_pb.TaskPlan(task_id="test-0"),
         epoch=epoch,
         commit_mode=plugin_pb.CommitMode.Name(int(commit_mode)),
@@ -473,13 +444,5 @@ def sink_task(
 
 def _all(call: Any) -> list[Any]:
     """Return all answers of a call."""
-    with _as_remote_error():
+    with as_remote_error():
         return list(call)
-
-
-@contextmanager
-def _as_remote_error() -> Iterator[None]:
-    try:
-        yield
-    except grpc.RpcError as error:
-        raise RemoteError(error) from error

@@ -11,10 +11,26 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.error.v1 import diagnostic_pb2 as error_pb
-from penstock_connector import Batch, DataError, OffsetLostError, Partition, Source, key
+from penstock_connector import (
+    Batch,
+    ConfigError,
+    DataError,
+    OffsetLostError,
+    Partition,
+    Source,
+    key,
+)
 from penstock_connector import _pump as pump
 from penstock_connector import _reading as reading
-from penstock_connector.testing import Call, RemoteError, Testbed, plan, source_task, validate
+from penstock_connector.testing import (
+    Call,
+    RemoteError,
+    Testbed,
+    alter_offsets,
+    plan,
+    source_task,
+    validate,
+)
 
 
 class Script(Source):
@@ -540,6 +556,42 @@ def test_rules_over_several_keys_are_checked_after_the_types():
 
 def test_a_plan_is_of_the_source():
     assert [p.key for p in plan(Ranged, {"high": "1"}, max_tasks=2)] == [{"n": 0}, {"n": 1}]
+
+
+class Rounding(Script):
+    """Goes on at tens only, and notes what it was asked."""
+
+    name = "rounding"
+    asked: ClassVar[list] = []
+
+    @classmethod
+    def alter_offsets(cls, config, partitions, *, dry_run):
+        cls.asked.append(dry_run)
+        if any(p.offset and p.offset["n"] < 0 for p in partitions):
+            raise ConfigError("rounding.negative", "there is nothing before the first row")
+        return [
+            Partition(p.key, offset=p.offset and {"n": p.offset["n"] // 10 * 10})
+            for p in partitions
+        ]
+
+
+def test_offsets_that_a_person_sets_are_what_the_source_makes_of_them():
+    wanted = [Partition({"p": 0}, offset={"n": 17}), Partition({"p": 1})]
+    Rounding.asked.clear()
+    for dry_run in (True, False):
+        altered = alter_offsets(Rounding, {}, wanted, dry_run=dry_run)
+        assert [(p.key, p.offset) for p in altered] == [({"p": 0}, {"n": 10}), ({"p": 1}, None)]
+    assert Rounding.asked == [True, False]
+    with pytest.raises(RemoteError) as caught:
+        alter_offsets(Rounding, {}, [Partition({"p": 0}, offset={"n": -1})])
+    assert caught.value.code == "rounding.negative"
+
+
+def test_a_source_without_a_say_is_not_asked():
+    assert (Rounding.alters(), Script.alters()) == (True, False)
+    wanted = [Partition({"p": 0}, offset={"n": 17})]
+    (altered,) = alter_offsets(Script, {}, wanted)
+    assert altered.offset == {"n": 17}
 
 
 def test_a_wrong_configuration_is_told_by_every_call(counter):

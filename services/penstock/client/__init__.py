@@ -22,9 +22,15 @@ from penstock.client.follow import Connectors, follow
 from penstock.client.levels import keep_levels
 from penstock.client.offset import Claim, OffsetChange, OffsetClient, OffsetVersion, Rewound
 from penstock.client.scheduler import HeldTasks, SchedulerClient
-from penstock.client.worker import PlannedConnector, ValidatedConnector, WorkerClient
+from penstock.client.worker import (
+    AlteredOffsets,
+    PlannedConnector,
+    ValidatedConnector,
+    WorkerClient,
+)
 
 __all__ = [
+    "AlteredOffsets",
     "Caller",
     "Claim",
     "ConfigClient",

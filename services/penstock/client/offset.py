@@ -152,6 +152,11 @@ class OffsetClient(Caller):
                 if offset is not None:
                     yield id_, offset
 
+    async def check_alterable(self, connector: str, generation: str) -> None:
+        """Be refused as `alter` would be now."""
+        request = pb.CheckAlterableRequest(connector=connector, generation=generation)
+        await self._call("offset.check_alterable", self._stub.CheckAlterable, request)
+
     async def alter(
         self, connector: str, generation: str, offsets: Mapping[str, Mapping[str, Any] | None]
     ) -> int:

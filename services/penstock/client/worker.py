@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.client.shown import DEADLINE, ShownWorker
@@ -14,6 +15,7 @@ from penstock.model.rehearsal import Given, Rehearsed
 from penstock.wire import built_in, error
 from penstock.wire.config import connector_to_proto
 from penstock.wire.connector import plan_from_proto
+from penstock.wire.offset import add_offsets, offsets_from_proto
 from penstock.wire.rehearsal import rehearsed_from_proto, request_to_proto
 from penstock.wire.worker import (
     CheckedStep,
@@ -44,6 +46,14 @@ class PlannedConnector:
     plans: tuple[TaskPlan, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     monitor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredOffsets:
+    """Offsets to store, by partition id, None for none; `asked`: a plugin had a say in them."""
+
+    asked: bool
+    offsets: Mapping[str, Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,19 @@ class WorkerClient(ShownWorker):
             tuple(error.from_proto(d) for d in answer.diagnostics),
             answer.monitor,
         )
+
+    async def alter_offsets(
+        self,
+        connector: Connector,
+        offsets: Mapping[str, Mapping[str, Any] | None],
+        *,
+        dry_run: bool = False,
+    ) -> AlteredOffsets:
+        """Ask its plugin about offsets that a person wants; None takes one away."""
+        request = pb.AlterOffsetsRequest(connector=connector_to_proto(connector), dry_run=dry_run)
+        add_offsets(request.offsets, offsets)
+        answer = await self._call("worker.alter_offsets", self._stub.AlterOffsets, request)
+        return AlteredOffsets(answer.asked, offsets_from_proto(answer.offsets))
 
     async def check(self, connector: Connector) -> AsyncGenerator[CheckedStep, None]:
         """Iterate over the steps by which its plugins reach what it names, as they are done."""

@@ -9,6 +9,7 @@ It holds no state: each request becomes calls of the services, each answer is ma
 - `configs`     configurations as they are written and shown; `shapes` the rest that is shown
 - `connectors`, `steering`, `offsets`, `topics`, `plugins`, `loggers`, `about`   the routes;
                 `rocketmq` those of RocketMQ Connect
+- `altering`    offsets set by hand, once the connector's plugin agrees
 - `keys`        keys of plugins and their values
 - `access`      who may do what, and a line for every change
 - `v1`          what Kafka Connect has no words for

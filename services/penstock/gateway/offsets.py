@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import documents
+from penstock.gateway import altering, documents
 from penstock.gateway.asks import Services
 from penstock.gateway.body import Json, objects, plain
 from penstock.gateway.paths import Name
@@ -44,24 +44,28 @@ async def get(asks: Services, connector: Name) -> Response:
     openapi_extra=documents.takes(documents.Offsets),
 )
 async def alter(asks: Services, connector: Name, body: Json) -> Response:
-    """Set offsets, or take away those that are null; refused unless it is STOPPED."""
+    """Set offsets, or take away those that are null; refused unless it is STOPPED, and where its
+    plugin refuses them.
+    """
     stored = await asks.config.get(connector)
-    await asks.offset.alter(connector, stored.generation, asked(stored.kind, plain(body)))
-    return _done("altered")
+    wanted = asked(stored.kind, plain(body))
+    return _done("altered", told=await altering.alter(asks, stored, wanted))
 
 
 @routes.delete(
     "/connectors/{connector}/offsets", responses=documents.answers(200, documents.Message)
 )
 async def reset(asks: Services, connector: Name) -> Response:
-    """Take all offsets away; refused unless it is STOPPED."""
+    """Take all offsets away; refused unless it is STOPPED, and where its plugin refuses."""
     stored = await asks.config.get(connector)
-    await asks.offset.reset(connector, stored.generation)
-    return _done("reset")
+    return _done("reset", told=await altering.reset(asks, stored))
 
 
-def _done(what: str) -> Response:
-    """Answer in the words of Kafka Connect for connectors that keep no offsets outside."""
+def _done(what: str, *, told: bool) -> Response:
+    """Answer in the words of Kafka Connect; `told`: the connector's plugin knows of it."""
+    if told:
+        said = f"The offsets for this connector have been {what} successfully"
+        return JSONResponse({"message": said})
     return JSONResponse(
         {
             "message": "The Connect framework-managed offsets for this connector have been "

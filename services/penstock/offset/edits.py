@@ -82,6 +82,15 @@ class Edits:
         known = (await self._view.get(generation, (partition_id,)))[partition_id]
         return history.versions(known.value) if known.value is not None else []
 
+    async def check_alterable(self, connector: str, generation: str) -> None:
+        """Refuse what `alter` would refuse now.
+
+        Raises:
+            PenstockError: what `Owner.stopped` refuses.
+        """
+        rules.check_generation(generation)
+        await self._owner.stopped(connector, generation, must_exist=True)
+
     async def alter(
         self, connector: str, generation: str, offsets: Mapping[str, bytes | None]
     ) -> int:

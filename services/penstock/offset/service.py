@@ -123,6 +123,14 @@ class OffsetService(grpc_api.OffsetServiceServicer):
         return pb.GetOffsetHistoryResponse(versions=map(messages.version, versions))
 
     @within(QUICK)
+    async def CheckAlterable(
+        self, request: pb.CheckAlterableRequest, context: Any
+    ) -> pb.CheckAlterableResponse:
+        """Tell whether offsets could be altered now."""
+        await self._edits.check_alterable(request.connector, request.generation)
+        return pb.CheckAlterableResponse()
+
+    @within(QUICK)
     async def AlterOffsets(
         self, request: pb.AlterOffsetsRequest, context: Any
     ) -> pb.AlterOffsetsResponse:

@@ -75,6 +75,14 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
+class Altered:
+    """What is to be stored of offsets that a person set, and what is to be said of it."""
+
+    partitions: tuple[Partition, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckStep:
     """One step of a connection check; `took` is in seconds."""
 
@@ -123,6 +131,14 @@ def planned(message: pb.PlanResponse, redact: Redact) -> Planned:
 def applied(message: pb.ApplyResponse, redact: Redact) -> Applied:
     """Return what was done, from a message."""
     return Applied(tuple(message.actions), diagnostics(message.diagnostics, redact))
+
+
+def altered(message: pb.AlterOffsetsResponse, redact: Redact) -> Altered:
+    """Return what a person's offsets became, from a message."""
+    return Altered(
+        partitions=tuple(record_wire.partition_from_proto(p) for p in message.partitions),
+        diagnostics=diagnostics(message.diagnostics, redact),
+    )
 
 
 def check_step(message: pb.CheckConnectionResponse, redact: Redact) -> CheckStep:

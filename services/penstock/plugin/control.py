@@ -10,6 +10,7 @@ import grpc.aio
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.model.connector import Partition, Target
+from penstock.model.errors import Severity
 from penstock.plugin import answers
 from penstock.plugin.deadlines import Deadlines
 from penstock.plugin.failures import violation
@@ -73,6 +74,29 @@ class ControlCalls:
             "plugin.apply", self.deadlines.apply, self._stub.Apply, request
         )
         return answers.applied(response, self.link.redact)
+
+    async def alter_offsets(
+        self, target: Target, wanted: Sequence[Partition], *, dry_run: bool = False
+    ) -> answers.Altered:
+        """Check offsets that a person wants, and change them outside. Idempotent at the plugin."""
+        request = pb.AlterOffsetsRequest(
+            target=self._target(target),
+            partitions=[record_wire.partition_to_proto(p) for p in wanted],
+            dry_run=dry_run,
+        )
+        response = await self.link.call(
+            "plugin.alter_offsets", self.deadlines.alter_offsets, self._stub.AlterOffsets, request
+        )
+        altered = answers.altered(response, self.link.redact)
+        asked, answered = {p.id for p in wanted}, [p.id for p in altered.partitions]
+        refused = any(found.severity is not Severity.WARNING for found in altered.diagnostics)
+        if not refused and (len(answered) != len(asked) or asked != set(answered)):
+            raise violation(
+                "altered_partitions",
+                f"AlterOffsets was asked about {len(asked)} partitions, and answered about "
+                f"{len(answered)}, of which {len(asked.intersection(answered))} are among those",
+            )
+        return altered
 
     async def check(self, target: Target) -> AsyncGenerator[answers.CheckStep, None]:
         """Iterate over the steps of a connection check as they are done."""

@@ -20,6 +20,8 @@ class Deadlines:
     """ValidateConfig: people wait for it."""
     plan: float = 30.0
     """Plan may list files or shards of a remote system."""
+    alter_offsets: float = 10.0
+    """AlterOffsets: people wait for it."""
     apply: float = 120.0
     """Apply may create tables and slots."""
     check: float = 60.0

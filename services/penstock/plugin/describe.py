@@ -26,6 +26,7 @@ class SourceAbilities:
     dynamic_partitions: bool = False
     replayable: bool = False
     needs_commit: bool = False
+    alter_offsets: bool = False
     bounded: bool = False
 
 
@@ -36,6 +37,7 @@ class SinkAbilities:
     commit_modes: tuple[CommitMode, ...] = ()
     auto_create: bool = False
     pipelined: bool = False
+    alter_offsets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class ConnectorSpec:
     keys: tuple[DescribedKey, ...] = ()
     source: SourceAbilities = SourceAbilities()
     sink: SinkAbilities = SinkAbilities()
+
+    @property
+    def alters_offsets(self) -> bool:
+        """Whether it has a say in offsets that people set."""
+        return self.source.alter_offsets or self.sink.alter_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +104,13 @@ def _spec(message: pb.ConnectorSpec) -> ConnectorSpec:
             dynamic_partitions=source.dynamic_partitions,
             replayable=source.replayable,
             needs_commit=source.needs_commit,
+            alter_offsets=source.alter_offsets,
             bounded=source.bounded,
         ),
         sink=SinkAbilities(
             commit_modes=tuple(commit_mode(mode) for mode in sink.commit_modes),
             auto_create=sink.auto_create,
             pipelined=sink.pipelined,
+            alter_offsets=sink.alter_offsets,
         ),
     )

@@ -54,6 +54,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "GetOffsets": _LOOK | {WORKER},
         "ListOffsets": _LOOK | {WORKER},
         "GetOffsetHistory": _LOOK,
+        "CheckAlterable": _CHANGE,
         "AlterOffsets": _CHANGE,
         "ResetOffsets": _CHANGE,
         "RewindOffsets": _CHANGE,
@@ -73,6 +74,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "ValidateConnector": _CONFIGURED | {CONFIG},
         "CheckConnection": _CHANGE,  # it reaches out with the credentials of a configuration
         "RehearseRows": _CHANGE,  # it runs what a configuration says
+        "AlterOffsets": _CHANGE,
         "PlanConnector": frozenset({SCHEDULER}),
         "ListTasks": _LOOK,
         "WatchTasks": _LOOK,

@@ -26,7 +26,8 @@ process, but for the few that are shown to a person who looks.
 - `ends`       which ends a connector's kind has
 - `making`     makes tasks and monitors
 - `asked`      what a worker answers beside its tasks: `validating` (and checks of connections),
-  `planning` (splitting a connector into tasks), `rehearsal`, `letter_reading`
+  `planning` (splitting a connector into tasks), `rehearsal`, `altering` (offsets that people
+  set), `letter_reading`
 - `numbers`    what a task counts and measures; `metering` sends it to a collector
 - `keys`       the keys of a worker's process; `machine` what it runs with
 - `checking`   what is found about a configuration; `carried`: keys of Kafka Connect that have no

@@ -10,6 +10,7 @@ from penstock.plugin import PluginHost
 from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.altering import Alterer
 from penstock.worker.ends import EndMaker
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.overrides import OverridePolicy
@@ -20,7 +21,7 @@ from penstock.worker.validating import Validator
 
 
 class Asked:
-    """Validation, plans, rehearsals, dead letters."""
+    """Validation, plans, rehearsals, offsets that people set, dead letters."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class Asked:
         """All are as `Worker` has them."""
         self.validator = Validator(host, functions, secrets, overrides)
         self.planner = Planner(host, topics, secrets)
+        self.alterer = Alterer(host, secrets)
         tasting = Tasting(host, self.planner, EndMaker(host, topics))
         self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets)
         self.letters = LetterReader(topics, offsets)

@@ -80,6 +80,11 @@ class Design:
         )
 
     @property
+    def looked_up(self) -> list[str]:
+        """The values of its references."""
+        return [self.values[key] for key in self.masked]
+
+    @property
     def letters_to(self) -> str:
         """What letters are called at their place; empty when there is none."""
         if self.parts.letters:

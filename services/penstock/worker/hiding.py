@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 
-from penstock.model.errors import Diagnostic
+from penstock.model.errors import Diagnostic, PenstockError, error_of
 from penstock.model.sensitive import MASK
 from penstock.telemetry import SHORTEST, masked
 
@@ -30,3 +31,13 @@ def hidden(found: Diagnostic, values: Collection[str] = ()) -> Diagnostic:
         return text
 
     return found.reworded(without)
+
+
+@contextmanager
+def unsaid(looked_up: Iterable[str]) -> Iterator[Callable[[Diagnostic], Diagnostic]]:
+    """Keep what was looked up for a connector out of errors; yields what does so with findings."""
+    values = parts_of(looked_up)
+    try:
+        yield lambda found: hidden(found, values)
+    except PenstockError as error:
+        raise error_of(hidden(error.diagnostic, values)) from None

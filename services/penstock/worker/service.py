@@ -17,6 +17,7 @@ from penstock.wire import built_in, letters, logs, rehearsal
 from penstock.wire import error as error_wire
 from penstock.wire.config import connector_from_proto
 from penstock.wire.connector import plan_to_proto
+from penstock.wire.offset import add_offsets, offsets_from_proto
 from penstock.wire.worker import (
     CheckedStep,
     InstalledConnector,
@@ -89,6 +90,19 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         planned = await self._worker.asked.planner.plan(connector_from_proto(request.connector))
         plans = [plan_to_proto(plan) for plan in planned.plans]
         return pb.PlanConnectorResponse(plans=plans, monitor=planned.monitor)
+
+    async def AlterOffsets(
+        self, request: pb.AlterOffsetsRequest, context: Any
+    ) -> pb.AlterOffsetsResponse:
+        """Ask a plugin about offsets that a person wants."""
+        found = await self._worker.asked.alterer.alter(
+            connector_from_proto(request.connector),
+            offsets_from_proto(request.offsets),
+            dry_run=request.dry_run,
+        )
+        answer = pb.AlterOffsetsResponse(asked=found.asked)
+        add_offsets(answer.offsets, found.offsets)
+        return answer
 
     async def CheckConnection(
         self, request: pb.CheckConnectionRequest, context: Any

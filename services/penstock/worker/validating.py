@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from penstock.client import ValidatedConnector
 from penstock.model.config_size import check_size
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.described import KeyValue
-from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_of
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError
 from penstock.plugin import CheckStep, PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
 from penstock.worker.checking import findings_of, in_place
 from penstock.worker.design import LETTERS_END, Design, acquire, design_of
-from penstock.worker.hiding import hidden, parts_of
+from penstock.worker.hiding import unsaid
 from penstock.worker.overrides import OverridePolicy
 
 
@@ -44,7 +44,7 @@ class Validator:
             return ValidatedConnector((error.diagnostic,), connector.kind)
         values: list[KeyValue] = []
         secret_keys: list[str] = []
-        with _unsaid(design) as unsaid:
+        with unsaid(design.looked_up) as without:
             findings = await findings_of(self._host, design, self._functions, self._overrides)
             for end in _ends(design):
                 try:
@@ -55,7 +55,7 @@ class Validator:
                 findings += found
                 values += of_keys
                 secret_keys += of_secrets
-        told = tuple(map(unsaid, findings))
+        told = tuple(map(without, findings))
         return ValidatedConnector(told, design.kind, tuple(values), tuple(secret_keys))
 
     async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
@@ -66,7 +66,7 @@ class Validator:
             PenstockError: the class is missing or not installed, or the plugin fails.
         """
         design = await self._design(connector)
-        with _unsaid(design):
+        with unsaid(design.looked_up):
             for end in _ends(design):
                 process, target = await acquire(self._host, design, end)
                 async with aclosing(process.check(target)) as steps:
@@ -95,16 +95,6 @@ class Validator:
         given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [design.path(name, end) for name in names if name in given]
-
-
-@contextmanager
-def _unsaid(design: Design) -> Iterator[Callable[[Diagnostic], Diagnostic]]:
-    """Keep what was looked up for a connector out of errors; yields what does so with findings."""
-    looked_up = parts_of(design.values[key] for key in design.masked)
-    try:
-        yield lambda found: hidden(found, looked_up)
-    except PenstockError as error:
-        raise error_of(hidden(error.diagnostic, looked_up)) from None
 
 
 def _ends(design: Design) -> list[str]:

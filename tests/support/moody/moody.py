@@ -1,16 +1,18 @@
 """A source that fails, hangs or dies when a file says so, and a sink that hangs.
 
 `plan` fails the plan, `task N` the task that reads partition N, `tasks` all of them; `hang STAGE`
-hangs for ever in validate, plan, connect, read, write or close; `die exit`, `die kill` and
+hangs for ever in validate, plan, connect, read, write or close; `alter` forbids a sink other
+offsets, and `alter to FILE` writes them there; `die exit`, `die kill` and
 `die segfault` end the process while it reads, once. Into its `diary` go its plans, and which
 partitions it began with; who keeps one gives no rows.
 """
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -108,6 +110,20 @@ class MoodySink(Sink[MoodySinkConfig]):
 
     name = "moody-sink"
 
+    @classmethod
+    def alter_offsets(
+        cls, config: MoodySinkConfig, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Forbid it, or write down what is changed, and round it to tens."""
+        felt = mood(config)
+        if felt == "alter":
+            raise ConfigError("moody.alter", "the mood forbids other offsets")
+        rounded = [replace(p, offset=p.offset and tens(p.offset)) for p in partitions]
+        if felt.startswith("alter to ") and not dry_run:
+            kept = [[dict(p.key), p.offset] for p in rounded]
+            Path(felt.removeprefix("alter to ")).write_text(json.dumps(kept), encoding="utf-8")
+        return rounded
+
     def connect(self) -> None:
         """Open nothing, in its own time."""
         hang(self.config, "connect")
@@ -126,6 +142,11 @@ def hang(config: MoodyConfig | MoodySinkConfig, stage: str) -> None:
     """Never return, when that is the mood."""
     if mood(config) == f"hang {stage}":
         threading.Event().wait()
+
+
+def tens(offset: Mapping[str, int]) -> dict[str, int]:
+    """Return an offset's numbers without their last digits."""
+    return {name: number // 10 * 10 for name, number in offset.items()}
 
 
 def note(config: MoodyConfig, what: str) -> None:

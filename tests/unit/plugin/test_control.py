@@ -55,6 +55,27 @@ def test_plan_apply_and_check_come_back_as_values(kit, run):
     ]
 
 
+def altering(kit, run, **config):
+    async def scenario():
+        async with kit.running() as process:
+            wanted = [Partition({"n": 1, "at": b"x"}, {"lsn": 2**60}), Partition({"n": 2})]
+            return wanted, await process.alter_offsets(kit.target(**config), wanted, dry_run=True)
+
+    return run(scenario())
+
+
+def test_offsets_that_a_person_sets_come_back_as_values(kit, run):
+    wanted, altered = altering(kit, run)
+    assert [(p.key, p.offset) for p in altered.partitions] == [(p.key, p.offset) for p in wanted]
+    _, refused = altering(kit, run, **{"why": "", "left.out": "2"})
+    assert [found.code for found in refused.diagnostics] == ["mine.why"]
+
+
+def test_offsets_that_were_asked_about_and_not_answered_are_a_defect(kit, run):
+    with pytest.raises(InternalError, match="asked about 2 partitions, and answered about 1"):
+        altering(kit, run, **{"left.out": "1"})
+
+
 def test_more_tasks_than_asked_for_are_refused(kit, run):
     async def scenario():
         async with kit.running() as process:

@@ -8,7 +8,7 @@
 - `reader`    one file of lines through growth, rotation and rewriting
 - `placed`    one file of any other kind or place; `contents` is the port of its formats: `lines`,
               `columnar` (Parquet), `avro`
-- `mark`      how far a file was read, and how to know it again
+- `mark`      how far a file was read, and how to know it again; `altering` what people may set
 - `chunk`, `cutting`   a block of lines, and where it may be cut
 - `slicing`   what was read, as batches
 - `text`, `matching`, `delimited`, `jsonl`   lines to rows; `encoding` comes before them, `declared`

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
+from penstock_builtin.file_source.altering import check_offset
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.file_source.slicing import decoder_for
 from penstock_connector import Batch, ConnectorError, Partition, Source
@@ -50,6 +51,16 @@ class FilesSource(Source[K]):
         except ConnectorError as error:
             return [error]
         return []
+
+    @classmethod
+    def alter_offsets(
+        cls, config: K, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Refuse offsets that no file can be gone on from."""
+        del dry_run
+        for partition in partitions:
+            check_offset(partition, "position" if config.has_lines else "row")
+        return partitions
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on in every file where its offset says."""

@@ -99,10 +99,29 @@ def plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
+def check_mode(offset: Mapping[str, Any], mode: str) -> None:
+    """Refuse an offset of another mode, which would be taken for one of the first row.
+
+    Raises:
+        ConfigError: `jdbc.bad_offset`.
+    """
+    fields = {"bulk": ("pass",), "incrementing": ("incrementing",), "timestamp": ("timestamp",)}
+    wanted = fields.get(mode, ("timestamp", "incrementing"))
+    if offset.keys().isdisjoint(wanted):
+        raise bad_offset(offset, f"`{mode}` wants `{'` or `'.join(wanted)}`")
+    for field in wanted:
+        if isinstance(offset.get(field), bool | Mapping | list):
+            raise bad_offset(offset, f"`{field}` is neither a number nor a text")
+    if mode == "bulk" and not isinstance(offset["pass"], int):
+        raise bad_offset(offset, "`pass` is no whole number")
+    if not isinstance(offset.get("key"), list | None):
+        raise bad_offset(offset, "`key` is no list")
+
+
 def bad_offset(offset: Mapping[str, Any], why: str) -> ConfigError:
     """Return the error of an offset that means nothing here."""
     return ConfigError(
         "jdbc.bad_offset",
-        f"the offset with {', '.join(sorted(offset))} cannot be gone on from: {why}",
+        f"an offset with {', '.join(sorted(offset)) or 'nothing'} cannot be gone on from: {why}",
         fix="Reset the connector's offsets, or write one as this mode has it.",
     )

@@ -14,6 +14,7 @@ from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.bulk import BulkReader
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 from penstock_databases.jdbc_source.incrementing import IncrementingReader
+from penstock_databases.jdbc_source.places import check_mode
 from penstock_databases.jdbc_source.reader import Changed, Reader
 from penstock_databases.jdbc_source.reader import Source as Relations
 from penstock_databases.jdbc_source.relation import (
@@ -24,7 +25,7 @@ from penstock_databases.jdbc_source.relation import (
 )
 from penstock_databases.jdbc_source.session import Session
 from penstock_databases.jdbc_source.stamped import StampedReader
-from penstock_databases.jdbc_source.tables import no_tables, planned, table_of
+from penstock_databases.jdbc_source.tables import check_key, no_tables, planned, table_of
 
 _SHARE: Final = 10
 """Polls of quiet tables take at most one part in so many of the time: very many tables are polled
@@ -102,6 +103,19 @@ class JdbcSource(Source[JdbcSourceConfig]):
             if not monitor.wait(config.table_poll_interval_ms):
                 return
 
+    @classmethod
+    def alter_offsets(
+        cls, config: JdbcSourceConfig, partitions: Sequence[Partition], *, dry_run: bool
+    ) -> Sequence[Partition]:
+        """Refuse offsets that the mode cannot go on from."""
+        del dry_run
+        for partition in partitions:
+            if partition.offset is not None:
+                check_key(partition, is_query=bool(config.query))
+                check_mode(partition.offset, config.mode)
+                _reader(_relations(config, partition), partition.offset)
+        return partitions
+
     def init(self, config: JdbcSourceConfig) -> None:
         """Take the configuration."""
         super().init(config)
@@ -113,9 +127,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
         """Go on in every table where its offset says."""
         connection = self._session.connection()
         for partition in partitions:
-            find = functools.partial(_find, self.config, partition)
-            relations = Relations(self.config, find, partition)
-            reader = _reader(relations, partition.offset)
+            reader = _reader(_relations(self.config, partition), partition.offset)
             self._turns.append(_Turn(partition, reader))
             _check_columns(self.config, connection, partition)
 
@@ -193,6 +205,10 @@ class JdbcSource(Source[JdbcSourceConfig]):
 def _find(config: JdbcSourceConfig, partition: Partition, connection: Connection) -> Relation:
     table = table_of(partition, config.dialect.naming) if "table" in partition.key else None
     return look_up(config, connection, table)
+
+
+def _relations(config: JdbcSourceConfig, partition: Partition) -> Relations:
+    return Relations(config, functools.partial(_find, config, partition), partition)
 
 
 def _reader(relations: Relations, offset: Mapping[str, Any] | None) -> Reader:

@@ -44,6 +44,21 @@ def table_of(partition: Partition, naming: Naming) -> TableId:
     return TableId(name, catalog=place)
 
 
+def check_key(partition: Partition, *, is_query: bool) -> None:
+    """Refuse a partition that is none of this connector.
+
+    Raises:
+        ConfigError: `jdbc.bad_partition`.
+    """
+    field = "query" if is_query else "table"
+    if partition.key.keys() != {field} or not isinstance(partition.key[field], str):
+        raise ConfigError(
+            "jdbc.bad_partition",
+            f"{str(dict(partition.key))[:500]} is no partition of this connector",
+            fix=f'One is {{"{field}": "…"}}, as those that have an offset already.',
+        )
+
+
 def text_of(table: TableId, naming: Naming) -> str:
     """Return a table's name as `table.whitelist` takes it: parts with dots or quotes are quoted."""
     parts = [part for part in (table.catalog, table.schema, table.name) if part]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock_connector import RetriableError
-from penstock_connector.testing import source_task
+from penstock_connector import Partition, RetriableError
+from penstock_connector.testing import RemoteError, alter_offsets, source_task
 from penstock_databases.jdbc_source import JdbcSource
 
 INSTANT = {"mysql": "TIMESTAMP(6)", "postgresql": "timestamptz", "sqlite": "DATETIME"}
@@ -336,3 +336,28 @@ def test_the_server_saw_no_statement_that_a_name_smuggled_in(mysql, read):
     heads = [line.split("\t")[-1].lstrip() for line in log.read_text().splitlines()]
     assert not [head for head in heads if head.upper().startswith("DROP TABLE")]
     assert any(head.startswith("SELECT") and "DROP TABLE sentinel" in head for head in heads)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "code"),
+    [
+        ({"table": "t"}, {"incrementing": 7}, ""),
+        ({"table": "t"}, None, ""),
+        ({"table": "t"}, {"timestamp": 7}, "jdbc.bad_offset"),
+        ({"table": "t"}, {"incrementing": 7, "gaps": "x"}, "jdbc.bad_offset"),
+        ({"protocol": "1", "table": "t"}, {"incrementing": 7}, "jdbc.bad_partition"),
+    ],
+)
+def test_offsets_that_a_person_sets_are_looked_at(tmp_path, partition, offset, code):
+    config = {
+        "connection.url": f"jdbc:sqlite:{tmp_path}/not-there.db",
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+    }
+    wanted = [Partition(partition, offset=offset)]
+    if not code:
+        assert [p.offset for p in alter_offsets(JdbcSource, config, wanted)] == [offset]
+        return
+    with pytest.raises(RemoteError) as caught:
+        alter_offsets(JdbcSource, config, wanted)
+    assert caught.value.code == code

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from penstock_connector import ConfigError
 from penstock_databases.jdbc_source import gaps
 from penstock_databases.jdbc_source.modes import Where, after, within
-from penstock_databases.jdbc_source.places import Place, place_of, place_offset, time_text
+from penstock_databases.jdbc_source.places import (
+    Place,
+    check_mode,
+    place_of,
+    place_offset,
+    time_text,
+)
 from penstock_databases.jdbc_source.window import Window
 
 
@@ -45,6 +51,22 @@ def test_kafka_connects_offsets_are_places():
 def test_an_offset_that_means_nothing_is_refused(offset):
     with pytest.raises(ConfigError, match=r"jdbc\.bad_offset"):
         place_of(offset)
+
+
+MODES = {
+    "bulk": {"pass": 2, "key": [7]},
+    "incrementing": {"incrementing": 7, "gaps": "3-4"},
+    "timestamp": {"timestamp": "2024-01-01 00:00:00", "key": []},
+    "timestamp+incrementing": {"timestamp": 1704067200123, "incrementing": 7},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_offset_is_of_its_mode(mode):
+    check_mode(MODES[mode], mode)
+    for bad in ({}, {"n": 1}, {**MODES[mode], "key": 7}, dict.fromkeys(MODES[mode], True)):
+        with pytest.raises(ConfigError, match=r"jdbc\.bad_offset"):
+            check_mode(bad, mode)
 
 
 def test_times_have_all_digits():

@@ -71,6 +71,17 @@ func (c *checked) Flush(context.Context) error { return c.file.Sync() }
 var sink = connector.SinkSpec[sinkConfig]{
 	Name: "moody-sink", Idempotent: true, StagingBytes: 1 << 20,
 	New: func() connector.Sink[sinkConfig] { return &checked{} },
+	AlterOffsets: func(_ sinkConfig, wanted []connector.Partition, dryRun bool) ([]connector.Partition, error) {
+		for _, partition := range wanted {
+			if partition.Offset != nil && partition.Offset["offset"].(int64) > 100 {
+				return nil, connector.ConfigErrorf("moody.late", "no row is that late")
+			}
+		}
+		if dryRun {
+			return wanted, nil
+		}
+		return wanted[:1], nil // as it must not
+	},
 }
 
 // keeper is a sink that stores the token with its rows: the sink is the authority.

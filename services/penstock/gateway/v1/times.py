@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from penstock.client.offset import OffsetChange, Rewound
-from penstock.gateway import documents
+from penstock.gateway import altering, documents
 from penstock.gateway.asks import Asks, Services
 from penstock.gateway.body import Json, objects, parsed
 from penstock.gateway.offsets import fields_of
@@ -49,8 +49,9 @@ async def history(
     openapi_extra=documents.takes(Rewind),
 )
 async def rewind(request: Request, asks: Services, connector: Name, body: Json) -> Response:
-    """Give partitions the offsets that they had at a time; refused unless it is STOPPED. Lines tell
-    how far it is; the last one has a `revision`. With `dry_run` they tell what would change.
+    """Give partitions the offsets that they had at a time; refused unless it is STOPPED, and where
+    its plugin refuses. Lines tell how far it is; the last one has a `revision`. With `dry_run` they
+    tell what would change.
     """
     stored = await asks.config.get(connector)
     fields = objects(body, "the request")
@@ -67,10 +68,22 @@ async def _rewound(
             "`dry_run` is true or false, and `prefix` a text",
             fix='Send {"to": "2026-01-31T08:00:00Z", "dry_run": true}.',
         )
-    found = asks.offset.rewind(
-        stored.name, stored.generation, moment(fields.get("to")), dry_run=dry, prefix=prefix
-    )
-    async with aclosing(found) as steps:
+    to = moment(fields.get("to"))
+
+    def run(*, dry_run: bool) -> AsyncGenerator[Rewound, None]:
+        name, generation = stored.name, stored.generation
+        return asks.offset.rewind(name, generation, to, dry_run=dry_run, prefix=prefix)
+
+    async def changes() -> AsyncIterator[tuple[str, Mapping[str, Any] | None]]:
+        async with aclosing(run(dry_run=True)) as steps:
+            async for step in steps:
+                for change in step.changes:
+                    yield change.partition_id, change.after
+
+    if not dry:
+        await asks.offset.check_alterable(stored.name, stored.generation)
+    await altering.agreed(asks, stored, changes, dry_run=dry)
+    async with aclosing(run(dry_run=dry)) as steps:
         async for step in steps:
             yield _step(step)
 

@@ -188,6 +188,13 @@ class Connector(connector_grpc.ConnectorServiceServicer):
     async def Apply(self, request, context):
         return connector_pb.ApplyResponse(actions=[f"{request.action} {request.dry_run}"])
 
+    async def AlterOffsets(self, request, context):
+        config = request.target.config
+        refused = diagnostic_pb2.Diagnostic(code="mine.why", message="no", severity=3)
+        found = [refused] if "why" in config else []
+        partitions = request.partitions[int(config.get("left.out", "0")) :]
+        return connector_pb.AlterOffsetsResponse(partitions=partitions, diagnostics=found)
+
     async def CheckConnection(self, request, context):
         for step in ("dns", "tcp", "login"):
             yield connector_pb.CheckConnectionResponse(step=step, ok=step != "login")

@@ -994,9 +994,10 @@ type AlterOffsetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Partitions with wanted offsets; no offset removes it.
+	// Partitions with wanted offsets; no offset removes it. A source's are as it named them; a sink's are topic and partition, with
+	// the offset of the next row. All offsets of a connector may come in parts, with a dry run of every part first.
 	Partitions []*v11.Partition `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Only check.
+	// Only check: nothing is changed outside.
 	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1056,7 +1057,7 @@ func (x *AlterOffsetsRequest) GetDryRun() bool {
 // AlterOffsetsResponse tells.
 type AlterOffsetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Offsets in normal form.
+	// The partitions that were asked about, each once, with their offsets in normal form.
 	Partitions []*v11.Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	// Findings.
 	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`

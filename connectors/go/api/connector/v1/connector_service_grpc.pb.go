@@ -44,7 +44,10 @@ type ConnectorServiceClient interface {
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
 	// Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
-	// AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there.
+	// AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
+	// live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
+	// alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
+	// connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
 	AlterOffsets(ctx context.Context, in *AlterOffsetsRequest, opts ...grpc.CallOption) (*AlterOffsetsResponse, error)
 	// Monitor runs on one worker for the connector's life and asks the host for things.
 	//
@@ -170,7 +173,10 @@ type ConnectorServiceServer interface {
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
 	// Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
-	// AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there.
+	// AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
+	// live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
+	// alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
+	// connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
 	AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error)
 	// Monitor runs on one worker for the connector's life and asks the host for things.
 	//

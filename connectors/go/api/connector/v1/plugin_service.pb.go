@@ -448,7 +448,7 @@ type SourceCapabilities struct {
 	Nack bool `protobuf:"varint,8,opt,name=nack,proto3" json:"nack,omitempty"`
 	// Emits watermarks.
 	Watermarks bool `protobuf:"varint,9,opt,name=watermarks,proto3" json:"watermarks,omitempty"`
-	// Offsets may be altered by people.
+	// AlterOffsets has a say in offsets that people set. Without it they are stored as they come.
 	AlterOffsets bool `protobuf:"varint,10,opt,name=alter_offsets,json=alterOffsets,proto3" json:"alter_offsets,omitempty"`
 	// Ends by itself.
 	Bounded       bool `protobuf:"varint,11,opt,name=bounded,proto3" json:"bounded,omitempty"`
@@ -577,7 +577,9 @@ type SinkCapabilities struct {
 	// Next transaction may start while one commits.
 	Pipelined bool `protobuf:"varint,5,opt,name=pipelined,proto3" json:"pipelined,omitempty"`
 	// Takes batches by file.
-	FileBatches   bool `protobuf:"varint,6,opt,name=file_batches,json=fileBatches,proto3" json:"file_batches,omitempty"`
+	FileBatches bool `protobuf:"varint,6,opt,name=file_batches,json=fileBatches,proto3" json:"file_batches,omitempty"`
+	// AlterOffsets has a say in offsets that people set, as for a source.
+	AlterOffsets  bool `protobuf:"varint,7,opt,name=alter_offsets,json=alterOffsets,proto3" json:"alter_offsets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -650,6 +652,13 @@ func (x *SinkCapabilities) GetPipelined() bool {
 func (x *SinkCapabilities) GetFileBatches() bool {
 	if x != nil {
 		return x.FileBatches
+	}
+	return false
+}
+
+func (x *SinkCapabilities) GetAlterOffsets() bool {
+	if x != nil {
+		return x.AlterOffsets
 	}
 	return false
 }
@@ -968,7 +977,7 @@ const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"watermarks\x12#\n" +
 	"\ralter_offsets\x18\n" +
 	" \x01(\bR\falterOffsets\x12\x18\n" +
-	"\abounded\x18\v \x01(\bR\abounded\"\xb7\x02\n" +
+	"\abounded\x18\v \x01(\bR\abounded\"\xdc\x02\n" +
 	"\x10SinkCapabilities\x12H\n" +
 	"\fcommit_modes\x18\x01 \x03(\x0e2%.penstock.api.connector.v1.CommitModeR\vcommitModes\x12,\n" +
 	"\x03ops\x18\x02 \x03(\x0e2\x1a.penstock.api.record.v1.OpR\x03ops\x12I\n" +
@@ -976,7 +985,8 @@ const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"\vauto_create\x18\x04 \x01(\bR\n" +
 	"autoCreate\x12\x1c\n" +
 	"\tpipelined\x18\x05 \x01(\bR\tpipelined\x12!\n" +
-	"\ffile_batches\x18\x06 \x01(\bR\vfileBatches\"\xd9\x03\n" +
+	"\ffile_batches\x18\x06 \x01(\bR\vfileBatches\x12#\n" +
+	"\ralter_offsets\x18\a \x01(\bR\falterOffsets\"\xd9\x03\n" +
 	"\tConfigKey\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12(\n" +

@@ -112,7 +112,10 @@ class ConnectorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AlterOffsets(self, request, context):
-        """AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there.
+        """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
+        live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
+        alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
+        connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -44,7 +44,11 @@ class ConnectorServiceStub:
     Apply: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]
     """Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells."""
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]
-    """AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there."""
+    """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
+    live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
+    alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
+    connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+    """
     Monitor: _grpc.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]
     """Monitor runs on one worker for the connector's life and asks the host for things.
 
@@ -70,7 +74,11 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
     Apply: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]  # type: ignore[assignment]
     """Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells."""
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
-    """AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there."""
+    """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
+    live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
+    alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
+    connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+    """
     Monitor: _aio.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]  # type: ignore[assignment]
     """Monitor runs on one worker for the connector's life and asks the host for things.
 
@@ -129,7 +137,11 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.AlterOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.AlterOffsetsResponse, _abc.Awaitable[_connector_service_pb2.AlterOffsetsResponse]]:
-        """AlterOffsets checks offsets that a person wants to set, and changes them outside when they live there."""
+        """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
+        live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
+        alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
+        connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+        """
 
     @_abc_1.abstractmethod
     def Monitor(

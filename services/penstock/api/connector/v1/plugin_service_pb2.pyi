@@ -121,20 +121,22 @@ class SourceCapabilities(_message.Message):
     def __init__(self, discover: bool = ..., partitioned: bool = ..., dynamic_partitions: bool = ..., externally_assigned: bool = ..., replayable: bool = ..., transaction_boundaries: bool = ..., needs_commit: bool = ..., nack: bool = ..., watermarks: bool = ..., alter_offsets: bool = ..., bounded: bool = ...) -> None: ...
 
 class SinkCapabilities(_message.Message):
-    __slots__ = ("commit_modes", "ops", "schema_evolution", "auto_create", "pipelined", "file_batches")
+    __slots__ = ("commit_modes", "ops", "schema_evolution", "auto_create", "pipelined", "file_batches", "alter_offsets")
     COMMIT_MODES_FIELD_NUMBER: _ClassVar[int]
     OPS_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_EVOLUTION_FIELD_NUMBER: _ClassVar[int]
     AUTO_CREATE_FIELD_NUMBER: _ClassVar[int]
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
     FILE_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    ALTER_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     commit_modes: _containers.RepeatedScalarFieldContainer[CommitMode]
     ops: _containers.RepeatedScalarFieldContainer[_record_pb2.Op]
     schema_evolution: _record_pb2.Compat
     auto_create: bool
     pipelined: bool
     file_batches: bool
-    def __init__(self, commit_modes: _Optional[_Iterable[_Union[CommitMode, str]]] = ..., ops: _Optional[_Iterable[_Union[_record_pb2.Op, str]]] = ..., schema_evolution: _Optional[_Union[_record_pb2.Compat, str]] = ..., auto_create: bool = ..., pipelined: bool = ..., file_batches: bool = ...) -> None: ...
+    alter_offsets: bool
+    def __init__(self, commit_modes: _Optional[_Iterable[_Union[CommitMode, str]]] = ..., ops: _Optional[_Iterable[_Union[_record_pb2.Op, str]]] = ..., schema_evolution: _Optional[_Union[_record_pb2.Compat, str]] = ..., auto_create: bool = ..., pipelined: bool = ..., file_batches: bool = ..., alter_offsets: bool = ...) -> None: ...
 
 class ConfigKey(_message.Message):
     __slots__ = ("name", "type", "default_value", "required", "sensitive", "importance", "group", "order", "width", "display_name", "documentation", "dependents", "rules", "choices", "replaced_by", "live")

@@ -101,6 +101,18 @@ class JsonOffset(_message.Message):
     offset: str
     def __init__(self, partition: _Optional[str] = ..., offset: _Optional[str] = ...) -> None: ...
 
+class CheckAlterableRequest(_message.Message):
+    __slots__ = ("connector", "generation")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    connector: str
+    generation: str
+    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ...) -> None: ...
+
+class CheckAlterableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class AlterOffsetsRequest(_message.Message):
     __slots__ = ("connector", "generation", "offsets", "json_offsets")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]

@@ -56,6 +56,11 @@ class OffsetServiceStub(object):
                 request_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ListOffsetsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ListOffsetsResponse.FromString,
                 _registered_method=True)
+        self.CheckAlterable = channel.unary_unary(
+                '/penstock.api.offset.v1.OffsetService/CheckAlterable',
+                request_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.CheckAlterableRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.CheckAlterableResponse.FromString,
+                _registered_method=True)
         self.AlterOffsets = channel.unary_unary(
                 '/penstock.api.offset.v1.OffsetService/AlterOffsets',
                 request_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.AlterOffsetsRequest.SerializeToString,
@@ -109,6 +114,14 @@ class OffsetServiceServicer(object):
     def ListOffsets(self, request, context):
         """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
         offset.list_superseded when offsets are reset or rewound meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckAlterable(self, request, context):
+        """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
+        What it found may be over at once. Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,6 +185,11 @@ def add_OffsetServiceServicer_to_server(servicer, server):
                     servicer.ListOffsets,
                     request_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ListOffsetsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ListOffsetsResponse.SerializeToString,
+            ),
+            'CheckAlterable': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckAlterable,
+                    request_deserializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.CheckAlterableRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.CheckAlterableResponse.SerializeToString,
             ),
             'AlterOffsets': grpc.unary_unary_rpc_method_handler(
                     servicer.AlterOffsets,
@@ -304,6 +322,33 @@ class OffsetService(object):
             '/penstock.api.offset.v1.OffsetService/ListOffsets',
             penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ListOffsetsRequest.SerializeToString,
             penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.ListOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckAlterable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.offset.v1.OffsetService/CheckAlterable',
+            penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.CheckAlterableRequest.SerializeToString,
+            penstock_dot_api_dot_offset_dot_v1_dot_offset__service__pb2.CheckAlterableResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,10 @@ class OffsetServiceStub:
     """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
     offset.list_superseded when offsets are reset or rewound meanwhile.
     """
+    CheckAlterable: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.CheckAlterableRequest, _offset_service_pb2.CheckAlterableResponse]
+    """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
+    What it found may be over at once. Changes nothing.
+    """
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.AlterOffsetsRequest, _offset_service_pb2.AlterOffsetsResponse]
     """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
     STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
@@ -89,6 +93,10 @@ class OffsetServiceAsyncStub(OffsetServiceStub):
     ListOffsets: _aio.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]  # type: ignore[assignment]
     """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
     offset.list_superseded when offsets are reset or rewound meanwhile.
+    """
+    CheckAlterable: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.CheckAlterableRequest, _offset_service_pb2.CheckAlterableResponse]  # type: ignore[assignment]
+    """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
+    What it found may be over at once. Changes nothing.
     """
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.AlterOffsetsRequest, _offset_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
     """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
@@ -151,6 +159,16 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_offset_service_pb2.ListOffsetsResponse], _abc.AsyncIterator[_offset_service_pb2.ListOffsetsResponse]]:
         """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
         offset.list_superseded when offsets are reset or rewound meanwhile.
+        """
+
+    @_abc_1.abstractmethod
+    def CheckAlterable(
+        self,
+        request: _offset_service_pb2.CheckAlterableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_offset_service_pb2.CheckAlterableResponse, _abc.Awaitable[_offset_service_pb2.CheckAlterableResponse]]:
+        """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
+        What it found may be over at once. Changes nothing.
         """
 
     @_abc_1.abstractmethod

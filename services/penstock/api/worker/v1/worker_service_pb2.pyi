@@ -5,6 +5,7 @@ from penstock.api.config.v1 import config_service_pb2 as _config_service_pb2
 from penstock.api.connector.v1 import connector_service_pb2 as _connector_service_pb2
 from penstock.api.connector.v1 import plugin_service_pb2 as _plugin_service_pb2
 from penstock.api.error.v1 import diagnostic_pb2 as _diagnostic_pb2
+from penstock.api.offset.v1 import offset_service_pb2 as _offset_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -283,6 +284,24 @@ class WatchTasksResponse(_message.Message):
     TASK_FIELD_NUMBER: _ClassVar[int]
     task: TaskStatus
     def __init__(self, task: _Optional[_Union[TaskStatus, _Mapping]] = ...) -> None: ...
+
+class AlterOffsetsRequest(_message.Message):
+    __slots__ = ("connector", "offsets", "dry_run")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    connector: _config_service_pb2.Connector
+    offsets: _containers.RepeatedCompositeFieldContainer[_offset_service_pb2.PartitionOffset]
+    dry_run: bool
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ..., dry_run: bool = ...) -> None: ...
+
+class AlterOffsetsResponse(_message.Message):
+    __slots__ = ("asked", "offsets")
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    asked: bool
+    offsets: _containers.RepeatedCompositeFieldContainer[_offset_service_pb2.PartitionOffset]
+    def __init__(self, asked: bool = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ...) -> None: ...
 
 class CheckConnectionRequest(_message.Message):
     __slots__ = ("connector",)

@@ -61,6 +61,11 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorResponse.FromString,
                 _registered_method=True)
+        self.AlterOffsets = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/AlterOffsets',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsResponse.FromString,
+                _registered_method=True)
         self.CheckConnection = channel.unary_stream(
                 '/penstock.api.worker.v1.WorkerService/CheckConnection',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
@@ -145,6 +150,15 @@ class WorkerServiceServicer(object):
 
     def PlanConnector(self, request, context):
         """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterOffsets(self, request, context):
+        """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
+        wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
+        after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -250,6 +264,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.PlanConnector,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorResponse.SerializeToString,
+            ),
+            'AlterOffsets': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterOffsets,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsResponse.SerializeToString,
             ),
             'CheckConnection': grpc.unary_stream_rpc_method_handler(
                     servicer.CheckConnection,
@@ -434,6 +453,33 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/PlanConnector',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PlanConnectorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterOffsets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/AlterOffsets',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,11 @@ class WorkerServiceStub:
     """
     PlanConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
+    AlterOffsets: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.AlterOffsetsRequest, _worker_service_pb2.AlterOffsetsResponse]
+    """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
+    wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
+    after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+    """
     CheckConnection: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]
     """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
     streams each result: those of the source, then those of the sink. Changes nothing.
@@ -105,6 +110,11 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """
     PlanConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]  # type: ignore[assignment]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
+    AlterOffsets: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.AlterOffsetsRequest, _worker_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
+    """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
+    wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
+    after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+    """
     CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
     streams each result: those of the source, then those of the sink. Changes nothing.
@@ -188,6 +198,17 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.PlanConnectorResponse, _abc.Awaitable[_worker_service_pb2.PlanConnectorResponse]]:
         """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
+
+    @_abc_1.abstractmethod
+    def AlterOffsets(
+        self,
+        request: _worker_service_pb2.AlterOffsetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.AlterOffsetsResponse, _abc.Awaitable[_worker_service_pb2.AlterOffsetsResponse]]:
+        """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
+        wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
+        after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+        """
 
     @_abc_1.abstractmethod
     def CheckConnection(

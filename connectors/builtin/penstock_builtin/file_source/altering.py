@@ -1,0 +1,42 @@
+"""Offsets of files that a person sets: what nothing could go on from is refused. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock_connector import ConfigError, Partition
+
+
+def check_offset(partition: Partition, unit: str) -> None:
+    """Refuse an offset that is none of a file; taking one away is always right.
+
+    Args:
+        partition: With the wanted offset.
+        unit: The field that says how far a file was read: `position` (bytes) or `row`.
+
+    Raises:
+        ConfigError: `file.bad_offset`.
+    """
+    if partition.offset is None:
+        return
+    if partition.key.keys() != {"file"} or not isinstance(partition.key["file"], str):
+        raise _bad(f"{dict(partition.key)} is no file", 'A file is {"file": "<path or URL>"}.')
+    path, offset = partition.key["file"], partition.offset
+    counts = {name: offset[name] for name in ("position", "row") if name in offset}
+    for name, count in counts.items():
+        if not _is_count(count):
+            raise _bad(f"`{name}` of {path} is {count!r}", "It is a whole number from 0 on.")
+    if unit not in counts and (not counts or any(counts.values())):
+        raise _bad(f"the offset of {path} has no `{unit}`", f'It is {{"{unit}": 0}}, for instance.')
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _bad(what: str, fix: str) -> ConfigError:
+    return ConfigError(
+        "file.bad_offset",
+        f"{what[:500]}: a file cannot be gone on from there",
+        fix=f"{fix} Those that are stored have the right form.",
+    )

@@ -1,0 +1,88 @@
+"""What a host asks a connector beside its tasks, in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
+from penstock_connector._connector import Connector
+from penstock_connector._source import Source
+from penstock_connector._testbed import DEADLINE, RemoteError, Testbed
+from penstock_connector._values import Partition, partition_from_proto, partition_to_proto
+
+
+def target_of(kind: type[Connector[Any]], config: Mapping[str, str]) -> pb.Target:
+    """Return a connector with a configuration, as calls name it."""
+    return pb.Target(connector=kind.name, instance="test", config=config)
+
+
+def validate(kind: type[Connector[Any]], config: Mapping[str, str]) -> list[str]:
+    """Return the codes of all that is wrong with a configuration."""
+    with Testbed(kind) as bed, as_remote_error():
+        answer = ConnectorServiceStub(bed.channel).ValidateConfig(
+            pb.ValidateConfigRequest(target=target_of(kind, config)),
+            metadata=bed.metadata,
+            timeout=DEADLINE,
+        )
+    found = [*answer.diagnostics, *(d for value in answer.values for d in value.diagnostics)]
+    return [diagnostic.code for diagnostic in found]
+
+
+def alter_offsets(
+    kind: type[Connector[Any]],
+    config: Mapping[str, str],
+    wanted: Sequence[Partition],
+    *,
+    dry_run: bool = False,
+    bed: Testbed | None = None,
+) -> list[Partition]:
+    """Return the offsets that are stored when a person wants these."""
+    if bed is None:
+        with Testbed(kind) as own:
+            return alter_offsets(kind, config, wanted, dry_run=dry_run, bed=own)
+    request = pb.AlterOffsetsRequest(
+        target=target_of(kind, config),
+        partitions=map(partition_to_proto, wanted),
+        dry_run=dry_run,
+    )
+    stub = ConnectorServiceStub(bed.channel)
+    with as_remote_error():
+        answer = stub.AlterOffsets(request, metadata=bed.metadata, timeout=DEADLINE)
+    return [partition_from_proto(partition) for partition in answer.partitions]
+
+
+def plan(
+    kind: type[Source[Any]], config: Mapping[str, str], *, max_tasks: int = 1
+) -> list[Partition]:
+    """Return the partitions that a source plans."""
+    with Testbed(kind) as bed:
+        return planned(bed, kind, config, max_tasks)
+
+
+def planned(
+    bed: Testbed, kind: type[Source[Any]], config: Mapping[str, str], max_tasks: int
+) -> list[Partition]:
+    """Return the partitions that a source plans on a server."""
+    request = pb.PlanRequest(target=target_of(kind, config), max_tasks=max_tasks)
+    stub = ConnectorServiceStub(bed.channel)
+    with as_remote_error():
+        answer = stub.Plan(request, metadata=bed.metadata, timeout=DEADLINE)
+    return [partition_from_proto(partition) for partition in answer.partitions]
+
+
+@contextmanager
+def as_remote_error() -> Iterator[None]:
+    """Raise what the connector said as what it is.
+
+    Raises:
+        RemoteError: the call failed.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        raise RemoteError(error) from error
