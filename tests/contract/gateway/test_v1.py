@@ -205,9 +205,11 @@ def test_a_worker_is_told_to_be_empty_and_not_to_be(gateway):
     (worker,) = gateway.get("/v1/cluster").json()["workers"]
     assert worker["connected"]
     path = f"/v1/workers/{worker['id']}/drain"
-    assert gateway.put(path).json() == {"tasks_left": worker["tasks"]}
-    assert gateway.get("/v1/cluster").json()["workers"][0]["draining"]
-    gateway.delete(path)
+    try:
+        assert gateway.put(path).json()["tasks_left"] <= worker["tasks"], "it may end one meanwhile"
+        assert gateway.get("/v1/cluster").json()["workers"][0]["draining"]
+    finally:
+        gateway.delete(path)
     assert not gateway.get("/v1/cluster").json()["workers"][0]["draining"]
 
 
