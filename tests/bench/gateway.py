@@ -1,11 +1,12 @@
 """The gateway, as a process of a cluster on this machine.
 
 - it starts: seconds until it answers, and memory when nobody asks
-- a connector is made: seconds until 201, with a plugin that checks its configuration
-- 1,000 connectors are listed with `expand=status&expand=info`
+- a connector is made: seconds until 201, with a plugin that checks its configuration, in its own
+  time and in 10 ms more
+- 1,000 connectors are listed with `expand=status&expand=info`, without tasks and with one each
 - Prometheus asks: seconds and bytes
 
-Connectors are stopped: what is measured is the answer, not their tasks.
+Connectors are stopped, or paused: what is measured is the answer, not their tasks.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from support.cluster import READY, Cluster
 CONNECTORS = 1000
 ASKS = 200
 CONFIG = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
+CHECKED = {"connector.class": "checked", "topic": "rows"}
+PLUGIN = Path(__file__).parent / "rows_plugin"
+START = 600.0
+"""Seconds in which a task for each connector is there."""
 
 
 def main() -> int:
@@ -37,7 +42,8 @@ def main() -> int:
     report = Report("the gateway", facts={"connectors": CONNECTORS})
     scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
     with scratch as folder, Cluster(Path(folder)) as cluster:
-        cluster.workers("w1", **{"spark.master": "local[1,1]"})
+        plugin = {"plugin.path": str(PLUGIN), "plugin.only.sealed": "false"}
+        cluster.workers("w1", **{"spark.master": "local[1,1]"}, **plugin)
         measure(report, cluster, options.runs)
     return report.finish(options)
 
@@ -59,12 +65,18 @@ def measure(report: Report, cluster: Cluster, runs: int) -> None:
     report.add("a gateway that starts answers", "s", *ready, at_most=2)
     report.add("its memory when nobody asks", "MB", *memory, at_most=120)
     with closing(client):
-        made = [seconds(lambda n=n: make(client, n)) for n in range(CONNECTORS)]
-        report.add("a connector is made, p99", "ms", percentile(made, 99) * 1000, at_most=300)
-        report.add("the same, p50", "ms", percentile(made, 50) * 1000)
-        listed = [seconds(lambda: expand(client)) for _ in range(ASKS)]
-        report.add("all are listed, p99", "ms", percentile(listed, 99) * 1000, at_most=300)
-        report.add("the same, p50", "ms", percentile(listed, 50) * 1000)
+        slow = [seconds(lambda n=n: make(client, f"checked-{n}", CHECKED)) for n in range(ASKS)]
+        tell(report, "a connector that is checked in 10 ms is made", slow)
+        for number in range(ASKS):
+            client.delete(f"/connectors/checked-{number}").raise_for_status()
+        made = [seconds(lambda n=n: make(client, name(n), CONFIG)) for n in range(CONNECTORS)]
+        tell(report, "a connector is made", made)
+        tell(report, "all are listed", [seconds(lambda: expand(client)) for _ in range(ASKS)])
+        for number in range(CONNECTORS):
+            client.put(f"/connectors/{name(number)}/pause").raise_for_status()
+        process.wait_for(lambda: tasks(client) == CONNECTORS, START, "a task for each")
+        asks = [seconds(lambda: expand(client)) for _ in range(ASKS)]
+        tell(report, "all are listed, with a task each", asks)
         scraped = [seconds(lambda: client.get("/metrics").raise_for_status()) for _ in range(20)]
         report.add("Prometheus asks, slowest of 20", "ms", max(scraped) * 1000)
         report.add("its memory afterwards", "MB", process.usage().total_rss / 1e6)
@@ -77,11 +89,28 @@ def listening(process: PenstockProcess) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=60)
 
 
-def make(client: httpx.Client, number: int) -> None:
+def tell(report: Report, what: str, took: list[float]) -> None:
+    """Report how long calls took."""
+    report.add(f"{what}, p99", "ms", percentile(took, 99) * 1000, at_most=300)
+    report.add("the same, p50", "ms", percentile(took, 50) * 1000)
+
+
+def name(number: int) -> str:
+    """Return what a connector is called."""
+    return f"connector-{number:04}"
+
+
+def make(client: httpx.Client, name: str, config: dict[str, str]) -> None:
     """Make a connector."""
-    body = {"name": f"connector-{number:04}", "config": CONFIG, "initial_state": "STOPPED"}
+    body = {"name": name, "config": config, "initial_state": "STOPPED"}
     answer = client.post("/connectors", json=body)
     assert answer.status_code == 201, answer.text
+
+
+def tasks(client: httpx.Client) -> int:
+    """Return how many tasks there are."""
+    answer = client.get("/connectors?expand=status").json()
+    return sum(len(one["status"]["tasks"]) for one in answer.values())
 
 
 def expand(client: httpx.Client) -> None:

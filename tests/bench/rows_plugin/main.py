@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock_connector import Batch, Partition, Source, key, serve
+from penstock_connector import Batch, ConnectorError, Partition, Source, key, serve
 
 NAME, PAYLOAD = "name-000000000000042", "0" * 64
 
@@ -66,6 +66,20 @@ class Dicts(Columns):
         return [{"id": n, "ts": n, "name": NAME, "payload": PAYLOAD} for n in range(first, end)]
 
 
+class Checked(Columns):
+    """The same rows, of a configuration that takes a moment to check."""
+
+    name = "checked"
+    _TAKES = 0.01
+
+    @classmethod
+    def validate(cls, config: RowsConfig) -> list[ConnectorError]:
+        """Find nothing, after a moment."""
+        del config
+        time.sleep(cls._TAKES)
+        return []
+
+
 class Ticks(Columns):
     """A row a moment, with the time at which it was made, without an end."""
 
@@ -81,4 +95,4 @@ class Ticks(Columns):
 
 
 if __name__ == "__main__":
-    serve(Columns, Dicts, Ticks)
+    serve(Checked, Columns, Dicts, Ticks)
