@@ -1,9 +1,10 @@
-"""A receiver of OTLP over gRPC, as a collector is one: it keeps the spans, the numbers and the
-lines of logs that it is sent.
+"""Receivers of OTLP over gRPC and HTTP, as a collector is one: they keep the spans, the numbers and
+the lines of logs that they are sent.
 """
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Sequence
 from concurrent import futures
@@ -23,6 +24,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from support.ports import free_ports
+from support.web import Reply, WebServer
 
 
 @dataclass(frozen=True)
@@ -36,37 +38,14 @@ class Number:
     count: int = 0
 
 
-class Receiver(api.TraceServiceServicer):
-    """`with Receiver() as receiver`: `environment` is what a process has to know of it."""
+class Kept:
+    """What came."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._spans: list[tuple[str, Span]] = []
         self._numbers: list[Number] = []
         self._lines: list[tuple[str, LogRecord]] = []
-        self._server = grpc.server(futures.ThreadPoolExecutor(4))
-        api.add_TraceServiceServicer_to_server(self, self._server)
-        metrics_api.add_MetricsServiceServicer_to_server(_Metrics(self.add_numbers), self._server)
-        logs_api.add_LogsServiceServicer_to_server(_Logs(self.add_line), self._server)
-        (self.port,) = free_ports(1)
-
-    def __enter__(self) -> Self:
-        self._server.add_insecure_port(f"127.0.0.1:{self.port}")
-        self._server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop(0).wait(10)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables by which a process sends everything here, soon."""
-        return {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.port}",
-            "OTEL_BSP_SCHEDULE_DELAY": "50",
-            "OTEL_BLRP_SCHEDULE_DELAY": "50",
-            "OTEL_METRIC_EXPORT_INTERVAL": "200",
-        }
 
     def spans(self) -> list[tuple[str, Span]]:
         """Return what came: the name of the service, and the span."""
@@ -87,10 +66,8 @@ class Receiver(api.TraceServiceServicer):
         with self._lock:
             return list(self._lines)
 
-    def Export(  # noqa: N802 - gRPC's name
-        self, request: pb.ExportTraceServiceRequest, context: Any
-    ) -> pb.ExportTraceServiceResponse:
-        """Take spans."""
+    def take_traces(self, request: pb.ExportTraceServiceRequest) -> pb.ExportTraceServiceResponse:
+        """Keep spans."""
         with self._lock:
             for resource in request.resource_spans:
                 service = _service(resource.resource)
@@ -98,47 +75,114 @@ class Receiver(api.TraceServiceServicer):
                     self._spans += [(service, span) for span in scope.spans]
         return pb.ExportTraceServiceResponse()
 
-    def add_numbers(self, service: str, metric: Any) -> None:
-        """Keep the data points of a metric."""
-        kind = getattr(metric, metric.WhichOneof("data"))
+    def take_metrics(self, request: Any) -> Any:
+        """Keep the data points of metrics."""
         with self._lock:
-            for point in kind.data_points:
-                told = attributes(point.attributes)
-                if metric.HasField("histogram"):
-                    one = Number(service, metric.name, told, point.sum, point.count)
-                else:
-                    value = getattr(point, point.WhichOneof("value"))
-                    one = Number(service, metric.name, told, value)
-                self._numbers.append(one)
-
-    def add_line(self, service: str, record: LogRecord) -> None:
-        """Keep a line."""
-        with self._lock:
-            self._lines.append((service, record))
-
-
-class _Metrics(metrics_api.MetricsServiceServicer):
-    def __init__(self, add: Any) -> None:
-        self._add = add
-
-    def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        for resource in request.resource_metrics:
-            for scope in resource.scope_metrics:
-                for metric in scope.metrics:
-                    self._add(_service(resource.resource), metric)
+            for resource in request.resource_metrics:
+                service = _service(resource.resource)
+                for scope in resource.scope_metrics:
+                    for metric in scope.metrics:
+                        self._numbers += _points(service, metric)
         return metrics_pb.ExportMetricsServiceResponse()
 
+    def take_logs(self, request: Any) -> Any:
+        """Keep lines."""
+        with self._lock:
+            for resource in request.resource_logs:
+                service = _service(resource.resource)
+                for scope in resource.scope_logs:
+                    self._lines += [(service, record) for record in scope.log_records]
+        return logs_pb.ExportLogsServiceResponse()
 
-class _Logs(logs_api.LogsServiceServicer):
-    def __init__(self, add: Any) -> None:
-        self._add = add
+
+class Receiver(Kept):
+    """`with Receiver() as receiver`: `environment` is what a process has to know of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._server = grpc.server(futures.ThreadPoolExecutor(4))
+        api.add_TraceServiceServicer_to_server(_Taking(self.take_traces), self._server)
+        metrics_api.add_MetricsServiceServicer_to_server(_Taking(self.take_metrics), self._server)
+        logs_api.add_LogsServiceServicer_to_server(_Taking(self.take_logs), self._server)
+        (self.port,) = free_ports(1)
+
+    def __enter__(self) -> Self:
+        self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(0).wait(10)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables by which a process sends everything here, soon."""
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.port}", **_SOON}
+
+
+class HttpReceiver(Kept):
+    """The same over HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ways = {
+            "/v1/traces": (pb.ExportTraceServiceRequest, self.take_traces),
+            "/v1/metrics": (metrics_pb.ExportMetricsServiceRequest, self.take_metrics),
+            "/v1/logs": (logs_pb.ExportLogsServiceRequest, self.take_logs),
+        }
+
+    def __enter__(self) -> Self:
+        self._server = WebServer()
+        self._server.answer = self._take
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables by which a process sends everything here, soon."""
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self._server.url,
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            **_SOON,
+        }
+
+    def _take(self, asked: Any) -> Reply:
+        form, take = self._ways[asked.path]
+        is_packed = asked.headers.get("Content-Encoding") == "gzip"
+        request: Any = form.FromString(gzip.decompress(asked.body) if is_packed else asked.body)
+        kind = {"Content-Type": asked.headers["Content-Type"]}
+        return Reply(take(request).SerializeToString(), headers=kind)
+
+
+_SOON = {
+    "OTEL_BSP_SCHEDULE_DELAY": "50",
+    "OTEL_BLRP_SCHEDULE_DELAY": "50",
+    "OTEL_METRIC_EXPORT_INTERVAL": "200",
+}
+
+
+class _Taking(
+    api.TraceServiceServicer, metrics_api.MetricsServiceServicer, logs_api.LogsServiceServicer
+):
+    def __init__(self, take: Any) -> None:
+        self._take = take
 
     def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        for resource in request.resource_logs:
-            for scope in resource.scope_logs:
-                for record in scope.log_records:
-                    self._add(_service(resource.resource), record)
-        return logs_pb.ExportLogsServiceResponse()
+        return self._take(request)
+
+
+def _points(service: str, metric: Any) -> list[Number]:
+    points = []
+    for point in getattr(metric, metric.WhichOneof("data")).data_points:
+        told = attributes(point.attributes)
+        if metric.HasField("histogram"):
+            points.append(Number(service, metric.name, told, point.sum, point.count))
+        else:
+            value = getattr(point, point.WhichOneof("value"))
+            points.append(Number(service, metric.name, told, value))
+    return points
 
 
 def _service(resource: Resource) -> str:

@@ -1,6 +1,7 @@
 """The words of Penstock as values and pure rules: no I/O, no gRPC, no Spark.
 
 - `errors`: the one error shape, and the exceptions that carry it
+- `pattern`: regular expressions of configurations, matched within a time
 - `identity`: partition ids, canonical JSON, generations
 - `columns`: the reserved columns of a row
 - `connector`: connectors, task plans, target and task states

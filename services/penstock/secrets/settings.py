@@ -12,7 +12,6 @@ are kinds, too. Nothing can be read that was not allowed by name: there is no de
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey, did_you_mean, parse
 from penstock.model.errors import ConfigError, nearest
+from penstock.model.pattern import read_pattern
 from penstock.secrets.environment import EnvironmentProvider
 from penstock.secrets.files import DirectoryProvider, FileProvider
 from penstock.secrets.provider import Provider
@@ -116,7 +116,9 @@ def _provider(name: str, config: Mapping[str, str]) -> ProviderSettings:
             )
     values = parse(_KEYS[kind], params, f"{start}param")
     if "allowlist.pattern" in values:
-        values["allowlist.pattern"] = _pattern(values["allowlist.pattern"], start)
+        values["allowlist.pattern"] = read_pattern(
+            values["allowlist.pattern"], f"{start}param.allowlist.pattern"
+        )
     return ProviderSettings(name, kind, values)
 
 
@@ -133,18 +135,6 @@ def _kind(written: str, name: str, path: str) -> str:
             suggestion=near[0] if near else "",
         )
     return kind
-
-
-def _pattern(text: str, start: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ConfigError(
-            "config.bad_pattern",
-            f"`allowlist.pattern` is no regular expression: {error}",
-            fix="Correct it; a name without special characters means itself.",
-            config_path=f"{start}param.allowlist.pattern",
-        ) from None
 
 
 def _folders(params: Mapping[str, Any]) -> list[Path]:

@@ -1,6 +1,7 @@
 """Traces, metrics and logs, sent by OTLP to where the standard variables say:
 `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`,
-`OTEL_LOGS_EXPORTER`, `OTEL_SERVICE_NAME` and the others of the OpenTelemetry specification.
+`OTEL_LOGS_EXPORTER`, `OTEL_EXPORTER_OTLP_PROTOCOL`, `OTEL_SERVICE_NAME` and the others of the
+OpenTelemetry specification.
 
 Without such a variable nothing is imported and nothing is made: a span, and an instrument, is then
 an object that does nothing. Nothing that is sent has a value of a configuration or of a row, and
@@ -9,7 +10,7 @@ secrets are masked in logs (invariant 9).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from importlib import import_module
@@ -24,6 +25,13 @@ class Signal(Enum):
     TRACES = "TRACES"
     METRICS = "METRICS"
     LOGS = "LOGS"
+
+
+class Protocol(Enum):
+    """What OTLP is spoken over, as the variables call it."""
+
+    GRPC = "grpc"
+    HTTP = "http/protobuf"
 
 
 _ALL: Final = "OTEL_EXPORTER_OTLP_"
@@ -58,33 +66,45 @@ def exported(service: str, environment: Mapping[str, str]) -> Iterator[None]:
     if not wanted:
         yield
         return
-    for signal in wanted:
-        _check_protocol(signal, environment)
+    with ExitStack() as stack:
+        for end in _started(service, wanted, environment):
+            stack.callback(end)
+        _sent.update(wanted)
+        stack.callback(_sent.clear)
+        yield
+
+
+def _started(
+    service: str, wanted: Sequence[Signal], environment: Mapping[str, str]
+) -> Iterator[Callable[[], None]]:
+    """Begin to send each signal; gives what ends that."""
+    protocols = {signal: _protocol(signal, environment) for signal in wanted}
     try:
         # only who sends pays for what sends
         sending = import_module("penstock.telemetry.sending")
+        resource = sending.resource_of(service, environment)
+        for signal, protocol in protocols.items():
+            yield sending.started(signal, protocol, resource)
     except ImportError as error:
         raise ConfigError(
             "telemetry.not_installed",
             f"traces, metrics or logs are to be sent, and {error.name} is not installed",
             fix="Install penstock[otel], or leave the variables OTEL_… out.",
         ) from None
-    resource = sending.resource_of(service, environment)
-    with ExitStack() as stack:
-        for signal in wanted:
-            stack.callback(sending.started(signal, resource))
-        _sent.update(wanted)
-        stack.callback(_sent.clear)
-        yield
 
 
-def _check_protocol(signal: Signal, environment: Mapping[str, str]) -> None:
+def _protocol(signal: Signal, environment: Mapping[str, str]) -> Protocol:
     names = (f"{_ALL}{signal.value}_PROTOCOL", f"{_ALL}PROTOCOL")
-    protocol = next((environment[name] for name in names if environment.get(name)), "grpc")
-    if protocol != "grpc":
+    name = next((name for name in names if environment.get(name)), "")
+    if not name:
+        return Protocol.GRPC
+    try:
+        return Protocol(environment[name])
+    except ValueError:
         raise ConfigError(
             "telemetry.protocol",
-            f"{signal.value.lower()} cannot be sent by {protocol[:50]!r}",
-            fix=f"Set {names[1]} to grpc, which collectors take at port 4317.",
-            config_path=names[1],
-        )
+            f"{signal.value.lower()} cannot be sent by {environment[name][:50]!r}",
+            fix=f"Set {name} to grpc, which collectors take at port 4317, or to http/protobuf, "
+            "which they take at 4318.",
+            config_path=name,
+        ) from None

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry._logs import LogRecord, SeverityNumber
-from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
@@ -26,13 +24,25 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from penstock.telemetry import usage
 from penstock.telemetry.attributes import attributes_now
-from penstock.telemetry.otlp import Signal
+from penstock.telemetry.otlp import Protocol, Signal
 from penstock.telemetry.redact import Redaction
 
 Ended = Callable[[], None]
 
-_OWN: Final = ("opentelemetry", "grpc")
+_OWN: Final = ("opentelemetry", "grpc", "urllib3")
 """Loggers whose lines are not sent: one about a line that could not be sent would be another."""
+
+_PACKAGES: Final = {
+    Protocol.GRPC: "opentelemetry.exporter.otlp.proto.grpc",
+    Protocol.HTTP: "opentelemetry.exporter.otlp.proto.http",
+}
+
+_EXPORTERS: Final = {
+    Signal.TRACES: ("trace_exporter", "OTLPSpanExporter"),
+    Signal.METRICS: ("metric_exporter", "OTLPMetricExporter"),
+    Signal.LOGS: ("_log_exporter", "OTLPLogExporter"),
+}
+"""Where each of the packages has what sends a signal: the module, and the class."""
 
 _SEVERITIES: Final = (
     (logging.CRITICAL, SeverityNumber.FATAL),
@@ -50,29 +60,37 @@ def resource_of(service: str, environment: Mapping[str, str]) -> Resource:
     return Resource.create(named)
 
 
-def started(signal: Signal, resource: Resource) -> Ended:
-    """Begin to send a signal; returns what ends that, and sends the rest."""
-    return {Signal.TRACES: _traces, Signal.METRICS: _metrics, Signal.LOGS: _logs}[signal](resource)
+def started(signal: Signal, protocol: Protocol, resource: Resource) -> Ended:
+    """Begin to send a signal; returns what ends that, and sends the rest.
+
+    Raises:
+        ImportError: what speaks the protocol is not installed.
+    """
+    module, name = _EXPORTERS[signal]
+    # one protocol is spoken as a rule, and the libraries of the other are not small
+    exporter = getattr(import_module(f"{_PACKAGES[protocol]}.{module}"), name)()
+    begin = {Signal.TRACES: _traces, Signal.METRICS: _metrics, Signal.LOGS: _logs}[signal]
+    return begin(exporter, resource)
 
 
-def _traces(resource: Resource) -> Ended:
+def _traces(exporter: Any, resource: Resource) -> Ended:
     provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     return provider.shutdown
 
 
-def _metrics(resource: Resource) -> Ended:
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+def _metrics(exporter: Any, resource: Resource) -> Ended:
+    reader = PeriodicExportingMetricReader(exporter)
     provider = MeterProvider([reader], resource=resource)
     metrics.set_meter_provider(provider)
     usage.observe()
     return provider.shutdown
 
 
-def _logs(resource: Resource) -> Ended:
+def _logs(exporter: Any, resource: Resource) -> Ended:
     provider = LoggerProvider(resource=resource)
-    provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     handler = Sent(provider)
     logging.getLogger().addHandler(handler)
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import regex
+
 from penstock.model.errors import ConfigError
+from penstock.model.pattern import NoPatternError, Pattern
 
 _SAME_ESCAPES: Final = frozenset("dDsSwWbBAtnrfaxu123456789")
 _TRANSLATED_ESCAPES: Final = {"z": r"\Z"}
@@ -24,7 +27,7 @@ _FLAGS: Final = re.compile(r"[ims]+[:)]")
 class JavaPattern:
     r"""A compiled pattern. Classes like `\w` are ASCII, as they are in Java."""
 
-    regex: re.Pattern[str]
+    regex: Pattern
 
     @staticmethod
     def compile(text: str, path: str) -> JavaPattern:
@@ -34,8 +37,8 @@ class JavaPattern:
             ConfigError: it is not a pattern, or uses what has no equal here.
         """
         try:
-            return JavaPattern(re.compile("".join(_translated(text)), re.ASCII))
-        except (re.error, _NoEqual, RecursionError, OverflowError) as error:
+            return JavaPattern(Pattern.compile("".join(_translated(text)), path, re.ASCII))
+        except (NoPatternError, _NoEqual) as error:
             raise ConfigError(
                 "transform.bad_regex",
                 f"`{text}` is not a regular expression that can be used here: {error}",
@@ -44,8 +47,12 @@ class JavaPattern:
             ) from error
 
     def matches(self, text: str) -> bool:
-        """Tell whether all of a text matches, as `Matcher.matches` does."""
-        return self.regex.fullmatch(text) is not None
+        """Tell whether all of a text matches, as `Matcher.matches` does.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
+        return self.regex.matches(text)
 
 
 class _NoEqual(Exception):  # noqa: N818 - becomes a ConfigError at once
@@ -139,7 +146,11 @@ class JavaReplacement:
             ) from error
 
     def first(self, pattern: JavaPattern, text: str) -> str:
-        """Return a text with the first place that matches replaced."""
+        """Return a text with the first place that matches replaced.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
         match = pattern.regex.search(text)
         if match is None:
             return text
@@ -147,9 +158,13 @@ class JavaReplacement:
         return text[: match.start()] + new + text[match.end() :]
 
     def all(self, pattern: JavaPattern, text: str) -> str:
-        """Return a text with every place that matches replaced."""
-        return pattern.regex.sub(
-            lambda match: "".join(_expanded(part, match) for part in self.parts), text
+        """Return a text with every place that matches replaced.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
+        return pattern.regex.replaced(
+            text, lambda match: "".join(_expanded(part, match) for part in self.parts)
         )
 
 
@@ -160,7 +175,7 @@ class _Named:
     name: str
 
 
-def _expanded(part: str | int | _Named, match: re.Match[str]) -> str:
+def _expanded(part: str | int | _Named, match: regex.Match[str]) -> str:
     match part:
         case str():
             return part
@@ -169,7 +184,7 @@ def _expanded(part: str | int | _Named, match: re.Match[str]) -> str:
     return match[part.name] or ""
 
 
-def _parts(text: str, regex: re.Pattern[str]) -> Iterator[str | int | _Named]:
+def _parts(text: str, pattern: Pattern) -> Iterator[str | int | _Named]:
     at = 0
     while at < len(text):
         sign, after = text[at], text[at + 1 : at + 2]
@@ -182,23 +197,23 @@ def _parts(text: str, regex: re.Pattern[str]) -> Iterator[str | int | _Named]:
             yield after
             at += 2
         else:
-            part, at = _reference(text, at + 1, regex)
+            part, at = _reference(text, at + 1, pattern)
             yield part
 
 
-def _reference(text: str, at: int, regex: re.Pattern[str]) -> tuple[int | _Named, int]:
+def _reference(text: str, at: int, pattern: Pattern) -> tuple[int | _Named, int]:
     match = re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at)
     if match:
-        if match[1] not in regex.groupindex:
+        if match[1] not in pattern.names:
             raise _NoEqual(f"there is no group `{match[1]}`")
         return _Named(match[1]), match.end()
     digits = re.compile("[0-9]+").match(text, at)
     if digits is None:
         raise _NoEqual("`$` names no group")
     number, end = int(text[at]), at + 1
-    if number > regex.groups:
+    if number > pattern.groups:
         raise _NoEqual(f"there is no group {number}")
     # Java takes further digits as long as there is such a group: `$12` may be group 1 and a 2.
-    while end < digits.end() and number * 10 + int(text[end]) <= regex.groups:
+    while end < digits.end() and number * 10 + int(text[end]) <= pattern.groups:
         number, end = number * 10 + int(text[end]), end + 1
     return number, end

@@ -11,8 +11,9 @@ from typing import Final
 from penstock.model.connector import ConnectorKind
 from penstock.model.drift import Policy
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.worker.letters import LETTERS
 from penstock.worker.sections import LETTERS_SINK, Sections
-from penstock.worker.settings import LETTERS, ConnectorSettings
+from penstock.worker.settings import ConnectorSettings
 
 _TOPIC: Final = f"{LETTERS}topic.name"
 

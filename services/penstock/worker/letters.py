@@ -7,18 +7,21 @@ The rows that failed are known by their numbers, which is all that passes the dr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
-from penstock.model.errors import DataError, PenstockError, error_of
+from penstock.model.errors import ConfigError, DataError, Diagnostic, PenstockError, error_of
 from penstock.model.letter import Failed, Stage
 from penstock.model.stream import BadRow, BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport
 from penstock.worker.posting import Part, Posting
-from penstock.worker.tolerance import NONE, Tolerance, Tolerated
+from penstock.worker.tolerance import NONE, Tolerance, Tolerated, read_tolerance
 
 log = logging.getLogger(__name__)
+
+LETTERS: Final = "errors.deadletterqueue."
+"""Begins the keys of the place of dead letters."""
 
 MOST: Final = 10_000
 """Bad rows of a micro-batch: their reasons travel through the driver, which has to stay small. A
@@ -43,6 +46,20 @@ class LetterRules:
     log: bool = False
     texts: bool = False
     skip: bool = False
+
+
+def read_rules(values: Mapping[str, Any]) -> tuple[LetterRules, list[Diagnostic]]:
+    """Return what the keys say, and what is wrong."""
+    rules = LetterRules(
+        headers=values[f"{LETTERS}context.headers.enable"],
+        log=values["errors.log.enable"],
+        texts=values["errors.log.include.messages"],
+        skip=values["errors.skip"],
+    )
+    try:
+        return replace(rules, tolerance=read_tolerance(values["errors.tolerance"])), []
+    except ConfigError as error:
+        return rules, [error.diagnostic]
 
 
 class Letters:

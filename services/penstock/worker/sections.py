@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from penstock.model.config_def import did_you_mean
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, nearest
+from penstock.worker.letters import LETTERS
 from penstock.worker.overrides import PREFIXES
-from penstock.worker.settings import KEYS, LETTERS
+from penstock.worker.settings import KEYS
 
 FRAMEWORK = frozenset(key.name for key in KEYS)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -12,13 +11,13 @@ from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import CommitMode
 from penstock.model.drift import DriftRules, Kind, Policy
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.model.pattern import Pattern, read_pattern
 from penstock.model.replay import default_topic
 from penstock.topic.embedded.spec import Retention
 from penstock.worker.batching import FlushRules
-from penstock.worker.letters import MOST, LetterRules
+from penstock.worker.letters import LETTERS, MOST, LetterRules, read_rules
 from penstock.worker.life import RestartPolicy
 from penstock.worker.replay_rules import REPLAY_KEYS, Replay, read_replay
-from penstock.worker.tolerance import NONE, read_tolerance
 from penstock.worker.trying import Retries
 
 _DELIVERY: Final[Mapping[str, CommitMode]] = {
@@ -30,9 +29,6 @@ _DELIVERY: Final[Mapping[str, CommitMode]] = {
 }
 
 _KINDS: Final = tuple(kind.value for kind in Kind)
-
-LETTERS: Final = "errors.deadletterqueue."
-"""Begins the keys of the place of dead letters."""
 
 KEYS: Final = (
     ConfigKey("name", required=True, doc="Name of the connector, unique in the cluster."),
@@ -110,16 +106,19 @@ class Topics:
     """What a sink reads: topics by name, and those whose whole name matches a pattern."""
 
     names: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
 
     def __bool__(self) -> bool:
         return bool(self.names) or self.pattern is not None
 
     def among(self, existing: Iterable[str]) -> list[str]:
-        """Return the named topics, and of the existing ones those that match, in order of name."""
-        matches = self.pattern.fullmatch if self.pattern else lambda _: None
-        found = {topic for topic in existing if matches(topic)}
-        return [*self.names, *sorted(found.difference(self.names))]
+        """Return the named topics, and of the existing ones those that match, in order of name.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
+        found = self.pattern.among(existing) if self.pattern else ()
+        return [*self.names, *sorted(set(found).difference(self.names))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +151,13 @@ def read_settings(
     values, errors = read(KEYS, framework)
     defaults = {key.name: key.default for key in KEYS}
     findings = [error.diagnostic for error in errors]
-    findings += _unreadable(framework.get("topics.regex"))
     findings += [_no_effect(key) for key in not_yet]
-    try:
-        read_tolerance(framework.get("errors.tolerance", "none"))
-    except ConfigError as error:
-        findings.append(error.diagnostic)
     values = {**defaults, **values}
+    topics, unreadable = _topics(values)
+    letters, intolerable = read_rules(values)
     replay, wrong = read_replay(values)
-    return replace(_settings(values), replay=replay), [*findings, *wrong]
+    found = replace(_settings(values, topics, letters), replay=replay)
+    return found, [*findings, *unreadable, *intolerable, *wrong]
 
 
 def restarts_of(config: Mapping[str, str]) -> RestartPolicy:
@@ -174,11 +171,11 @@ def restarts_of(config: Mapping[str, str]) -> RestartPolicy:
     return RestartPolicy(most=values.get(name, -1))
 
 
-def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
+def _settings(values: Mapping[str, Any], topics: Topics, letters: LetterRules) -> ConnectorSettings:
     return ConnectorSettings(
         tasks_max=max(1, values["tasks.max"]),
         topic=values["topic"] or values["name"] or "",
-        topics=Topics(tuple(values["topics"]), _pattern(values["topics.regex"])),
+        topics=topics,
         topic_partitions=values["topic.partitions"],
         topic_retention=_retention(values["topic.retention"], values["topic.retention.bytes"]),
         offset_reset=values["auto.offset.reset"],
@@ -195,11 +192,19 @@ def _settings(values: Mapping[str, Any]) -> ConnectorSettings:
         restarts=RestartPolicy(most=values["restart.max"]),
         reload=values["config.action.reload"] == "restart",
         drift=DriftRules(Policy(values["schema.evolution"]), frozenset(_kinds(values))),
-        letters=(letters := _letters(values)),
+        letters=letters,
         letters_topic=values[f"{LETTERS}topic.name"]
         or ("" if letters.tolerance.none or letters.skip else default_topic(values["name"] or "")),
         retries=_retries(values["errors.retry.timeout"], values["errors.retry.delay.max.ms"]),
     )
+
+
+def _topics(values: Mapping[str, Any]) -> tuple[Topics, list[Diagnostic]]:
+    names, pattern = tuple(values["topics"]), values["topics.regex"]
+    try:
+        return Topics(names, read_pattern(pattern, "topics.regex") if pattern else None), []
+    except ConfigError as error:
+        return Topics(names), [error.diagnostic]
 
 
 def _most_rows(values: Mapping[str, Any]) -> int:
@@ -209,46 +214,9 @@ def _most_rows(values: Mapping[str, Any]) -> int:
     return min(most, MOST) if drifting else most
 
 
-def _letters(values: Mapping[str, Any]) -> LetterRules:
-    try:
-        tolerance = read_tolerance(values["errors.tolerance"])
-    except ConfigError:
-        tolerance = NONE  # it is among the findings, and nothing runs with those
-    return LetterRules(
-        tolerance,
-        headers=values[f"{LETTERS}context.headers.enable"],
-        log=values["errors.log.enable"],
-        texts=values["errors.log.include.messages"],
-        skip=values["errors.skip"],
-    )
-
-
 def _retries(within: int, longest: int) -> Retries:
     seconds = math.inf if within < 0 else within / 1000
     return Retries(seconds or None, max(longest, 1) / 1000)
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    try:
-        return re.compile(text) if text else None
-    except re.error:
-        return None  # it is among the findings, and nothing runs with those
-
-
-def _unreadable(text: str | None) -> list[Diagnostic]:
-    """Return what is wrong with a pattern."""
-    try:
-        re.compile(text or "")
-    except re.error as error:
-        return [
-            ConfigError(
-                "config.bad_pattern",
-                f"`topics.regex` is no regular expression: {error}",
-                fix="Correct it; a name without special characters means itself.",
-                config_path="topics.regex",
-            ).diagnostic
-        ]
-    return []
 
 
 def _kinds(values: Mapping[str, Any]) -> set[Kind]:

@@ -1,18 +1,18 @@
 """Variables that were allowed, and never the worker's own."""
 
 import asyncio
-import re
 
 import pytest
 
 from penstock.model.errors import PenstockError
+from penstock.model.pattern import Pattern
 from penstock.secrets.environment import EnvironmentProvider
 
 PLACE = {"DB_PASSWORD": "x", "HOME": "/root", "PENSTOCK_ETCD_PASSWORD": "hidden"}
 
 
 def read(pattern, key, path=""):
-    provider = EnvironmentProvider(re.compile(pattern), PLACE)
+    provider = EnvironmentProvider(Pattern.compile(pattern, "p"), PLACE)
     return dict(asyncio.run(provider.read(path, [key])).values)
 
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.model.errors import ConfigError
 from penstock.telemetry.otlp import Signal, exported, is_sent, is_wanted
 from support.checkout import run
-from support.traces import Receiver, attributes
+from support.traces import HttpReceiver, Receiver, attributes
 
 ALL = "OTEL_EXPORTER_OTLP_ENDPOINT"
 HERE = "http://c:4317"
@@ -52,14 +52,26 @@ def test_what_is_missing_is_told(monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("signal", Signal)
-def test_a_protocol_that_is_not_spoken_is_told(signal):
-    environment = {ALL: HERE, f"OTEL_EXPORTER_OTLP_{signal.value}_PROTOCOL": "http/json"}
+def test_what_speaks_the_protocol_may_be_missing_too(monkeypatch):
+    missing = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    monkeypatch.setitem(sys.modules, missing, None)
+    environment = {ALL: HERE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
     with (
-        pytest.raises(ConfigError, match=rf"telemetry\.protocol.*{signal.value.lower()}"),
+        pytest.raises(ConfigError, match=rf"telemetry\.not_installed.*{missing}"),
         exported("worker", environment),
     ):
         pass
+
+
+@pytest.mark.parametrize("signal", Signal)
+def test_a_protocol_that_is_not_spoken_is_told(signal):
+    variable = f"OTEL_EXPORTER_OTLP_{signal.value}_PROTOCOL"
+    environment = {ALL: HERE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", variable: "http/json"}
+    told = rf"telemetry\.protocol.*{signal.value.lower()}"
+    with pytest.raises(ConfigError, match=told) as failed, exported("worker", environment):
+        pass
+    assert failed.value.diagnostic.config_path == variable
+    assert "http/protobuf" in failed.value.diagnostic.fix
 
 
 SENDS = """
@@ -111,9 +123,9 @@ with exported("worker", os.environ):
 """
 
 
-@pytest.fixture(scope="module")
-def sent():
-    with Receiver() as receiver:
+@pytest.fixture(scope="module", params=[Receiver, HttpReceiver], ids=["grpc", "http"])
+def sent(request):
+    with request.param() as receiver:
         done = run(sys.executable, "-c", SENDS, **receiver.environment)
         assert done.returncode == 0, done.stderr
         yield receiver

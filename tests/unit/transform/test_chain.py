@@ -11,6 +11,7 @@ from penstock.transform.registry import PREDICATES, TRANSFORMS
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "__op": pa.int8()})
 KAFKA = "org.apache.kafka.connect.transforms"
+SLOW = "(a|aa)+$"
 
 
 def one(type_, **keys):
@@ -83,6 +84,30 @@ def test_kafka_connects_names_are_aliases(alias, name):
 @pytest.mark.parametrize("name", ["TopicNameMatches", "RecordIsTombstone", "HasHeaderKey"])
 def test_kafka_connects_predicates_are_aliases(name):
     assert PREDICATES[f"{KAFKA}.predicates.{name}"] is PREDICATES[name]
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        (one("RegexRouter", regex=SLOW, replacement="x"), "transforms.t.regex"),
+        (
+            one("PatternRename", field_pattern=SLOW, field_replacement="x"),
+            "transforms.t.field.pattern",
+        ),
+        (
+            one("Filter", predicate="p")
+            | {"predicates": "p", "predicates.p.type": "TopicNameMatches"}
+            | {"predicates.p.pattern": SLOW},
+            "predicates.p.pattern",
+        ),
+    ],
+)
+def test_a_pattern_that_takes_too_long_for_a_name_is_told(config, path):
+    name = "a" * 60 + "!"
+    with pytest.raises(ConfigError) as caught:
+        compiled(config, name, pa.schema({name: pa.int64()}))
+    told = caught.value.diagnostic
+    assert (told.code, told.config_path) == ("config.slow_pattern", path)
 
 
 def test_a_predicate_over_names_is_decided_for_the_whole_dataset():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
-from penstock.model.errors import InternalError
+from penstock.model.errors import ConfigError, InternalError
 from penstock.worker import planning
 from penstock.worker.planning import Planner, numbered, spread
 from penstock.worker.settings import read_settings
@@ -96,6 +96,17 @@ def test_a_pattern_and_names_together_mean_each_topic_once():
 def test_a_pattern_that_is_none_is_told_by_its_key():
     _, findings = read_settings({"name": "c", "topics.regex": "shop.("})
     assert [(f.code, f.config_path) for f in findings] == [("config.bad_pattern", "topics.regex")]
+
+
+def test_a_pattern_that_takes_too_long_is_told_by_its_key(monkeypatch):
+    async def names(_: Topics) -> list[str]:
+        return ["a" * 60 + "!"]
+
+    monkeypatch.setattr(Topics, "names", names)
+    with pytest.raises(ConfigError) as caught:
+        topics_of(**{"topics.regex": "(a|aa)+"})
+    told = caught.value.diagnostic
+    assert (told.code, told.config_path) == ("config.slow_pattern", "topics.regex")
 
 
 def test_partitions_are_spread_beside_the_loop_that_keeps_the_worker_a_member(monkeypatch) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeVar
 import yaml
 
 from penstock.model.errors import ConfigError, nearest
+from penstock.model.pattern import NoPatternError, Pattern
 
 EVERY: Final = ".*"
 
@@ -54,7 +55,7 @@ class Grant:
     """A level, for connectors whose whole name matches."""
 
     level: Level
-    connectors: re.Pattern[str]
+    connectors: Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,30 @@ class Person:
     grants: tuple[Grant, ...] = ()
 
     def level(self, connector: str | None = None) -> Level:
-        """Return what the person may do with a connector; with None, with the cluster."""
+        """Return what the person may do with a connector; with None, with the cluster.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
         found = (
             grant.level
             for grant in self.grants
-            if (connector is None and grant.connectors.pattern == EVERY)
-            or (connector is not None and grant.connectors.fullmatch(connector))
+            if (connector is None and grant.connectors.text == EVERY)
+            or (connector is not None and grant.connectors.matches(connector))
         )
         return max(found, default=Level.NOBODY)
 
     def sees(self, connectors: Iterable[T]) -> list[T]:
-        """Return those of connectors, or of their statuses, that the person may look at."""
-        return [one for one in connectors if self.level(one.name) >= Level.VIEWER]
+        """Return those of connectors, or of their statuses, that the person may look at.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
+        found = list(connectors)
+        names = {one.name for one in found}
+        grants = (grant for grant in self.grants if grant.level >= Level.VIEWER)
+        seen = {name for grant in grants for name in grant.connectors.among(names)}
+        return [one for one in found if one.name in seen]
 
     def highest(self) -> Level:
         """Return the most that the person may do with anything."""
@@ -137,8 +150,8 @@ def _grant(value: Any) -> Grant:
             config_path="role",
         )
     try:
-        pattern = re.compile(str(fields.get("connectors", EVERY)), re.DOTALL)
-    except re.error as error:
+        pattern = Pattern.compile(str(fields.get("connectors", EVERY)), "connectors", re.DOTALL)
+    except NoPatternError as error:
         raise ConfigError(
             "access.grant",
             f"`connectors` is no pattern: {error}",

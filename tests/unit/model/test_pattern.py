@@ -1,0 +1,73 @@
+"""Patterns mean what Python's do, and end within their time."""
+
+import re
+import warnings
+
+import pytest
+
+from penstock.model.errors import ConfigError
+from penstock.model.pattern import NoPatternError, Pattern
+
+SLOW = "(a|aa)+$"
+LONG = "a" * 60 + "!"
+
+
+def refused(call, *args):
+    with pytest.raises(ConfigError) as caught:
+        call(*args)
+    return caught.value.diagnostic
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "([a-z]+)*\\.x", "(x+x+)+y", "(a*)*b", "(.*a){20}b"])
+def test_most_that_go_back_and_forth_are_answered(pattern):
+    assert not Pattern.compile(pattern, "p").matches(LONG)
+
+
+def test_one_that_never_ends_is_told_with_its_key():
+    pattern = Pattern.compile(SLOW, "topics.regex")
+    told = refused(pattern.matches, LONG)
+    assert (told.code, told.config_path) == ("config.slow_pattern", "topics.regex")
+    assert SLOW in told.message
+    assert told.fix
+    assert refused(pattern.search, LONG) == told
+    assert refused(pattern.replaced, LONG, lambda _: "") == told
+    assert refused(pattern.among, ["a", LONG]) == told
+    assert pattern.matches("aaa"), "the next text has its own time"
+
+
+def test_all_texts_of_a_list_have_a_bound_too(monkeypatch):
+    monkeypatch.setattr("penstock.model.pattern.ALL_WITHIN", 0.0)
+    assert refused(Pattern.compile("a", "p").among, ["a"]).code == "config.slow_pattern"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["a{e<=1}", "(?:ab){i}", "a{2}", "a{,2}", "a{1,}", "a{}", "a{,}", "x{1,2}{e}", "[[:alpha:]]",
+     "[a&&b]", "[a||b~~]", "[]a{e}]", "[^]{]", r"[\]{]a", r"\{e}", r"\N{DIGIT ONE}{e}", "(?i)A{d}",
+     r"\w+", "a|ab", "(?P<n>a)(?P=n)", "(a)?(?(1)b|c)", "(?>a*)a", "(?s:.)", r"a\Z", "."],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "b", "aa", "ab", "aab", "abx", "a{e<=1}", "ab{i}", "xx{e}", "a{}", "a{", "&", "|",
+     "~]", ":]", "l]", "z", "z]", "{", "]", "e}", "{e}", "1{e}", "1", "a{d}", "c", "]a", "é", "\n"],
+)  # fmt: skip
+def test_they_mean_what_pythons_mean(pattern, text):
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        theirs = re.compile(pattern)
+    ours = Pattern.compile(pattern, "p")
+    assert ours.matches(text) is bool(theirs.fullmatch(text))
+    assert ours.replaced(text, lambda found: f"<{found[0]}>") == theirs.sub(r"<\g<0>>", text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", "[a", "*a", r"\m", "(?r)a", "(?|a)", "(?R)", "(" * 5000, r"\K"]
+)
+def test_what_is_none_to_python_is_none(pattern):
+    with pytest.raises(NoPatternError):
+        Pattern.compile(pattern, "p")
+
+
+def test_flags_hold():
+    assert Pattern.compile(".", "p", re.DOTALL).matches("\n")
+    assert not Pattern.compile(r"\w", "p", re.ASCII).matches("é")
+    assert Pattern.compile("(?i)a.", "p", re.DOTALL | re.ASCII).matches("A\n")
