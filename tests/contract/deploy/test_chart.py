@@ -41,7 +41,7 @@ def test_values_reach_the_services(tmp_path):
     assert settings.values["topics.retention.bytes"] == 1 << 30
     assert settings.extra["spark.conf.spark.sql.shuffle.partitions"] == "4"
     (provider,) = settings.machine().providers
-    assert (provider.name, provider.params["allowlist.pattern"].pattern) == ("env", "DB_.*")
+    assert (provider.name, provider.params["allowlist.pattern"].text) == ("env", "DB_.*")
 
 
 @pytest.mark.parametrize(("case", "service"), PLACES)
