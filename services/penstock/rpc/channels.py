@@ -14,6 +14,10 @@ partitions does."""
 KEEPALIVE_MS: Final = 20_000
 """Milliseconds of silence after which a peer is asked whether it is there."""
 
+SILENT_MS: Final = 10_000
+"""Milliseconds that a peer gets for its part: the handshake, what it must say first, the answer to
+a question. Less cuts off one whose machine is busy; more lets half-open ones gather."""
+
 _OPTIONS: Final = (
     # A service that was started anew is found within this, not within gRPC's default of up to 20 s.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -23,7 +27,7 @@ _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     # A peer that is gone without a word is noticed after 30 s.
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", SILENT_MS),
 )
 
 
@@ -41,12 +45,19 @@ def limits(max_message_bytes: int) -> list[tuple[str, int]]:
 
 def server_options(max_message_bytes: int) -> list[tuple[str, int]]:
     """Return the options of a server: it bounds messages, and bears the questions of our channels.
-    By default it hangs up on who asks more often than every five minutes on a quiet stream.
+    By default it hangs up on who asks more often than every five minutes on a quiet stream, and
+    keeps a connection for hours whose peer is gone or says nothing.
     """
     return [
         *limits(max_message_bytes),
         ("grpc.so_reuseport", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+        ("grpc.server_handshake_timeout_ms", SILENT_MS),
+        ("grpc.http2.settings_timeout", SILENT_MS),
+        ("grpc.http2.ping_timeout_ms", SILENT_MS),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", SILENT_MS),
+        ("grpc.keepalive_permit_without_calls", 1),
     ]
 
 

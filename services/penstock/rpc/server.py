@@ -16,6 +16,7 @@ from penstock.rpc.admission import Admission
 from penstock.rpc.channels import MAX_MESSAGE_BYTES, server_options
 from penstock.rpc.interceptor import Statuses
 from penstock.rpc.mutual import Mutual
+from penstock.rpc.promptness import Promptness
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class Server:
         self._names: list[str] = []
         self._listening = False
         self._server = grpc.aio.server(
-            interceptors=[Statuses(self._draining), *([Admission()] if tls else [])],
+            interceptors=[Promptness(), Statuses(self._draining), *([Admission()] if tls else [])],
             options=server_options(max_message_bytes),
             maximum_concurrent_rpcs=most_calls,
         )

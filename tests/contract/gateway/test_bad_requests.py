@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import time
 
@@ -102,6 +103,21 @@ def test_a_body_that_does_not_come_is_told_so(gateway, monkeypatch):
         b"Content-Length: 100\r\nConnection: close\r\n\r\n{"
     )
     assert exchanged(gateway, sent).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_drips_is_told_so_and_others_are_answered_meanwhile(gateway, monkeypatch):
+    monkeypatch.setattr(body, "WITHIN", 1.0)
+    host, _, port = gateway.address.rpartition(":")
+    head = b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((host, int(port)), timeout=10) as peer:
+        peer.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        while not select.select([peer], [], [], 0.05)[0]:
+            peer.sendall(b"1\r\n \r\n")
+            assert gateway.get("/connectors").status_code == 200
+        assert peer.recv(65536).startswith(b"HTTP/1.1 408")
+        with contextlib.suppress(ConnectionError):  # nor is what is sent on taken for ever
+            while True:
+                peer.sendall(b"1\r\n \r\n")
 
 
 def test_a_body_that_ends_after_its_answer_leaves_the_connection_to_the_next(gateway, monkeypatch):
