@@ -4,7 +4,9 @@ place of another one (invariant 12).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
@@ -52,12 +54,19 @@ def _single(handler: Any, method: str) -> Any:
 def _streaming(handler: Any, method: str) -> Any:
     inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
-    async def call(requests: Any, context: Any) -> AsyncIterator[Any]:
-        async for answer in inner(await _request(handler, requests, context, method), context):
-            yield answer
+    async def answers(requests: Any, context: Any) -> AsyncIterator[Any]:
+        found = inner(await _request(handler, requests, context, method), context)
+        async with aclosing(found):
+            async for answer in found:
+                yield answer
+
+    async def writes(requests: Any, context: Any) -> None:
+        await inner(await _request(handler, requests, context, method), context)
 
     return grpc.stream_stream_rpc_method_handler(
-        call, handler.request_deserializer, handler.response_serializer
+        answers if inspect.isasyncgenfunction(inner) else writes,  # health writes by itself
+        handler.request_deserializer,
+        handler.response_serializer,
     )
 
 

@@ -11,7 +11,6 @@ from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.altering import Alterer
-from penstock.worker.ends import EndMaker
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.overrides import OverridePolicy
 from penstock.worker.planning import Planner
@@ -37,6 +36,6 @@ class Asked:
         self.validator = Validator(host, functions, secrets, overrides)
         self.planner = Planner(host, topics, secrets)
         self.alterer = Alterer(host, secrets)
-        tasting = Tasting(host, self.planner, EndMaker(host, topics))
+        tasting = Tasting(host, self.planner, topics)
         self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets)
         self.letters = LetterReader(topics, offsets)

@@ -19,6 +19,7 @@ from penstock.model.identity import new_generation
 from penstock.model.rehearsal import MOST_ROWS, Given
 from penstock.model.stream import BatchReady, Drained, SchemaSeen
 from penstock.plugin import PluginHost
+from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.design import Design, acquire
 from penstock.worker.ends import EndMaker
 from penstock.worker.given import rows_of
@@ -45,9 +46,9 @@ class Taste:
 class Tasting:
     """Takes rows from read ends, with the plugins and topics of a worker."""
 
-    def __init__(self, host: PluginHost, planner: Planner, ends: EndMaker) -> None:
+    def __init__(self, host: PluginHost, planner: Planner, topics: EmbeddedTopics) -> None:
         """`planner` says where the rows of a source are."""
-        self._host, self._planner, self._ends = host, planner, ends
+        self._host, self._planner, self._ends = host, planner, EndMaker(host, topics)
 
     @asynccontextmanager
     async def rows(self, design: Design, given: Given, *, places: bool) -> AsyncIterator[Taste]:

@@ -84,6 +84,9 @@ def test_calls_health_and_reflection_are_answered_on_both_kinds_of_address(addre
             for name in ("", NAME):
                 state = await health.Check(health_pb2.HealthCheckRequest(service=name))
                 assert state.status == health_pb2.HealthCheckResponse.SERVING
+            watched = health.Watch(health_pb2.HealthCheckRequest(service=NAME))
+            assert await watched.read() == state
+            watched.cancel()
             stub = reflection_pb2_grpc.ServerReflectionStub(channel)
             stream = stub.ServerReflectionInfo()
             await stream.write(reflection_pb2.ServerReflectionRequest(list_services=""))
