@@ -61,6 +61,11 @@ class Kept:
         with self._lock:
             return [one for one in self._numbers if one.name == name]
 
+    def all_numbers(self) -> list[Number]:
+        """Return all data points."""
+        with self._lock:
+            return list(self._numbers)
+
     def lines(self) -> list[tuple[str, LogRecord]]:
         """Return lines of logs, each with the service that sent it."""
         with self._lock:

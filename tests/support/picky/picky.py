@@ -1,4 +1,6 @@
-"""A sink that refuses rows whose `kind` is `bad`, and fails a few times when a file says so."""
+"""A sink that refuses rows whose `kind` is `bad`, and those whose kind is `tell` with its secret in
+the words; and fails a few times when a file says so.
+"""
 
 import json
 from dataclasses import dataclass
@@ -32,7 +34,9 @@ class Picky(Sink[PickyConfig]):
             raise RetriableError("picky.busy", "not now")
         kinds = rows.column("kind").to_pylist()
         why = DataError("picky.refused", "this row is bad", fix="Take another one.")
-        return [(row, why) for row, kind in enumerate(kinds) if kind == "bad"]
+        told = DataError("picky.told", f"{self.config.stamp} is not for this row")
+        reasons = {"bad": why, "tell": told}
+        return [(row, reasons[kind]) for row, kind in enumerate(kinds) if kind in reasons]
 
     def write_batch(self, dataset: str, rows: pa.RecordBatch) -> Refused:
         """Append rows."""

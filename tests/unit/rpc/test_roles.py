@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-import pytest
+import importlib
+import pkgutil
+from types import ModuleType
 
-from penstock.api.config.v1 import config_service_pb2
-from penstock.api.offset.v1 import offset_service_pb2
-from penstock.api.scheduler.v1 import scheduler_service_pb2
-from penstock.api.worker.v1 import worker_service_pb2
+import pytest
+from google.protobuf import descriptor_pb2
+
+import penstock.api
 from penstock.rpc import roles
 
-FILES = (config_service_pb2, offset_service_pb2, scheduler_service_pb2, worker_service_pb2)
+ELSEWHERE = ("penstock.api.connector.", "etcdserverpb.")
+"""What no service of ours serves: plugins, whose host has a credential for each; etcd."""
 
-METHODS = sorted(
-    f"/{service.full_name}/{method.name}"
-    for file in FILES
-    for service in file.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-)
+
+def methods(package: ModuleType) -> list[str]:
+    """The methods of every module that is generated of protos, below a package."""
+    walked = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    names = [module.name for module in walked if module.name.endswith("_pb2")]
+    return sorted(
+        f"/{service.full_name}/{method.name}"
+        for name in names
+        for service in importlib.import_module(name).DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+        if not service.full_name.startswith(ELSEWHERE)
+    )
+
+
+METHODS = methods(penstock.api)
+
+
+def test_a_service_of_a_new_file_is_seen(tmp_path, monkeypatch):
+    """The twin: what is found depends on the files that there are."""
+    folder = tmp_path / "newer"
+    folder.mkdir()
+    file = descriptor_pb2.FileDescriptorProto(name="newer.proto", package="penstock.api.newer")
+    file.message_type.add(name="Empty")
+    file.service.add(name="NewService").method.add(
+        name="Ask", input_type=".penstock.api.newer.Empty", output_type=".penstock.api.newer.Empty"
+    )
+    (folder / "__init__.py").touch()
+    (folder / "new_pb2.py").write_text(
+        "from google.protobuf import descriptor_pool\n"
+        f"pool = descriptor_pool.DescriptorPool()\n"
+        f"pool.AddSerializedFile({file.SerializeToString()!r})\n"
+        "DESCRIPTOR = pool.FindFileByName('newer.proto')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found = methods(importlib.import_module("newer"))
+    assert found == ["/penstock.api.newer.NewService/Ask"]
+    assert not set(found) & roles.ALLOWED.keys()
+    assert not roles.may_call(found[0], roles.ROLES)
 
 
 def test_each_method_has_a_rule_and_each_rule_a_method():

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import jwt
 import pytest
@@ -16,54 +13,13 @@ from penstock.gateway.access import tokens as tokens_room
 from penstock.gateway.access.people import Level
 from penstock.gateway.access.tokens import KEPT, LONGEST, Provider, Tokens
 from penstock.model.errors import AuthError, RetriableError
-
-
-class Issuer:
-    """A provider with one key."""
-
-    def __init__(self):
-        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        self.asked = 0
-        issuer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                issuer.asked += 1
-                if self.path.endswith("openid-configuration"):
-                    body = {"jwks_uri": f"{issuer.url}/keys"}
-                else:
-                    public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(issuer.key.public_key()))
-                    body = {"keys": [{**public, "kid": "one"}, {"kty": "strange", "kid": "two"}]}
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def token(self, *, key=None, kid="one", algorithm="RS256", **claims):
-        now = int(time.time())
-        usual = {
-            "iss": self.url,
-            "aud": "penstock",
-            "exp": now + 60,
-            "sub": "ada",
-            "penstock": [{"role": "editor", "connectors": "orders-.*"}],
-        }
-        signed = {key_: value for key_, value in {**usual, **claims}.items() if value is not None}
-        return jwt.encode(signed, key or self.key, algorithm, headers={"kid": kid})
+from support.issuer import Issuer
 
 
 @pytest.fixture(scope="module")
 def issuer():
-    issuer = Issuer()
-    yield issuer
-    issuer.server.shutdown()
-    issuer.server.server_close()
+    with Issuer() as issuer:
+        yield issuer
 
 
 def person(issuer, token, **more):
