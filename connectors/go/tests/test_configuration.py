@@ -68,9 +68,7 @@ def test_a_connector_is_described_as_the_python_sdk_does(numbers):
 
 
 def test_the_default_plan_is_one_partition(numbers):
-    from penstock_connector.testing import _plan
-
-    (ours,) = _plan(numbers, Twin, {"limit": "1"}, 3)
+    (ours,) = plan(Twin, {"limit": "1"}, max_tasks=3, bed=numbers)
     assert ours == plan(Twin, {"limit": "1"})[0]
 
 

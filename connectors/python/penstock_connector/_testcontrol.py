@@ -57,17 +57,16 @@ def alter_offsets(
 
 
 def plan(
-    kind: type[Source[Any]], config: Mapping[str, str], *, max_tasks: int = 1
+    kind: type[Source[Any]],
+    config: Mapping[str, str],
+    *,
+    max_tasks: int = 1,
+    bed: Testbed | None = None,
 ) -> list[Partition]:
-    """Return the partitions that a source plans."""
-    with Testbed(kind) as bed:
-        return planned(bed, kind, config, max_tasks)
-
-
-def planned(
-    bed: Testbed, kind: type[Source[Any]], config: Mapping[str, str], max_tasks: int
-) -> list[Partition]:
-    """Return the partitions that a source plans on a server."""
+    """Return the partitions that a source plans; on a server of its own when `bed` is None."""
+    if bed is None:
+        with Testbed(kind) as own:
+            return plan(kind, config, max_tasks=max_tasks, bed=own)
     request = pb.PlanRequest(target=target_of(kind, config), max_tasks=max_tasks)
     stub = ConnectorServiceStub(bed.channel)
     with as_remote_error():

@@ -40,7 +40,6 @@ from penstock_connector._testcontrol import (
     alter_offsets,
     as_remote_error,
     plan,
-    planned,
     target_of,
     validate,
 )
@@ -236,7 +235,7 @@ def source_task(
             yield task
         return
     partitions = []
-    for partition in planned(bed, kind, config, 1):
+    for partition in plan(kind, config, bed=bed):
         message = partition_to_proto(partition)
         if offsets and partition.id in offsets:
             start = Partition({}, offset=offsets[partition.id])
