@@ -61,7 +61,8 @@ class SchedulerClient(Caller):
         # all or nothing, so it is repeated like any call, and follows the leader
         request = pb.ListStatusRequest(connector=connector)
         answers = await self._call("scheduler.statuses", listed, request)
-        return [connector_status_from_proto(answer.connector) for answer in answers]
+        told = (one for answer in answers for one in (answer.connector, *answer.following))
+        return list(map(connector_status_from_proto, told))
 
     async def watch(self, connector: str = "") -> AsyncIterator[tuple[ConnectorStatus, bool]]:
         """Iterate over changes of status, each with whether the connector is gone."""

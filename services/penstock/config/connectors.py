@@ -42,8 +42,11 @@ MOST_PAGE: Final = 1000
 MOST_PAGE_BYTES: Final = 4 << 20
 """Bounds of one page of a list (invariant 12)."""
 
-READ_AT_ONCE: Final = 50
-"""Connectors in one read of the store: of the largest, these are 25 MiB."""
+READ_FIRST: Final = 50
+"""Connectors in the first read of a page: of the largest, these are 25 MiB."""
+
+READ_AT_ONCE: Final = 250
+"""Connectors in each read after it, if those that were read were small."""
 
 KEPT_REVISIONS: Final = 50
 """Versions of a connector's configuration that are kept, the newest included."""
@@ -98,7 +101,7 @@ class Connectors:
         revision, bytes_, more = 0, 0, True
         place = connector_key(after) if after else ""
         while more and len(found) < size and bytes_ < MOST_PAGE_BYTES:
-            limit = min(READ_AT_ONCE, size - len(found))
+            limit = min(_next_read(len(found), bytes_), size - len(found))
             page = await self._store.range(connector_key(prefix), place, limit)
             revision = revision or page.revision
             more = page.more
@@ -275,6 +278,15 @@ class Connectors:
         revision = await self._store.write([Check(key, new.entry)], [(key, encode(new)), *more])
         await faults.reach("config.stored")
         return new.at(revision)
+
+
+def _next_read(count: int, bytes_: int) -> int:
+    """Return how many connectors to read next, after `count` of `bytes_`: if those that come are
+    like them, what is read fills the page and no more.
+    """
+    if not count:
+        return READ_FIRST
+    return max(1, min(READ_AT_ONCE, (MOST_PAGE_BYTES - bytes_) * count // bytes_))
 
 
 async def decided(attempt: Callable[[], Awaitable[_T]]) -> _T:

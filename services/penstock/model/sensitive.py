@@ -42,13 +42,18 @@ def is_sensitive(key: str) -> bool:
 
 def shown(key: str, value: str, *, sensitive: bool = False) -> str:
     """Return a value without what is secret in it."""
-    if _REFERENCE.fullmatch(value):
+    if value.startswith("${") and _REFERENCE.fullmatch(value):
         return value
     if sensitive or is_sensitive(key):
         return MASK
-    value = _WORD.sub(_without_password, value)
-    value = _HEADER.sub(rf"\1{MASK}", value)
-    return _PARAMETER.sub(rf"\1{MASK}", value)
+    # lists of connectors have many values: most have nothing that a form could begin with
+    if "@" in value:
+        value = _WORD.sub(_without_password, value)
+    if ":" in value:
+        value = _HEADER.sub(rf"\1{MASK}", value)
+    if "=" in value:
+        value = _PARAMETER.sub(rf"\1{MASK}", value)
+    return value
 
 
 def is_mask(key: str, value: str, *, sensitive: bool = False) -> bool:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -25,6 +25,9 @@ from penstock.wire.worker import status_from_proto
 
 MERGE: Final = 0.1
 """Seconds between two looks of a watch: changes in between are told as one."""
+
+MOST_TOGETHER: Final = 256 << 10
+"""Bytes of statuses in one message; a single one may have more."""
 
 _MOST_NAMED: Final = 5
 
@@ -72,8 +75,9 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
         leader = self._knowing("connectors")
         if request.connector:
             _find(leader, request.connector)
-        for status in _statuses(leader, request.connector):
-            yield pb.ListStatusResponse(connector=connector_status_to_proto(status))
+        told = map(connector_status_to_proto, _statuses(leader, request.connector))
+        for answer in _together(told):
+            yield answer
 
     async def WatchStatus(
         self, request: pb.WatchStatusRequest, context: Any
@@ -186,6 +190,21 @@ def _statuses(leader: Leader, name: str) -> Iterator[ConnectorStatus]:
     for one in wanted:
         if not name or one.connector.name == name:
             yield connector_status(leader.cluster, leader.needs, one)
+
+
+def _together(statuses: Iterable[pb.ConnectorStatus]) -> Iterator[pb.ListStatusResponse]:
+    """Put as many into a message as fit: each message takes a turn of both event loops."""
+    found: list[pb.ConnectorStatus] = []
+    room = MOST_TOGETHER
+    for status in statuses:
+        size = status.ByteSize()
+        if found and size > room:
+            yield pb.ListStatusResponse(connector=found[0], following=found[1:])
+            found, room = [], MOST_TOGETHER
+        found.append(status)
+        room -= size
+    if found:
+        yield pb.ListStatusResponse(connector=found[0], following=found[1:])
 
 
 def _bare(status: ConnectorStatus) -> ConnectorStatus:

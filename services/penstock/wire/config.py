@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import TypeVar
 
@@ -154,9 +153,8 @@ def _known(kind: type[_E], number: int) -> _E:
 def _timestamp(seconds: float) -> Timestamp | None:
     if not seconds:
         return None
-    made = Timestamp()
-    made.FromDatetime(datetime.fromtimestamp(seconds, UTC))
-    return made
+    whole, part = divmod(round(seconds * 1e6), 1_000_000)  # microseconds, as clocks tell them
+    return Timestamp(seconds=whole, nanos=part * 1000)
 
 
 def _seconds(message: Timestamp) -> float:

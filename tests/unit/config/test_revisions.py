@@ -217,6 +217,29 @@ def test_a_page_ends_where_it_is_told_and_the_next_begins_there(room):
     room(test)
 
 
+@pytest.mark.parametrize(("bytes_", "count", "reads"), [(10, 600, 4), (20_000, 260, 3)])
+def test_a_page_of_small_ones_takes_few_reads_and_one_of_large_ones_reads_no_more_than_it_has(
+    room, monkeypatch, bytes_, count, reads
+):
+    async def test(room):
+        for number in range(count):
+            await room.connectors.create(Connector(f"c{number:03d}", {"a": "x" * bytes_}))
+        read, ranged = [], room.store.range
+
+        async def counted(*arguments):
+            page = await ranged(*arguments)
+            read.append(len(page.entries))
+            return page
+
+        monkeypatch.setattr(room.store, "range", counted)
+        page = await room.connectors.page()
+        assert len(read) == reads
+        assert sum(read) == len(page.connectors)
+        assert page.more is (sum(read) < count)
+
+    room(test)
+
+
 def test_the_living_connector_of_a_generation_is_found(room):
     async def test(room):
         made = await created(room)

@@ -18,7 +18,7 @@ from penstock.model.errors import (
     RetriableError,
 )
 from penstock.model.status import RunState
-from penstock.scheduler import ClusterSettings, stored
+from penstock.scheduler import ClusterSettings, service, stored
 from penstock.scheduler.feed import ConnectorFeed
 from support.waiting import until
 
@@ -52,6 +52,26 @@ def test_a_connector_is_planned_and_its_tasks_run_on_all_workers(mesh):
         assert status.state is RunState.RUNNING
         assert status.worker in {"w1", "w2"}
         assert [t.number for t in status.tasks] == list(range(6))
+
+    mesh(test)
+
+
+@pytest.mark.parametrize("together", [0, 100, 300, service.MOST_TOGETHER])
+def test_all_are_told_once_and_in_order_however_many_fit_into_a_message(
+    mesh, monkeypatch, together
+):
+    monkeypatch.setattr(service, "MOST_TOGETHER", together)
+    names = [f"c{number:02}" for number in range(20)]
+
+    async def test(mesh):
+        assert await mesh.first.client.statuses() == []
+        for name in reversed(names):
+            await mesh.create(name, 1)
+        statuses = mesh.first.client.statuses
+        async with asyncio.timeout(20):
+            while len(found := await statuses()) < len(names):
+                await asyncio.sleep(0.01)
+        assert [one.name for one in found] == names
 
     mesh(test)
 

@@ -204,10 +204,12 @@ class ListStatusRequest(_message.Message):
     def __init__(self, connector: _Optional[str] = ...) -> None: ...
 
 class ListStatusResponse(_message.Message):
-    __slots__ = ("connector",)
+    __slots__ = ("connector", "following")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWING_FIELD_NUMBER: _ClassVar[int]
     connector: ConnectorStatus
-    def __init__(self, connector: _Optional[_Union[ConnectorStatus, _Mapping]] = ...) -> None: ...
+    following: _containers.RepeatedCompositeFieldContainer[ConnectorStatus]
+    def __init__(self, connector: _Optional[_Union[ConnectorStatus, _Mapping]] = ..., following: _Optional[_Iterable[_Union[ConnectorStatus, _Mapping]]] = ...) -> None: ...
 
 class WatchStatusRequest(_message.Message):
     __slots__ = ("connector",)

@@ -99,7 +99,7 @@ class SchedulerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListStatus(self, request, context):
-        """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name.
+        """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,7 +51,7 @@ class SchedulerServiceStub:
     GetCluster: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.GetClusterRequest, _scheduler_service_pb2.GetClusterResponse]
     """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
     ListStatus: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.ListStatusRequest, _scheduler_service_pb2.ListStatusResponse]
-    """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name."""
+    """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB."""
     WatchStatus: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.WatchStatusRequest, _scheduler_service_pb2.WatchStatusResponse]
     """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
     connector. Changes that follow each other quickly may be merged, the last one is never left out.
@@ -88,7 +88,7 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     GetCluster: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.GetClusterRequest, _scheduler_service_pb2.GetClusterResponse]  # type: ignore[assignment]
     """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
     ListStatus: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.ListStatusRequest, _scheduler_service_pb2.ListStatusResponse]  # type: ignore[assignment]
-    """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name."""
+    """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB."""
     WatchStatus: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.WatchStatusRequest, _scheduler_service_pb2.WatchStatusResponse]  # type: ignore[assignment]
     """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
     connector. Changes that follow each other quickly may be merged, the last one is never left out.
@@ -140,7 +140,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_service_pb2.ListStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.ListStatusResponse], _abc.AsyncIterator[_scheduler_service_pb2.ListStatusResponse]]:
-        """ListStatus streams how connectors and their tasks are, one message for a connector, ordered by name."""
+        """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB."""
 
     @_abc_1.abstractmethod
     def WatchStatus(
