@@ -12,7 +12,7 @@ import functools
 import operator
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -96,14 +96,7 @@ class Pattern:
         Raises:
             ConfigError: `config.slow_pattern`.
         """
-        found, end = [], time.monotonic() + ALL_WITHIN
-        for text in texts:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise self._slow(text)
-            if self.matches(text, min(left, WITHIN)):
-                found.append(text)
-        return found
+        return [text for text, left in self._each(texts) if self.matches(text, left)]
 
     def search(self, text: str) -> regex.Match[str] | None:
         """Return the first place that matches.
@@ -116,16 +109,28 @@ class Pattern:
         except TimeoutError:
             raise self._slow(text) from None
 
-    def replaced(self, text: str, new: Callable[[regex.Match[str]], str]) -> str:
-        """Return a text with every place that matches replaced.
+    def replaced(self, texts: Iterable[str], new: Callable[[regex.Match[str]], str]) -> list[str]:
+        """Return texts, each with every place that matches replaced.
 
         Raises:
             ConfigError: `config.slow_pattern`.
         """
+        return [self._replaced(text, new, left) for text, left in self._each(texts)]
+
+    def _replaced(self, text: str, new: Callable[[regex.Match[str]], str], within: float) -> str:
         try:
-            return self._compiled.sub(new, text, timeout=WITHIN)
+            return self._compiled.sub(new, text, timeout=within)
         except TimeoutError:
             raise self._slow(text) from None
+
+    def _each(self, texts: Iterable[str]) -> Iterator[tuple[str, float]]:
+        """Iterate over the texts of a list, each with the seconds that it may take."""
+        end = time.monotonic() + ALL_WITHIN
+        for text in texts:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise self._slow(text)
+            yield text, min(left, WITHIN)
 
     def _slow(self, text: str) -> ConfigError:
         return ConfigError(

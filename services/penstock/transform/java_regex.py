@@ -7,7 +7,7 @@ translated; what has no equal here is refused, never approximated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -157,14 +157,14 @@ class JavaReplacement:
         new = "".join(_expanded(part, match) for part in self.parts)
         return text[: match.start()] + new + text[match.end() :]
 
-    def all(self, pattern: JavaPattern, text: str) -> str:
-        """Return a text with every place that matches replaced.
+    def all(self, pattern: JavaPattern, texts: Iterable[str]) -> list[str]:
+        """Return texts, each with every place that matches replaced.
 
         Raises:
             ConfigError: `config.slow_pattern`.
         """
         return pattern.regex.replaced(
-            text, lambda match: "".join(_expanded(part, match) for part in self.parts)
+            texts, lambda match: "".join(_expanded(part, match) for part in self.parts)
         )
 
 

@@ -30,14 +30,16 @@ def test_one_that_never_ends_is_told_with_its_key():
     assert SLOW in told.message
     assert told.fix
     assert refused(pattern.search, LONG) == told
-    assert refused(pattern.replaced, LONG, lambda _: "") == told
+    assert refused(pattern.replaced, ["a", LONG], lambda _: "") == told
     assert refused(pattern.among, ["a", LONG]) == told
     assert pattern.matches("aaa"), "the next text has its own time"
 
 
 def test_all_texts_of_a_list_have_a_bound_too(monkeypatch):
     monkeypatch.setattr("penstock.model.pattern.ALL_WITHIN", 0.0)
-    assert refused(Pattern.compile("a", "p").among, ["a"]).code == "config.slow_pattern"
+    pattern = Pattern.compile("a", "p")
+    assert refused(pattern.among, ["a"]).code == "config.slow_pattern"
+    assert refused(pattern.replaced, ["a"], str).code == "config.slow_pattern"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_they_mean_what_pythons_mean(pattern, text):
         theirs = re.compile(pattern)
     ours = Pattern.compile(pattern, "p")
     assert ours.matches(text) is bool(theirs.fullmatch(text))
-    assert ours.replaced(text, lambda found: f"<{found[0]}>") == theirs.sub(r"<\g<0>>", text)
+    assert ours.replaced([text], lambda found: f"<{found[0]}>") == [theirs.sub(r"<\g<0>>", text)]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,11 @@ from google.protobuf import descriptor_pb2
 import penstock.api
 from penstock.rpc import roles
 
-ELSEWHERE = ("penstock.api.connector.", "etcdserverpb.")
-"""What no service of ours serves: plugins, whose host has a credential for each; etcd."""
+ELSEWHERE = {
+    f"penstock.api.connector.v1.{of}Service"
+    for of in ("Plugin", "Connector", "Source", "Sink", "Transform", "Converter", "Host")
+}
+"""What no service of ours serves: plugins do, and their host with a credential for each."""
 
 
 def methods(package: ModuleType) -> list[str]:
@@ -25,7 +28,7 @@ def methods(package: ModuleType) -> list[str]:
         for name in names
         for service in importlib.import_module(name).DESCRIPTOR.services_by_name.values()
         for method in service.methods
-        if not service.full_name.startswith(ELSEWHERE)
+        if service.full_name not in ELSEWHERE
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
-from penstock.transform.change import Change, Transform
+from penstock.transform.change import Change, Output, Transform
 from penstock.transform.java_regex import JavaPattern, JavaReplacement
 from penstock.transform.part import ROCKETMQ, Part, halves, new_name
 from penstock.transform.row import Row
@@ -28,12 +28,14 @@ class PatternRename:
         """Fit it to a dataset."""
         del dataset
         before = self.part.fields(row, self.path)
-        after = tuple(replace(field, name=self._renamed(field.name)) for field in before)
+        names = self.replacement.all(self.pattern, (field.name for field in before))
+        after = tuple(map(self._renamed, before, names))
         return Change() if after == before else self.part.rebuilt(row, after, self.path)
 
-    def _renamed(self, name: str) -> str:
-        new = self.replacement.all(self.pattern, name)
-        return new if new == name else new_name(new, f"{self.path}.field.replacement")
+    def _renamed(self, field: Output, name: str) -> Output:
+        if name == field.name:
+            return field
+        return replace(field, name=new_name(name, f"{self.path}.field.replacement"))
 
 
 def _build(part: Part, path: str, values: Mapping[str, Any]) -> Transform:
