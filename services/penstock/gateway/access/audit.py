@@ -32,26 +32,33 @@ class Audited:
         ):
             await self._app(scope, receive, send)
             return
-        status = 0
+        written = False
 
         async def noted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            nonlocal written
+            if message["type"] == "http.response.start" and not written:
+                written = True  # before the answer: who has it can look it up
+                _write(scope, message["status"])
             await send(message)
 
-        state = scope.setdefault("state", {})
+        scope.setdefault("state", {})
         try:
             await self._app(scope, receive, noted)
         finally:
-            person = state.get("person")
-            line = {
-                "who": person.name if person else None,
-                "from": scope["client"][0] if scope.get("client") else None,
-                "method": scope["method"],
-                "path": scope["path"],
-                "connector": state.get("connector"),
-                "status": status or None,
-            }
-            # JSON: a name can neither end the line nor forge another one
-            log.info("%s", json.dumps(line))
+            if not written:  # nobody waits for the answer any more, and it may have been done
+                _write(scope, None)
+
+
+def _write(scope: Scope, status: int | None) -> None:
+    state = scope["state"]
+    person = state.get("person")
+    line = {
+        "who": person.name if person else None,
+        "from": scope["client"][0] if scope.get("client") else None,
+        "method": scope["method"],
+        "path": scope["path"],
+        "connector": state.get("connector"),
+        "status": status,
+    }
+    # JSON: a name can neither end the line nor forge another one
+    log.info("%s", json.dumps(line))
