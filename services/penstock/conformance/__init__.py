@@ -8,8 +8,8 @@ From the outside in:
 - `checks/`: one function a case, in files by what they look at
 - `bench`: what a case has at hand; `world`: a folder and a name of its own for each trial
 - `reading`, `writing`: a task of a source, of a sink, as a host and its executors hold it
-- `process`, `calls`, `rows`, `seen`: a bare process; calls with deadlines; rows as they are
-  compared; what a sink made visible
+- `process`, `calls`, `rows`, `seen`, `held`: a bare process; calls with deadlines; rows as they
+  are compared; what a sink made visible; what a process keeps open
 - `verdict`: what a case may come to
 
 The kit is rude and sees everything, which a host is not and does not: it has the host's launch and

@@ -41,6 +41,12 @@ def test_a_plugin_that_breaks_a_case_is_found(case):
     assert result.why
 
 
+def test_what_a_task_holds_until_it_has_ended_is_no_leak():
+    (case,) = load().chosen(["host.lost_read"]).cases
+    result = result_of(case, "rude.py", "late.to_let_go")
+    assert result.outcome is Outcome.PASS, result.why
+
+
 def test_a_good_plugin_breaks_nothing():
     """All cases at once, with all four of its connectors."""
     command = (sys.executable, str(PLUGINS / "good.py"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from penstock.conformance.bench import Bench
 from penstock.conformance.calls import RefusedError
 from penstock.conformance.cases import Case
 from penstock.conformance.checks.obeying import UNKNOWN_FRAME
 from penstock.conformance.checks.register import case
+from penstock.conformance.held import at_rest, lets_go
 from penstock.conformance.moving import trip
 from penstock.conformance.verdict import RuleBrokenError, require
 from penstock.conformance.writing import Put
@@ -112,19 +111,17 @@ async def close(bench: Bench, case: Case) -> None:
 @case("host.lost_write")
 async def lost_write(bench: Bench, case: Case) -> None:
     """A host that is lost leaves nothing behind in the process, and nothing visible."""
-    del case
     async with trip(bench) as way, bench.fresh() as plugin:
-        counts = []
         for epoch in range(1, _ROUNDS + 1):
             async with way.life(plugin, epoch=epoch) as task:
                 await task.put([way.rows.take(0, 1)], way.rows.schema, Put(1))
-            counts.append(_held(plugin.pid))
+            if epoch == 1:
+                held = await at_rest(plugin.pid, case.seconds)
         async with way.life(plugin, epoch=_ROUNDS + 1) as task:
             rows = await way.transact(task, 1)
             await way.expect(plugin, rows, "after hosts that were lost")
-        counts.append(_held(plugin.pid))
-    grown = min(counts[-3:]) - counts[0]
-    require(grown <= _FREE, f"{grown} more threads and open files after {_ROUNDS} lost hosts")
+        more = await lets_go(plugin.pid, held + _FREE, case.seconds)
+    require(not more, f"{more + _FREE} more threads and open files after {_ROUNDS} lost hosts")
 
 
 @case("end.stdin_writing")
@@ -142,8 +139,3 @@ async def stdin_writing(bench: Bench, case: Case) -> None:
             await plugin.ends(case.seconds),
             f"it ran on for {case.seconds:g} s after the end of its standard input",
         )
-
-
-def _held(pid: int) -> int:
-    """Return how many threads and open files a process has."""
-    return sum(len(list(Path(f"/proc/{pid}/{kind}").iterdir())) for kind in ("fd", "task"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.conformance.bench import SMALL, Bench
 from penstock.conformance.calls import RefusedError
 from penstock.conformance.cases import Case
 from penstock.conformance.checks.register import case
+from penstock.conformance.held import at_rest, lets_go
 from penstock.conformance.reading import Reading, Taken, reading
 from penstock.conformance.rows import difference
 from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, require
@@ -20,7 +20,7 @@ UNKNOWN_FRAME = b"\xc2\x3e\x03abc"
 _QUIET = 0.5
 _ROUNDS = 8
 _FREE = 4
-"""Descriptors and threads that may come and stay, of pools that grow to their size."""
+"""Threads and open files that may come and stay, of pools that grow to their size."""
 
 
 @case("frames.unknown_read")
@@ -121,19 +121,17 @@ async def lost_read(bench: Bench, case: Case) -> None:
     """A host that is lost leaves nothing behind in the process: no thread, no open file; and the
     next one gets every row.
     """
-    del case
     async with bench.own_world() as world, bench.fresh() as plugin:
-        counts = []
-        for _ in range(_ROUNDS):
+        for lost in range(_ROUNDS):
             async with reading(plugin, world, bench.order(credit=1, **SMALL)) as task:
                 await task.until("ready")
-            counts.append(_held(plugin.pid))
+            if not lost:
+                held = await at_rest(plugin.pid, case.seconds)
         async with reading(plugin, world, bench.order(**SMALL)) as task:
             trace = await bench.read_all(task)
             await _compare(bench, world, trace.rows)
-        counts.append(_held(plugin.pid))
-    grown = min(counts[-3:]) - counts[0]
-    require(grown <= _FREE, f"{grown} more threads and open files after {_ROUNDS} lost hosts")
+        more = await lets_go(plugin.pid, held + _FREE, case.seconds)
+    require(not more, f"{more + _FREE} more threads and open files after {_ROUNDS} lost hosts")
 
 
 @case("end.stdin_reading")
@@ -149,11 +147,6 @@ async def stdin_reading(bench: Bench, case: Case) -> None:
             await plugin.ends(case.seconds),
             f"it ran on for {case.seconds:g} s after the end of its standard input",
         )
-
-
-def _held(pid: int) -> int:
-    """Return how many threads and open files a process has."""
-    return sum(len(list(Path(f"/proc/{pid}/{kind}").iterdir())) for kind in ("fd", "task"))
 
 
 async def _late(task: Reading) -> list[pb.ReadResponse]:
