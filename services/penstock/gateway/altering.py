@@ -31,8 +31,10 @@ async def alter(asks: Asks, stored: Connector, offsets: Offsets) -> bool:
     return altered.asked
 
 
-async def reset(asks: Asks, stored: Connector) -> bool:
-    """Take all offsets away; tells whether there is a plugin that has a say in it."""
+async def reset(asks: Asks, stored: Connector, *, forget: bool = False) -> bool:
+    """Take all offsets away; tells whether there is a plugin that has a say in it. `forget`: the
+    connector is deleted next.
+    """
 
     async def removed() -> AsyncIterator[tuple[str, None]]:
         async for id_, _ in asks.offset.list(stored.generation):
@@ -40,7 +42,7 @@ async def reset(asks: Asks, stored: Connector) -> bool:
 
     await asks.offset.check_alterable(stored.name, stored.generation)
     asked = await agreed(asks, stored, removed)
-    await asks.offset.reset(stored.name, stored.generation)
+    await asks.offset.reset(stored.name, stored.generation, forget=forget)
     return asked
 
 

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from penstock.gateway import configs, documents, shapes
 from penstock.gateway.access.guard import Sender, require
 from penstock.gateway.access.people import Level
+from penstock.gateway.altering import reset
 from penstock.gateway.asks import Asks, Services
 from penstock.gateway.body import Json, objects
 from penstock.gateway.paths import Name, Number
@@ -79,14 +80,14 @@ async def delete(
     if_match: IfMatch = "*",
 ) -> Response:
     """Delete a connector. Its offsets are kept for a while, of no use to a namesake; or they are
-    deleted before it, which is refused unless it is STOPPED.
+    deleted before it, which is refused unless it is STOPPED and its plugin agrees.
     """
     expected = revision_of(if_match)
     if offsets == "delete":
         stored = await asks.config.get(connector)
         expected = expected or stored.revision
         if expected == stored.revision:  # else it is the config service that refuses
-            await asks.offset.reset(connector, stored.generation, forget=True)
+            await reset(asks, stored, forget=True)
     await asks.config.delete(connector, expected)
     return Response(status_code=204)
 

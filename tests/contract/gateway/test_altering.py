@@ -117,6 +117,22 @@ def test_a_sink_that_refuses_keeps_its_offsets(gateway, moody):
     assert offsets(gateway, path) == [of_sink(0, 20)]
 
 
+def test_offsets_that_are_deleted_with_a_connector_are_taken_away_outside_too(
+    gateway, moody, tmp_path
+):
+    path, mood = moody
+    outside = tmp_path / "outside"
+    assert patched(gateway, path, of_sink(0, 20)).status_code == 200
+    mood.write_text("alter")
+    refused = gateway.delete(f"{path}?offsets=delete")
+    assert (refused.status_code, refused.json()["code"]) == (400, "moody.alter")
+    assert offsets(gateway, path) == [of_sink(0, 20)]
+    mood.write_text(f"alter to {outside}")
+    assert gateway.delete(f"{path}?offsets=delete").status_code == 204
+    assert json.loads(outside.read_text()) == [[{"topic": "none", "partition": 0}, None]]
+    assert gateway.get(path).status_code == 404
+
+
 def test_it_is_not_asked_while_it_may_run(gateway, made, tmp_path):
     mood = tmp_path / "mood"
     mood.write_text("alter")
