@@ -84,9 +84,12 @@ class Cluster:
         name: str = "",
         faults: str = "",
         within: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
         **keys: str,
     ) -> PenstockProcess:
-        """Start a process of a service; it may not be ready yet. `within`: see PenstockProcess."""
+        """Start a process of a service; it may not be ready yet. `within`: see PenstockProcess.
+        `env`: variables that it alone has.
+        """
         self._count += 1
         name = name or f"{service}{self._count}"
         if name in self.processes:
@@ -114,9 +117,10 @@ class Cluster:
             config.setdefault("spark.driver.memory", "512m")
         file = folder / "service.json"
         file.write_text(json.dumps(config), encoding="utf-8")
-        env = {"PENSTOCK_LOG_LEVEL": "INFO", **({"PENSTOCK_FAULTS": faults} if faults else {})}
+        variables = {"PENSTOCK_LOG_LEVEL": "INFO", **(env or {})}
+        variables |= {"PENSTOCK_FAULTS": faults} if faults else {}
         before = (*within, *DIES_WITH_US)
-        process = PenstockProcess(folder, service, "--config", file, env=env, within=before)
+        process = PenstockProcess(folder, service, "--config", file, env=variables, within=before)
         process.start()
         self.processes[name], self._services[name] = process, service
         return process

@@ -22,7 +22,9 @@ from system.test_gateway import ANY, rest
 
 pytestmark = pytest.mark.timeout(300)
 
-CANARY = "canary-6e02b1d9"
+CANARIES = ("canary-6e02b1d9", "canary-a41c77f0")
+"""The secret's two parts: one in a file, one in a variable of the worker."""
+VARIABLE = "CANARY_STAMP"
 NAME = "careless"
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -33,24 +35,26 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, by
     folder = tmp_path_factory.mktemp("canaries")
     secrets = folder / "secrets"
     secrets.mkdir()
-    (secrets / "app.properties").write_text(f"stamp={CANARY}\n")
+    (secrets / "app.properties").write_text(f"stamp={CANARIES[0]}\n")
     worker = {
         "plugin.path": str(SUPPORT / "picky"),
         "plugin.only.sealed": "false",
-        "config.providers": "file",
+        "config.providers": "file,env",
         "config.providers.file.param.allowed.paths": str(secrets),
+        "config.providers.env.param.allowlist.pattern": VARIABLE,
     }
     with Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
         for name, value in receiver.environment.items():
             patch.setenv(name, value)
         with Cluster(folder / "cluster") as cluster:
-            cluster.workers("w1", **SPARK, **worker)
+            started = cluster.start("worker", "w1", env={VARIABLE: CANARIES[1]}, **SPARK, **worker)
+            cluster.until(lambda: "w1" in cluster.connected(), READY, "the worker to take part")
             gateway = cluster.start("gateway", "g1", listeners=ANY)
             with rest(gateway) as client:
-                use(client, folder, f"${{file:{secrets}/app.properties:stamp}}")
+                use(client, folder, f"${{file:{secrets}/app.properties:stamp}}${{env:{VARIABLE}}}")
                 wait_until(lambda: receiver.named("worker.micro_batch"), READY, "its spans")
                 wait_until(lambda: receiver.numbers("penstock.task.rows.written"), READY, "numbers")
-                found = shown(client) | sent(receiver) | seen() | stored(cluster)
+                found = shown(client) | sent(receiver) | seen(started.pid) | stored(cluster)
             found |= written(cluster.folder)
         yield found | {f"{name} at its end": text for name, text in written(folder).items()}
 
@@ -102,14 +106,17 @@ def sent(receiver: Receiver) -> dict[str, bytes]:
     }
 
 
-def seen() -> dict[str, bytes]:
-    """Command lines of all processes."""
+def seen(worker: int) -> dict[str, bytes]:
+    """Command lines and variables of all processes; of the worker only the first."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            found[f"{process}/cmdline"] = (process / "cmdline").read_bytes()
-        except OSError:
-            continue  # it has ended
+        for file in ("cmdline", "environ"):
+            try:
+                text = (process / file).read_bytes()
+            except OSError:
+                continue  # it has ended
+            found[f"{process}/{file}"] = text
+    assert CANARIES[1].encode() in found.pop(f"/proc/{worker}/environ")
     return found
 
 
@@ -134,7 +141,8 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 def test_it_is_nowhere(places: Mapping[str, bytes]) -> None:
-    assert [name for name, text in places.items() if CANARY.encode() in text] == []
+    secrets = [canary.encode() for canary in CANARIES]
+    assert [name for name, text in places.items() if any(map(text.__contains__, secrets))] == []
 
 
 def test_what_is_looked_through_is_what_there_is(places: Mapping[str, bytes]) -> None:

@@ -5,6 +5,7 @@ In the driver:
 
 - `settings`       what can be set, and Spark's settings that were measured
 - `gateway`        the JVM's process, and the connection to it
+- `environment`    which of the worker's variables the JVM has
 - `archive`        classes that the JVM need not load one by one
 - `session`        starts and stops both, with a Spark session
 - `plan`           read end → steps → write end, analysed once

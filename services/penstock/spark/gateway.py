@@ -22,6 +22,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
+from penstock.spark.environment import of_engine
+
 START_WITHIN: Final = 120.0
 """Seconds in which the JVM has to answer. It needs two; more on a machine that is overloaded."""
 
@@ -40,7 +42,7 @@ def spawn(conf: SparkConf, folder: Path, output: IO[Any] | None) -> subprocess.P
         command += ["--conf", f"{key}={value}"]
     command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     environment = {
-        **os.environ,
+        **of_engine(os.environ),
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(_answer(folder)),
     }
