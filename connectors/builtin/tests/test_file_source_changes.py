@@ -449,6 +449,16 @@ def test_names_are_chosen_by_a_regex_also_those_that_come_later(read, tmp_path):
     assert reader.lines == ["1", "2"]
 
 
+def test_a_regex_that_a_later_name_takes_for_ever_with_is_named(read, tmp_path):
+    (tmp_path / "aa").write_text("1\n")
+    reader = read("*", names_regex="(a|aa)+")
+    reader.drain()
+    (tmp_path / ("a" * 60 + "!")).write_text("2\n")
+    with pytest.raises(ConfigError) as caught:
+        reader.until(lambda: len(reader.rows) == 2)
+    assert (caught.value.code, caught.value.config_path) == ("config.slow_pattern", "names.regex")
+
+
 @pytest.mark.parametrize("name", ["a'b\".log", "a\nb.log", "100%.log", "ä {x}.log", "%2F..log"])
 def test_names_may_have_any_characters(read, tmp_path, name):
     (tmp_path / name).write_text("1\n")

@@ -7,7 +7,8 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
-- `key`: configuration keys; `ConnectorError` and its subclasses: what users can meet
+- `key`: configuration keys; `Pattern`: those that mean names by a regular expression
+- `ConnectorError` and its subclasses: what users can meet
 - `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
 - `trace_parent`: the trace that a call of the host is a part of
 """
@@ -25,6 +26,7 @@ from penstock_connector._errors import (
     SchemaError,
 )
 from penstock_connector._monitor import Monitor
+from penstock_connector._pattern import Pattern
 from penstock_connector._serve import serve
 from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
 from penstock_connector._source import Batch, Source
@@ -54,6 +56,7 @@ __all__ = [
     "OffsetLostError",
     "Op",
     "Partition",
+    "Pattern",
     "PreparedTxn",
     "Refused",
     "RetriableError",

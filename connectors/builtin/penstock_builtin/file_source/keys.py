@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from penstock_builtin.file_source.declared import joined_items, parse_columns
 from penstock_builtin.places.port import Names
-from penstock_connector import ConfigError, key
+from penstock_connector import ConfigError, Pattern, key
 
 LINES: Final = frozenset({"text", "csv", "jsonl"})
 """Formats whose files are lines, and may be compressed or grow. The others are containers."""
@@ -99,15 +98,13 @@ class ReadingKeys:
         if not self.has_lines and self.compression not in {"auto", "none"}:
             raise _wrong("compression", f"{self.format} compresses by itself: leave it out")
         parse_columns(joined_items(self.types), "types")
-        try:
-            re.compile(self.names_regex)
-        except re.error as error:
-            raise _wrong("names.regex", f"{self.names_regex!r}: {error}") from error
+        self.names  # noqa: B018 - raises for what is no pattern
 
     @property
     def names(self) -> Names:
         """The names of files that are wanted."""
-        return Names(re.compile(self.names_regex, re.DOTALL) if self.names_regex else None)
+        text = self.names_regex
+        return Names(Pattern.compile(text, "names.regex") if text else None)
 
     @property
     def has_lines(self) -> bool:

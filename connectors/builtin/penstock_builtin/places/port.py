@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from penstock_connector import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,15 @@ class Found:
 class Names:
     """The names of files that are wanted."""
 
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
 
     def has(self, path: str) -> bool:
-        """Tell whether the last part of a path is such a name."""
-        return self.pattern is None or bool(self.pattern.fullmatch(path.rpartition("/")[2]))
+        """Tell whether the last part of a path is such a name.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
+        return self.pattern is None or self.pattern.matches(path.rpartition("/")[2])
 
 
 class Opened(Protocol):

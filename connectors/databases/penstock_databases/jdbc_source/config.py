@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from penstock_connector import ConfigError, key
+from penstock_connector import ConfigError, Pattern, key
 from penstock_databases.dialect import Dialect, Login
 from penstock_databases.dialects import DIALECTS
 from penstock_databases.java.url import any_url
@@ -140,8 +139,18 @@ class JdbcSourceConfig:
             raise _invalid("timestamp.column.name", f"mode {self.mode} needs it")
         if min(self.batch_max_rows, self.read_parallelism, self.connection_attempts) < 1:
             raise _invalid("batch.max.rows", "counts begin at 1")
-        _check_patterns((*self.table_include_list, *self.table_exclude_list))
+        self.included, self.excluded  # noqa: B018 - raise for what is no pattern
         _check_zone(self.db_timezone)
+
+    @property
+    def included(self) -> tuple[Pattern, ...]:
+        """Patterns of tables that are read; none: all."""
+        return _compiled("table.include.list", self.table_include_list)
+
+    @property
+    def excluded(self) -> tuple[Pattern, ...]:
+        """Patterns of tables that are left out."""
+        return _compiled("table.exclude.list", self.table_exclude_list)
 
     @property
     def target(self) -> Target:
@@ -180,12 +189,8 @@ class JdbcSourceConfig:
         )
 
 
-def _check_patterns(patterns: tuple[str, ...]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise _invalid("table.include.list", f"{pattern!r} is no pattern: {error}") from error
+def _compiled(path: str, patterns: tuple[str, ...]) -> tuple[Pattern, ...]:
+    return tuple(Pattern.compile(pattern, path) for pattern in patterns)  # `regex` remembers them
 
 
 def _check_zone(name: str) -> None:

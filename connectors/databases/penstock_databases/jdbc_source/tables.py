@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from penstock_connector import ConfigError, Partition
+from penstock_connector import ConfigError, Partition, Pattern
 from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 from penstock_databases.names import Naming, TableId
@@ -75,7 +75,11 @@ def dataset_of(config: JdbcSourceConfig, table: TableId | None) -> str:
 
 
 def chosen(config: JdbcSourceConfig, tables: Sequence[TableId]) -> list[TableId]:
-    """Return the tables that the configuration means."""
+    """Return the tables that the configuration means.
+
+    Raises:
+        ConfigError: `config.slow_pattern`.
+    """
     within = [table for table in tables if _is_within(config, table)]
     naming = config.dialect.naming
     if config.table_whitelist:
@@ -84,21 +88,25 @@ def chosen(config: JdbcSourceConfig, tables: Sequence[TableId]) -> list[TableId]
     if config.table_blacklist:
         unwanted = [naming.parts(text) for text in config.table_blacklist]
         within = [table for table in within if not _is_named(table, unwanted, within)]
-    if config.table_include_list:
-        within = [table for table in within if _fits(table, config.table_include_list)]
-    return [table for table in within if not _fits(table, config.table_exclude_list)]
+    included, excluded = config.included, config.excluded
+    if included:
+        within = [table for table in within if _fits(table, included)]
+    return [table for table in within if not _fits(table, excluded)]
 
 
 def _is_within(config: JdbcSourceConfig, table: TableId) -> bool:
-    patterns = ((config.catalog_pattern, table.catalog), (config.schema_pattern, table.schema))
-    return all(pattern is None or _like(pattern, place) for pattern, place in patterns)
+    patterns = (
+        ("catalog.pattern", config.catalog_pattern, table.catalog),
+        ("schema.pattern", config.schema_pattern, table.schema),
+    )
+    return all(text is None or _like(text, key).matches(place) for key, text, place in patterns)
 
 
-def _like(pattern: str, name: str) -> bool:
-    """Tell whether a pattern of JDBC's metadata means a name: % is anything, _ one character."""
+def _like(pattern: str, key: str) -> Pattern:
+    """Return what a pattern of JDBC's metadata means: % is anything, _ one character."""
     tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
     made = "".join({"%": ".*", "_": "."}.get(t, re.escape(t.removeprefix("\\"))) for t in tokens)
-    return re.fullmatch(made, name, re.DOTALL) is not None
+    return Pattern.compile(made, key)
 
 
 def _is_named(table: TableId, names: Iterable[tuple[str, ...]], others: Sequence[TableId]) -> bool:
@@ -120,10 +128,10 @@ def _parts(table: TableId) -> tuple[str, ...]:
     return tuple(part for part in (table.catalog, table.schema, table.name) if part)
 
 
-def _fits(table: TableId, patterns: Iterable[str]) -> bool:
+def _fits(table: TableId, patterns: Iterable[Pattern]) -> bool:
     """Tell whether a pattern means a table: all of `database.table`, or all of its name."""
     texts = (str(table), table.name)
-    return any(re.fullmatch(pattern, text) for pattern in patterns for text in texts)
+    return any(pattern.matches(text) for pattern in patterns for text in texts)
 
 
 def no_tables(config: JdbcSourceConfig) -> ConfigError:

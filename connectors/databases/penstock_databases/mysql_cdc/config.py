@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock_connector import ConfigError, ConnectorError, key
+from penstock_connector import ConfigError, ConnectorError, Pattern, key
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url
 
@@ -112,10 +112,10 @@ class MysqlCdcConfig:
     def chosen(self) -> Chosen:
         """The rule that says which tables are meant."""
         return Chosen(
-            _regex("database.include.list", self.database_include_list),
-            _regex("database.exclude.list", self.database_exclude_list),
-            _regex("table.include.list", self.table_include_list),
-            _regex("table.exclude.list", self.table_exclude_list),
+            _compiled("database.include.list", self.database_include_list),
+            _compiled("database.exclude.list", self.database_exclude_list),
+            _compiled("table.include.list", self.table_include_list),
+            _compiled("table.exclude.list", self.table_exclude_list),
         )
 
     def dataset(self, database: str, table: str) -> str:
@@ -140,30 +140,33 @@ _SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema",
 class Chosen:
     """Which tables are meant. The databases of the system itself never are."""
 
-    databases: re.Pattern[str] | None = None
-    not_databases: re.Pattern[str] | None = None
-    tables: re.Pattern[str] | None = None
-    not_tables: re.Pattern[str] | None = None
+    databases: Sequence[Pattern] = ()
+    not_databases: Sequence[Pattern] = ()
+    tables: Sequence[Pattern] = ()
+    not_tables: Sequence[Pattern] = ()
 
     def includes(self, database: str, table: str) -> bool:
-        """Tell whether a table is meant."""
+        """Tell whether a table is meant.
+
+        Raises:
+            ConfigError: `config.slow_pattern`.
+        """
         name = f"{database}.{table}"
         return (
             database.lower() not in _SYSTEM
-            and (self.databases is None or self.databases.fullmatch(database) is not None)
-            and (self.not_databases is None or self.not_databases.fullmatch(database) is None)
-            and (self.tables is None or self.tables.fullmatch(name) is not None)
-            and (self.not_tables is None or self.not_tables.fullmatch(name) is None)
+            and (not self.databases or _any(self.databases, database))
+            and not _any(self.not_databases, database)
+            and (not self.tables or _any(self.tables, name))
+            and not _any(self.not_tables, name)
         )
 
 
-def _regex(name: str, patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    if not patterns:
-        return None
-    try:
-        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
-    except re.error as error:
-        raise _invalid(name, f"is no regex: {error}") from error
+def _any(patterns: Sequence[Pattern], name: str) -> bool:
+    return any(pattern.matches(name) for pattern in patterns)
+
+
+def _compiled(path: str, patterns: Sequence[str]) -> tuple[Pattern, ...]:
+    return tuple(Pattern.compile(pattern, path, ignore_case=True) for pattern in patterns)
 
 
 def _invalid(name: str, what: str) -> ConnectorError:

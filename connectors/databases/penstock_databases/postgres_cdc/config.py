@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from penstock_connector import ConfigError, key
+from penstock_connector import ConfigError, Pattern, key
 from penstock_databases.dialect import Login
 from penstock_databases.names import TableId
 from penstock_databases.url import Target, parse_url
@@ -143,7 +143,7 @@ class PostgresCdcConfig:
             and schema not in {"pg_catalog", "information_schema", "pg_toast"}
         )
 
-    def hidden(self) -> tuple[re.Pattern[str], ...]:
+    def hidden(self) -> tuple[Pattern, ...]:
         """Return the patterns of columns that are left out."""
         return _compiled("column.exclude.list", self.column_exclude_list)
 
@@ -160,16 +160,13 @@ class PostgresCdcConfig:
 def _allows(patterns: dict[str, Sequence[str]], what: str, name: str) -> bool:
     include = _compiled(f"{what}.include.list", patterns[f"{what}.include.list"])
     exclude = _compiled(f"{what}.exclude.list", patterns[f"{what}.exclude.list"])
-    if include and not any(pattern.fullmatch(name) for pattern in include):
+    if include and not any(pattern.matches(name) for pattern in include):
         return False
-    return not any(pattern.fullmatch(name) for pattern in exclude)
+    return not any(pattern.matches(name) for pattern in exclude)
 
 
-def _compiled(path: str, patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    try:
-        return tuple(re.compile(pattern) for pattern in patterns)  # `re` remembers them
-    except re.error as error:
-        raise _bad(path, f"this is no pattern: {error}") from error
+def _compiled(path: str, patterns: Sequence[str]) -> tuple[Pattern, ...]:
+    return tuple(Pattern.compile(pattern, path) for pattern in patterns)  # `regex` remembers them
 
 
 def _bad(path: str, why: str) -> ConfigError:

@@ -6,14 +6,13 @@ schema.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from penstock_connector import ConfigError
+from penstock_connector import ConfigError, Pattern
 from penstock_databases.dialect import Connection
 from penstock_databases.names import POSTGRESQL, TableId
 from penstock_databases.postgres_cdc.pgoutput import Relation, RelationColumn
@@ -64,7 +63,7 @@ class Naming:
     """
 
     prefix: str = ""
-    hidden: tuple[re.Pattern[str], ...] = ()
+    hidden: tuple[Pattern, ...] = ()
     headers: bool = False
 
     def dataset(self, table: TableId) -> str:
@@ -73,7 +72,7 @@ class Naming:
 
     def hides(self, table: TableId, column: str) -> bool:
         """Tell whether a column is left out."""
-        return any(pattern.fullmatch(f"{table}.{column}") for pattern in self.hidden)
+        return any(pattern.matches(f"{table}.{column}") for pattern in self.hidden)
 
 
 class Shapes:

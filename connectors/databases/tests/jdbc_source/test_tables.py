@@ -49,6 +49,25 @@ def test_keys_choose_tables(keys, wanted):
     assert names_of(**keys) == wanted
 
 
+@pytest.mark.parametrize(
+    ("keys", "path"),
+    [
+        ({"table_include_list": ("(o|oo)+",)}, "table.include.list"),
+        ({"table_exclude_list": ("(o|oo)+",)}, "table.exclude.list"),
+    ],
+)
+def test_a_pattern_that_a_name_takes_for_ever_with_is_named(keys, path):
+    table = TableId("o" * 60 + "!", schema="o" * 60 + "!")
+    with pytest.raises(ConfigError) as raised:
+        chosen(config(**keys), [table])
+    assert (raised.value.code, raised.value.config_path) == ("config.slow_pattern", path)
+
+
+def test_a_pattern_of_jdbc_with_many_signs_is_answered():
+    table = TableId("t", schema="o" * 60 + "!")
+    assert chosen(config(schema_pattern="%o" * 20 + "x"), [table]) == []
+
+
 @pytest.mark.parametrize("naming", [names.MYSQL, names.POSTGRESQL, names.SQLITE])
 @pytest.mark.parametrize("name", ["t", "a.b", 'q"q', "b`b", "per%cent", "sp ace", "é"])
 def test_a_partition_names_its_table(naming, name):

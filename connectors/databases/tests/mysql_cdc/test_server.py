@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from penstock.testing import wait_until
-from penstock_connector import Op
+from penstock_connector import ConfigError, Op
 from penstock_connector.testing import RemoteError, plan, validate
 from penstock_databases.mysql_cdc import MysqlCdc, MysqlCdcConfig
 from support.mariadb import PASSWORD, USER, MariadbServer
@@ -322,7 +322,7 @@ def test_one_partition_named_as_debezium_names_it(db):
         ({"connection.url": "jdbc:postgresql://h/d"}, "config.invalid_value"),
         ({"connection.url": "jdbc:mysql://h/?allowLoadLocalInfile=true"},
          "jdbc.url.option_refused"),
-        ({"database.hostname": "h", "table.include.list": "("}, "config.invalid_value"),
+        ({"database.hostname": "h", "table.include.list": "("}, "config.bad_pattern"),
         ({"database.hostname": "h", "snapshot.fetch.size": "0"}, "config.invalid_value"),
         ({"database.hostname": "h", "snapshot.mode": "sometimes"}, "config.invalid_choice"),
         ({"database.hostname": "h", "database.server.id": "4294967296"}, "config.invalid_value"),
@@ -330,6 +330,23 @@ def test_one_partition_named_as_debezium_names_it(db):
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused(keys, code):
     assert validate(MysqlCdc, keys) == [code]
+
+
+@pytest.mark.parametrize(
+    ("keys", "path"),
+    [
+        ({"database_include_list": ("(d|dd)+",)}, "database.include.list"),
+        ({"database_exclude_list": ("(d|dd)+",)}, "database.exclude.list"),
+        ({"table_include_list": ("(d|dd)+!.t|x",)}, "table.include.list"),
+        ({"table_exclude_list": ("(d|dd)+",)}, "table.exclude.list"),
+    ],
+)
+def test_a_pattern_that_a_name_takes_for_ever_with_is_named(keys, path):
+    config = MysqlCdcConfig(database_hostname="h", **keys)
+    assert not config.chosen.includes("sys", "t"), "its own tables never are"
+    with pytest.raises(ConfigError) as caught:
+        config.chosen.includes("d" * 60 + "!", "no")
+    assert (caught.value.code, caught.value.config_path) == ("config.slow_pattern", path)
 
 
 def test_the_password_is_shown_nowhere():

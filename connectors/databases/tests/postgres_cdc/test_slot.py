@@ -7,8 +7,11 @@ import psycopg
 import pytest
 
 from penstock.api.connector.v1.source_service_pb2 import ReadPause
+from penstock_connector import ConfigError
 from penstock_connector.testing import RemoteError, plan, validate
+from penstock_databases.names import TableId
 from penstock_databases.postgres_cdc import PostgresCdcSource
+from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_of
 from support.postgres_cdc import eventually
 
@@ -269,6 +272,15 @@ def test_configurations_that_mean_nothing():
         {"database.dbname": ""},
     ):
         assert validate(PostgresCdcSource, {**good, **wrong}) != [], wrong
+
+
+@pytest.mark.parametrize("key", ["schema_include_list", "table_exclude_list"])
+def test_a_pattern_that_a_name_takes_for_ever_with_is_named(key):
+    config = PostgresCdcConfig(connection_url="jdbc:postgresql://h/d", **{key: ("(t|tt|[.])+",)})
+    with pytest.raises(ConfigError) as caught:
+        config.wanted(TableId("t" * 60 + "!", schema="t" * 60 + "!"))
+    told = caught.value
+    assert (told.code, told.config_path) == ("config.slow_pattern", key.replace("_", "."))
 
 
 def test_a_log_has_one_order(database):
