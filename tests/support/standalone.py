@@ -31,6 +31,7 @@ class Standalone:
         self,
         folder: Path,
         settings: Mapping[str, object] | None = None,
+        env: Mapping[str, str] | None = None,
         **connectors: Mapping[str, object],
     ) -> None:
         """Write the files into `folder`.
@@ -38,6 +39,7 @@ class Standalone:
         Args:
             folder: Of this node alone.
             settings: More settings of the node.
+            env: Variables of the node.
             **connectors: Configurations by name.
         """
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +50,7 @@ class Standalone:
         for file, config in zip(files, configs.values(), strict=True):
             texts = {key: str(value) for key, value in config.items()}
             file.write_text(json.dumps(texts), encoding="utf-8")
-        self.process = PenstockProcess(folder / "run", "standalone", *files)
+        self.process = PenstockProcess(folder / "run", "standalone", *files, env=env)
         self._runner = asyncio.Runner()  # one loop: gRPC keeps to the one it was first used in
 
     def __enter__(self) -> Self:

@@ -6,17 +6,20 @@ tells it in the words of an error, as careless ones do.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import pytest
 
 from penstock.etcd import Etcd
 from penstock.model.sensitive import MASK
-from penstock.testing import wait_until
+from penstock.testing import PenstockProcess, wait_until
 from support.cluster import READY, Cluster
 from support.flow import SPARK
+from support.standalone import Standalone
 from support.traces import Receiver
 from system.test_gateway import ANY, rest
 
@@ -29,34 +32,61 @@ NAME = "careless"
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, bytes]]:
-    """All that can be seen of a cluster in which it was used, by the name of the place."""
+@pytest.fixture(scope="module", params=["cluster", "standalone"])
+def places(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, bytes]:
+    """All that can be seen of where it was used, by the name of the place."""
     folder = tmp_path_factory.mktemp("canaries")
-    secrets = folder / "secrets"
-    secrets.mkdir()
-    (secrets / "app.properties").write_text(f"stamp={CANARIES[0]}\n")
-    worker = {
+    file = folder / "secrets" / "app.properties"
+    file.parent.mkdir()
+    file.write_text(f"stamp={CANARIES[0]}\n")
+    runs = cluster if request.param == "cluster" else standalone
+    with Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
+        for name, value in receiver.environment.items():
+            patch.setenv(name, value)
+        with runs(folder, settings(file.parent)) as (worker, gateway, kept):
+            with rest(gateway) as client:
+                use(client, folder, f"${{file:{file}:stamp}}${{env:{VARIABLE}}}")
+                wait_until(lambda: receiver.named("worker.micro_batch"), READY, "its spans")
+                wait_until(lambda: receiver.numbers("penstock.task.rows.written"), READY, "numbers")
+                found = shown(client) | sent(receiver) | seen(worker.pid) | kept()
+            found |= written(folder)
+    return found | {f"{name} at its end": text for name, text in written(folder).items()}
+
+
+Runs: TypeAlias = tuple[PenstockProcess, PenstockProcess, Callable[[], dict[str, bytes]]]
+"""The process that has the worker, the one that has the gateway, what is stored elsewhere."""
+
+
+def settings(secrets: Path) -> dict[str, str]:
+    """Settings of the worker."""
+    return {
         "plugin.path": str(SUPPORT / "picky"),
         "plugin.only.sealed": "false",
         "config.providers": "file,env",
         "config.providers.file.param.allowed.paths": str(secrets),
         "config.providers.env.param.allowlist.pattern": VARIABLE,
     }
-    with Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
-        for name, value in receiver.environment.items():
-            patch.setenv(name, value)
-        with Cluster(folder / "cluster") as cluster:
-            started = cluster.start("worker", "w1", env={VARIABLE: CANARIES[1]}, **SPARK, **worker)
-            cluster.until(lambda: "w1" in cluster.connected(), READY, "the worker to take part")
-            gateway = cluster.start("gateway", "g1", listeners=ANY)
-            with rest(gateway) as client:
-                use(client, folder, f"${{file:{secrets}/app.properties:stamp}}${{env:{VARIABLE}}}")
-                wait_until(lambda: receiver.named("worker.micro_batch"), READY, "its spans")
-                wait_until(lambda: receiver.numbers("penstock.task.rows.written"), READY, "numbers")
-                found = shown(client) | sent(receiver) | seen(started.pid) | stored(cluster)
-            found |= written(cluster.folder)
-        yield found | {f"{name} at its end": text for name, text in written(folder).items()}
+
+
+@contextmanager
+def cluster(folder: Path, worker: Mapping[str, str]) -> Iterator[Runs]:
+    """Each service is a process of its own."""
+    with Cluster(folder / "cluster") as cluster:
+        keys = {**SPARK, **worker}
+        started = cluster.start("worker", "w1", env={VARIABLE: CANARIES[1]}, **keys)
+        cluster.until(lambda: "w1" in cluster.connected(), READY, "the worker to take part")
+        yield started, cluster.start("gateway", "g1", listeners=ANY), lambda: stored(cluster)
+
+
+@contextmanager
+def standalone(folder: Path, worker: Mapping[str, str]) -> Iterator[Runs]:
+    """All of them are one process."""
+    keys = {**worker, "listeners": ANY}
+    idle = {"connector.class": "verifiable-source", "topic": "idle", "state": "STOPPED"}
+    with Standalone(folder / "node", keys, {VARIABLE: CANARIES[1]}, idle=idle) as node:
+        yield node.process, node.process, dict
 
 
 def use(client: httpx.Client, folder: Path, reference: str) -> None:
@@ -153,5 +183,6 @@ def test_what_is_looked_through_is_what_there_is(places: Mapping[str, bytes]) ->
     assert f"/v1/connectors/{NAME}/logs" in holding
     for part in (".log", "topics/"):
         assert any(part in name for name in holding), holding
-    assert b"picky-sink" in places["etcd"]
+    kept = places.get("etcd") or b"".join(t for name, t in places.items() if "/state/" in name)
+    assert b"picky-sink" in kept
     assert any(b"picky.py" in text for name, text in places.items() if name.endswith("cmdline"))
