@@ -19,11 +19,14 @@ LARGEST_ANSWER: Final = 64 << 20
 _GRACE: Final = 0.5
 """Seconds that calls on a channel that was left may still take."""
 
+_CONNECT_MS: Final = 3000
+"""Milliseconds that a connection may take, before another member is tried."""
+
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", LARGEST_ANSWER),
     ("grpc.max_send_message_length", LARGEST_ANSWER),  # etcd refuses with words, gRPC without
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),  # not a backoff, whatever it is called
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
     # A member that hangs is left after 8 s even by a watch that waits for events. etcd closes

@@ -18,11 +18,15 @@ SILENT_MS: Final = 10_000
 """Milliseconds that a peer gets for its part: the handshake, what it must say first, the answer to
 a question. Less cuts off one whose machine is busy; more lets half-open ones gather."""
 
+CONNECT_MS: Final = 3000
+"""Milliseconds that a connection may take. A busy machine or TLS across an ocean takes half a
+second; what says nothing at all for longer is left for another instance."""
+
 _OPTIONS: Final = (
     # A service that was started anew is found within this, not within gRPC's default of up to 20 s.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", CONNECT_MS),  # not a backoff, whatever it is called
     # Proxies of the environment are for the way out, not between our services.
     ("grpc.enable_http_proxy", 0),
     # A peer that is gone without a word is noticed after 30 s.

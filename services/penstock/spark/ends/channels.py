@@ -22,6 +22,10 @@ PARENT: Final = "traceparent"
 LARGEST_MESSAGE: Final = 64 << 20
 """Largest message taken, bytes: what the SDK sends at most. Larger batches come in chunks."""
 
+_CONNECT_MS: Final = 10_000
+"""Milliseconds that a connection may take. There is no other plugin to turn to, and a process that
+is gone refuses at once; one on a machine that is busy only needs its time."""
+
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
     ("grpc.max_send_message_length", LARGEST_MESSAGE),
@@ -30,7 +34,7 @@ _OPTIONS: Final = [
     # a plugin that was started anew is found within this, not within gRPC's up to two minutes
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),  # not a backoff, whatever it is called
 ]
 
 
