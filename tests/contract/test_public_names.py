@@ -18,6 +18,7 @@ CONNECTOR = [
     "OffsetLostError",
     "Op",
     "Partition",
+    "Pattern",
     "PreparedTxn",
     "Refused",
     "RetriableError",

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.convert.registry import converter
 from penstock.gateway import body
 from penstock.gateway.v1.times import moment
 from penstock.model.errors import InternalError, PenstockError
@@ -44,6 +45,10 @@ command = ["python", "x.py"]
 name = "x-source"
 kind = "source"
 """
+MONEY = (
+    b'{"schema":{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal",'
+    b'"parameters":{"scale":"2"}},"payload":1.5}'
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,15 @@ BYTES = [
         lambda data: jsonlines.read(data, ROWS),
         (b'{"id": 1, "at": "2026-01-31", "tags": ["x"]}\n',),
         (jsonlines.NotRows,),
+    ),
+    Parser(
+        "message of Kafka's",
+        lambda data: converter("json", {}).decode(pa.array([data], pa.binary())),
+        (
+            b'{"schema":{"type":"int64","name":"org.apache.kafka.connect.data.Date"},"payload":1}',
+            MONEY,
+        ),
+        (),
     ),
 ]
 FILES = {
@@ -157,6 +171,15 @@ def test_any_file_is_read_or_refused(ending, tmp_path):
 def test_what_is_good_is_taken(parser):
     for text in parser.good:
         parser.read(text)
+
+
+DEEP = "[" * 100_000, '{"a":' * 100_000, "(" * 100_000, "x list<" * 100_000
+
+
+@pytest.mark.parametrize("parser", [*TEXTS, *BYTES], ids=lambda one: one.name)
+@pytest.mark.parametrize("text", DEEP, ids=lambda text: text[:3])
+def test_what_is_deep_is_read_or_refused(parser, text):
+    read(parser, text if parser in TEXTS else text.encode())
 
 
 def test_a_parser_that_fails_otherwise_is_seen():

@@ -105,6 +105,31 @@ def test_a_value_that_is_not_of_its_declared_type_is_a_bad_row(read, tmp_path):
     assert [raw for raw, _ in tolerant.bad] == [b"x,c\n"]
 
 
+@pytest.mark.parametrize("number", ["1e-77", "1e-999999999", "1.00000000000000000000000000009"])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_number_that_its_decimal_cannot_be_is_a_bad_row(read, tmp_path, form, number):
+    """Arrow takes some of them for others, and dies of some."""
+    line = {"csv": "{},{}\n", "jsonl": '{{"n":"{}","t":"{}"}}\n'}[form].format
+    head = "n,t\n" if form == "csv" else ""
+    lines = [line("1.5", "1e-99"), line(number, "b"), line("2.50", "3fe-4567")]
+    (tmp_path / "a").write_text(head + "".join(lines))
+    config = {"tail": False, "format": form, "types": ("n:decimal(38", "2)")}
+    assert error_of(read("a", **config)).code == f"file.invalid_{form.removesuffix('l')}"
+    tolerant = read("a", **config, invalid_rows="dead-letter")
+    assert tolerant.drain() == [
+        {"n": decimal.Decimal("1.50"), "t": "1e-99"},
+        {"n": decimal.Decimal("2.50"), "t": "3fe-4567"},
+    ]
+    assert [raw for raw, _ in tolerant.bad] == [lines[1].encode()]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_decimal_may_count_hundreds(read, tmp_path, form):
+    (tmp_path / "a").write_text("n\n1200\n" if form == "csv" else '{"n":"1200"}\n')
+    reader = read("a", tail=False, format=form, types=("n:decimal(5", "-2)"))
+    assert reader.drain() == [{"n": decimal.Decimal("1.2E+3")}]
+
+
 @pytest.mark.parametrize("invalid_rows", ["fail", "dead-letter"])
 def test_the_line_of_a_row_with_other_columns_is_told(read, tmp_path, invalid_rows):
     (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 100 + "1,2,3\n" + "4,5\n")

@@ -72,7 +72,7 @@ def test_declared_columns_have_their_types_exactly(web):
     [
         ("int", 2**31), ("int", 1.5), ("int", True), ("boolean", 1), ("date", "soon"),
         ("timestamp", 5), ("decimal(3;1)", 12.25), ("decimal(3;1)", 1234), ("bytes", "%"),
-        ("double", "x"),
+        ("double", "x"), ("decimal(9;2)", "1e-999999999"), ("decimal(9;2)", "1e-77"),
     ],
 )  # fmt: skip
 def test_a_value_that_its_column_cannot_hold_is_a_bad_row_and_its_neighbours_pass(web, kind, value):
@@ -83,6 +83,21 @@ def test_a_value_that_its_column_cannot_hold_is_a_bad_row_and_its_neighbours_pas
     rows, bad = read(web, reply, columns=f"c:{kind}", invalid_rows="dead-letter")
     assert rows == [{"c": None}] * 2
     assert [row.reason.code for row in bad] == ["http.bad_value"]
+
+
+@pytest.mark.parametrize("kind", ["int", "decimal(9;2)"])
+@pytest.mark.parametrize("number", ["1e999999999", "1e-999999999"])
+def test_a_number_of_any_exponent_is_a_bad_row(web, kind, number):
+    reply = Reply(f'[{{"c": 1}}, {{"c": {number}}}, {{"c": 2}}]')
+    rows, bad = read(web, reply, columns=f"c:{kind},d:decimal(9;2)", invalid_rows="dead-letter")
+    assert [row["c"] for row in rows] == [1, 2]
+    assert [row.reason.code for row in bad] == ["http.bad_value"]
+
+
+def test_a_number_that_no_decimal_can_be_is_no_json(web):
+    with pytest.raises(RemoteError) as caught:
+        read(web, Reply('[{"c": 1e99999999999999999999}]'), columns="c:decimal(9;2)")
+    assert caught.value.code == "http.not_json"
 
 
 def test_a_broken_line_is_a_bad_row(web):

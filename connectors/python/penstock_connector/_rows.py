@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import SchemaError
 from penstock_connector._frames import encode_schema, fingerprint
+from penstock_connector.decimals import at_scale
 
 CUT_MOST: Final = 32 << 20
 """Most bytes of rows in a batch, unless it is a single row. Larger ones make every buffer on the
@@ -128,7 +130,16 @@ def _column(values: list[Any], wanted: pa.DataType) -> pa.Array:
     """
     if pa.types.is_integer(wanted) and any(isinstance(value, float) for value in values):
         return pa.array(values).cast(wanted)
+    if pa.types.is_decimal(wanted):
+        values = [_exact(value, wanted.scale) for value in values]
     return pa.array(values, type=wanted)
+
+
+def _exact(value: Any, scale: int) -> Any:
+    try:
+        return at_scale(value, scale) if isinstance(value, Decimal) else value
+    except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
 
 
 def _grown(rows: pa.RecordBatch, current: pa.Schema) -> pa.RecordBatch:

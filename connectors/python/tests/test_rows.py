@@ -1,6 +1,7 @@
 """Rows → record batches."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -25,6 +26,15 @@ def test_dicts_dataclasses_and_tables_become_the_same_batch():
     assert to_arrow([Point(1, "a"), Point(2, None)], None, None).equals(wanted)
     assert to_arrow(pa.Table.from_batches([wanted[:1], wanted[1:]]), None, None).equals(wanted)
     assert to_arrow(wanted, None, None) is wanted
+
+
+def test_decimals_are_exactly_what_was_given():
+    schema = pa.schema({"d": pa.decimal128(38, 2)})
+    rows = to_arrow([{"d": Decimal("1.5")}, {"d": None}, {"d": 3}], schema, None)
+    assert rows.to_pylist() == [{"d": Decimal("1.50")}, {"d": None}, {"d": Decimal(3)}]
+    for text in ("1.505", "1e-77", "1e-999999999", "1e99"):
+        with pytest.raises(SchemaError, match="digits behind its point"):
+            to_arrow([{"d": Decimal(text)}], schema, None)
 
 
 def test_inferred_rows_keep_to_the_schema_so_far():

@@ -51,6 +51,8 @@ def field_of(schema: Any, name: str = "value") -> pa.Field:
     """
     if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
         raise NotASchemaError("a schema must have a 'type'")
+    if not isinstance(schema.get("name", ""), str | None):
+        raise NotASchemaError("the 'name' of a schema must be a text")
     words = {
         f"connect.{word}": json.dumps(schema[word], ensure_ascii=False)
         for word in _WORDS
@@ -59,12 +61,19 @@ def field_of(schema: Any, name: str = "value") -> pa.Field:
     return pa.field(name, _type_of(schema), schema.get("optional") is True, words or None)
 
 
-def _type_of(schema: Schema) -> pa.DataType:
+def logical_name(schema: Schema) -> str:
+    """Return the name of the logical type that a schema has; "" for a plain one. A name alone makes
+    none: its type has to be that which Kafka Connect gives it.
+    """
     kind, name = schema["type"], schema.get("name")
-    if name == DECIMAL and kind == "bytes":
-        return _decimal(schema)
-    if (name, kind) in _LOGICAL:
-        return _LOGICAL[name, kind]
+    is_one = (name, kind) == (DECIMAL, "bytes") or (name, kind) in _LOGICAL
+    return str(name) if is_one else ""
+
+
+def _type_of(schema: Schema) -> pa.DataType:
+    kind, name = schema["type"], logical_name(schema)
+    if name:
+        return _decimal(schema) if name == DECIMAL else _LOGICAL[name, kind]
     if kind in _TYPES:
         return _TYPES[kind]
     match kind:
@@ -97,7 +106,7 @@ def _decimal(schema: Schema) -> pa.DataType:
         given = schema["parameters"]
         scale = int(given["scale"])
         precision = int(given.get(_PRECISION, 38))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise NotASchemaError("a Decimal has no parameter 'scale'") from None
     precision = max(precision, scale, 1) if precision <= 76 else 76
     if scale > 76 or scale < -76:

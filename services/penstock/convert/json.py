@@ -7,7 +7,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
@@ -203,8 +203,15 @@ _NOTHING: Final = pa.field("value", pa.null())
 
 def _parsed(value: bytes, *, exact: bool) -> Any:
     return json.loads(
-        value.decode("utf-8"), parse_float=Decimal if exact else None, parse_constant=_no_number
+        value.decode("utf-8"), parse_float=_exactly if exact else None, parse_constant=_no_number
     )
+
+
+def _exactly(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # its exponent has 19 digits
+        raise NotReadableError(f"{text[:80]} is beyond all numbers") from None
 
 
 def _no_number(text: str) -> Any:

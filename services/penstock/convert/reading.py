@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from penstock.convert.connect import DATE, DECIMAL, TIME, TIMESTAMP, Schema
+from penstock.convert.connect import DECIMAL, Schema, logical_name
+from penstock.model import exact
 
 Reader = Callable[[Any], Any]
 
 _BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_MOST_DIGITS: Final = 20
+"""Of a whole number. One of 1E+999999999 would take all memory."""
 _SPECIAL: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -46,12 +49,9 @@ def reader_of(schema: Schema, *, defaults: bool) -> Reader:
 
 
 def _reader(schema: Schema, *, defaults: bool) -> Reader:
-    match schema.get("name"):
-        case name if name == DECIMAL:
-            return _decimal_reader(int(schema["parameters"]["scale"]))
-        case name if name in {DATE, TIME, TIMESTAMP}:
-            return _whole(_BITS[schema["type"]])
-    match schema["type"]:
+    if logical_name(schema) == DECIMAL:
+        return _decimal_reader(int(schema["parameters"]["scale"]))
+    match schema["type"]:  # dates and times are whole numbers
         case "array":
             item = reader_of(schema["items"], defaults=defaults)
             return lambda value: [item(v) for v in _is(value, list)]
@@ -90,7 +90,11 @@ def _whole(bits: int) -> Reader:
     least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def read(value: Any) -> int:
-        if isinstance(value, Decimal) and value == value.to_integral_value():
+        if (
+            isinstance(value, Decimal)
+            and value.adjusted() < _MOST_DIGITS
+            and value == value.to_integral_value()
+        ):
             value = int(value)
         number: int = _is(value, int)
         if not least <= number <= most:
@@ -117,10 +121,14 @@ def _bytes(value: Any) -> bytes:
 
 def _decimal_reader(scale: int) -> Reader:
     def read(value: Any) -> Decimal:
-        if isinstance(value, int | Decimal) and not isinstance(value, bool):
-            return Decimal(value)
-        whole = int.from_bytes(_bytes(value), "big", signed=True)
-        return Decimal(whole).scaleb(-scale)
+        try:
+            if isinstance(value, int | Decimal) and not isinstance(value, bool):
+                return exact.at_scale(Decimal(value), scale)
+            return exact.scaled(int.from_bytes(_bytes(value), "big", signed=True), scale)
+        except NotReadableError:
+            raise
+        except ValueError as error:
+            raise NotReadableError(str(error)) from None
 
     return read
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.convert.connect import DATE, DECIMAL, TIME, TIMESTAMP, Schema
+from penstock.convert.connect import DATE, DECIMAL, TIME, TIMESTAMP, Schema, logical_name
+from penstock.model.exact import unscaled
 
 Writer = Callable[[Any], str]
 
@@ -92,7 +93,7 @@ def writer_of(schema: Schema, *, numeric: bool, defaults: bool) -> Writer:
 
 
 def _writer(schema: Schema, *, numeric: bool, defaults: bool) -> Writer:
-    match schema.get("name"):
+    match logical_name(schema):
         case name if name == DECIMAL:
             return str if numeric else _decimal_writer(int(schema["parameters"]["scale"]))
         case name if name in _TIMES:
@@ -131,7 +132,7 @@ def _map_writer(schema: Schema, *, numeric: bool, defaults: bool) -> Writer:
 
 def _decimal_writer(scale: int) -> Writer:
     def write(value: Decimal) -> str:
-        whole = int(value.scaleb(scale))
+        whole = unscaled(value, scale)
         size = (whole + (whole < 0)).bit_length() // 8 + 1
         return _base64(whole.to_bytes(size, "big", signed=True))
 

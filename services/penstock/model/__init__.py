@@ -2,6 +2,7 @@
 
 - `errors`: the one error shape, and the exceptions that carry it
 - `pattern`: regular expressions of configurations, matched within a time
+- `exact`: decimals as a column has them, or not at all
 - `identity`: partition ids, canonical JSON, generations
 - `columns`: the reserved columns of a row
 - `connector`: connectors, task plans, target and task states

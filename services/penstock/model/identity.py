@@ -39,6 +39,8 @@ def parse_canonical(text: str) -> Any:
     """
     try:
         return json.loads(text, object_hook=_untagged)
+    except RecursionError:
+        raise ValueError("it is too deep") from None
     except (TypeError, ArithmeticError) as error:
         raise ValueError(f"a tag is not what it says: {error}") from error
 

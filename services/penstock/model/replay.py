@@ -142,7 +142,7 @@ def read_object(text: str, what: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise ConfigError(

@@ -2,12 +2,15 @@
 own tests (`JsonConverterTest`) say.
 """
 
+import base64
 import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.convert.connect import field_of, schema_of
 from penstock.convert.registry import converter
@@ -216,6 +219,14 @@ INT8 = '{"type":"int8"}'
         (envelope('{"type":"bytes"}', '"%"'), "converter.value"),
         (envelope('{"type":"double"}', '"x"'), "converter.value"),
         (envelope(json.dumps(DECIMAL), "1.234"), "converter.value"),
+        (envelope(json.dumps(DECIMAL), "1e-77"), "converter.value"),
+        (envelope(json.dumps(DECIMAL), "1e-999999999"), "converter.value"),
+        (envelope(json.dumps(DECIMAL), "1e99999999999999999999"), "converter.value"),
+        (envelope(json.dumps(DECIMAL), f'"{"f" * 400}"'), "converter.value"),
+        (envelope(INT8, "1e999999999999"), "converter.value"),
+        (envelope(INT8, "1e-999999999999"), "converter.value"),
+        (envelope('{"type":"int8","name":["n"]}', "7"), "converter.schema"),
+        (envelope(json.dumps(DECIMAL).replace('"2"', "1e999"), "1"), "converter.schema"),
         ("{", "converter.not_json"),
         ("NaN", "converter.value"),
         ("[" * 100_000, "converter.not_json"),
@@ -226,6 +237,33 @@ def test_what_is_not_as_its_schema_says_is_a_bad_row(text, code):
     decoded = converter("json", {}).decode(pa.array([good, text.encode(), good]))
     assert [(row, error.code) for row, error in decoded.bad] == [(1, code)]
     assert [value for run in decoded.runs for value in run.column.to_pylist()] == [7, 7]
+
+
+@pytest.mark.parametrize("name", ["Decimal", "Date", "Time", "Timestamp"])
+@pytest.mark.parametrize("kind", ["string", "bytes", "struct"])
+def test_a_name_makes_no_other_type_of_a_plain_one(kind, name):
+    """Kafka Connect's names mean something with their own type alone."""
+    if (kind, name) == ("bytes", "Decimal"):
+        return
+    payload = '{"a":5}' if kind == "struct" else '"AAE="'
+    fields = ',"fields":[{"type":"int8","optional":false,"field":"a"}]' if kind == "struct" else ""
+    text = envelope(f'{{"type":"{kind}"{fields},"optional":false,"name":"{D}{name}"}}', payload)
+    made = converter("json", {})
+    (run,) = made.decode(pa.array([text.encode()])).runs
+    assert made.encode(run.column, run.field).column.to_pylist() == [text.encode()]
+
+
+@given(st.integers(1 - 10**38, 10**38 - 1), st.integers(0, 38), st.booleans())
+def test_a_decimal_keeps_all_of_its_38_digits(whole, scale, numeric):
+    value = Decimal((whole < 0, tuple(map(int, str(abs(whole)))), -scale))
+    column = pa.array([value], pa.decimal128(38, scale))
+    made = converter("json", {"decimal.format": "numeric" if numeric else "base64"})
+    encoded = made.encode(column, pa.field("value", column.type)).column
+    (run,) = made.decode(encoded).runs
+    assert run.column == column
+    if not numeric:
+        payload = base64.b64decode(json.loads(encoded[0].as_py())["payload"])
+        assert int.from_bytes(payload, "big", signed=True) == whole
 
 
 def test_microseconds_are_not_cut_off_without_a_word():

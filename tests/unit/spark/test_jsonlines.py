@@ -1,5 +1,7 @@
 """Rows as JSON lines: what is taken, and how the line that cannot be is told."""
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -44,6 +46,20 @@ WRONG = {
     "deep": (b'{"id":' + b"[" * 100_000 + b"\n", QUICK, "line 1"),
     "no form": (b'{"u":1}\n', pa.schema([("u", pa.month_day_nano_interval())]), "no form"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e-77", "1e-999999999", "1.005", "0." + "0" * 40 + "1", r"1e-\u0037\u0037", "NaN", "1e99"],
+)
+@pytest.mark.parametrize("more", [[], [("raw", pa.binary())]], ids=["quick", "slow"])
+@pytest.mark.parametrize("scale", [2, -2])
+def test_a_decimal_that_arrow_cannot_stand_is_told(text, more, scale):
+    schema = pa.schema([("d", pa.decimal128(38, scale)), ("s", pa.string()), *more])
+    with pytest.raises(jsonlines.NotRows):
+        jsonlines.read(f'{{"d":"{text}"}}\n'.encode(), schema)
+    good = b'{"d":"1200","s":"1e-99"}\n'
+    assert jsonlines.read(good, schema).column("d").to_pylist() == [Decimal(1200)]
 
 
 @pytest.mark.parametrize("what", WRONG)

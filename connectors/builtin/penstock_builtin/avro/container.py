@@ -80,7 +80,11 @@ def parse_header(data: bytes) -> Header:
     codec = entries.get("avro.codec", b"null").decode("ascii", "replace")
     if codec not in _UNPACK:
         raise ValueError(f"its blocks are packed by {codec!r}, which is not known here")
-    return Header(json.loads(entries["avro.schema"]), codec, data[at : at + SYNC], at + SYNC)
+    try:
+        schema = json.loads(entries["avro.schema"])
+    except RecursionError:
+        raise ValueError("its schema is too deep") from None
+    return Header(schema, codec, data[at : at + SYNC], at + SYNC)
 
 
 def _entries(data: bytes, at: int) -> tuple[dict[str, bytes], int]:

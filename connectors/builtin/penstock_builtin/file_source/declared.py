@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import ConfigError
+from penstock_connector.decimals import at_scale, may_be_long
 
 _DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?(\S+)\]")
@@ -81,6 +83,12 @@ def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
         ) from error
 
 
+def needs_care(data: bytes, kinds: Iterable[pa.DataType]) -> bool:
+    """Tell whether texts have to be looked at before Arrow makes decimals of them."""
+    decimals = [kind for kind in kinds if pa.types.is_decimal(kind)]
+    return bool(decimals) and (any(kind.scale < 0 for kind in decimals) or may_be_long(data))
+
+
 def cast_texts(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
     """Return texts as values of a type, and the indices of those that are none. An empty text is
     no value, except where a text is wanted.
@@ -97,6 +105,8 @@ def cast_texts(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]
 
 
 def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(kind):
+        texts = pa.array([_careful(text, kind) for text in texts.to_pylist()], pa.string())
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return _zoned(texts, kind)
     if pa.types.is_binary(kind):
@@ -111,6 +121,20 @@ def _zoned(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         naive = texts.cast(pa.timestamp(kind.unit))
         return pc.assume_timezone(naive, kind.tz)
+
+
+def _careful(text: str | None, kind: pa.DataType) -> str | None:
+    """Return a text that Arrow can make a decimal of.
+
+    Raises:
+        pa.ArrowInvalid: it is none of the type.
+    """
+    if text is None or not needs_care(text.encode(), [kind]):
+        return text
+    try:
+        return format(at_scale(Decimal(text.strip()), kind.scale), "f")
+    except (InvalidOperation, ValueError) as error:
+        raise pa.ArrowInvalid(str(error)) from None
 
 
 def _fits(one: pa.Array, kind: pa.DataType) -> bool:

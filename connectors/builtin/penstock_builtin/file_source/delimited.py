@@ -12,7 +12,12 @@ import pyarrow.csv as pc
 
 from penstock_builtin.file_source.chunk import Chunk, excerpt, spot
 from penstock_builtin.file_source.cutting import first_record
-from penstock_builtin.file_source.declared import cast_texts, declared_types, parse_columns
+from penstock_builtin.file_source.declared import (
+    cast_texts,
+    declared_types,
+    needs_care,
+    parse_columns,
+)
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.file_source.shapes import Shapes, settled
 from penstock_builtin.file_source.text import BOM, BadRows, Decoded, clean_bytes
@@ -86,6 +91,8 @@ class CsvDecoder:
     def _read(
         self, block: _Block, names: Sequence[str], schema: pa.Schema | None
     ) -> tuple[pa.Table, BadRows]:
+        if needs_care(block.data, self._fixed.values()):
+            return self._set_apart(block, names, schema)
         try:
             return self._parse(block, names, schema)
         except pa.ArrowInvalid as error:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.json as pj
 
 from penstock_builtin.file_source.chunk import Chunk, excerpt, spot
+from penstock_builtin.file_source.declared import needs_care
 from penstock_builtin.file_source.shapes import Shapes, incompatible, settled
 from penstock_builtin.file_source.text import BOM, BadRows, Decoded, clean_bytes, lines_of
 from penstock_connector import DataError
+
+_MOST_BEHIND: Final = 38
+"""Digits that a number may have behind its point more than its column: Arrow's tables end there."""
 
 
 class JsonDecoder:
@@ -31,6 +37,8 @@ class JsonDecoder:
         if not chunk.start:
             data = data.removeprefix(BOM)
         try:
+            if needs_care(data, self._declared.types):
+                raise pa.ArrowInvalid("a decimal may have too many digits")
             rows = self._rows(data, dataset, chunk)
         except pa.ArrowInvalid:
             data, broken = self._without_broken(data, chunk)
@@ -73,10 +81,21 @@ class JsonDecoder:
         if not self._declared.names or not line.strip():
             return ""
         try:
+            if needs_care(line, self._declared.types) and not self._can_be_read(line):
+                return "not of the declared types"
             _parse(line, self._declared, unexpected="ignore")
         except pa.ArrowInvalid:
             return "not of the declared types"
         return ""
+
+    def _can_be_read(self, line: bytes) -> bool:
+        """Tell whether Arrow can stand the decimals of a line, as they are written."""
+        try:
+            row = json.loads(line, parse_float=Decimal)
+        except InvalidOperation:  # an exponent of 19 digits
+            return False
+        decimals = [field for field in self._declared if pa.types.is_decimal(field.type)]
+        return all(_is_short(row.get(field.name), field.type.scale) for field in decimals)
 
     def _without_broken(self, data: bytes, chunk: Chunk) -> tuple[bytes, BadRows]:
         """Find the lines that are no objects: only when a block was refused, one by one."""
@@ -97,6 +116,15 @@ class JsonDecoder:
                 raise error
             bad.append((line, error))
         return b"".join(good), bad
+
+
+def _is_short(value: object, scale: int) -> bool:
+    try:
+        number = Decimal(value) if isinstance(value, str | int | Decimal) else Decimal(0)
+    except InvalidOperation:
+        return True  # it is none, which Arrow says
+    exponent = number.as_tuple().exponent
+    return isinstance(exponent, int) and -exponent - scale <= _MOST_BEHIND
 
 
 def _parse(data: bytes, schema: pa.Schema | None, unexpected: str = "infer") -> pa.Table:

@@ -112,7 +112,7 @@ class Tables:
             order = json.loads(message.content)
             names = order["snapshot"]
             slot = order.get("slot", self._config.slot_name)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             _log.warning("a signal in the log cannot be read: it is no JSON with `snapshot`")
             return
         if slot != self._config.slot_name:

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 from penstock_connector import DataError
+from penstock_databases.cells import typed
 from penstock_databases.names import TableId
+from penstock_databases.sqlite.reading import _as_number
 
 D = Decimal
 EVERY_BYTE = bytes(range(256))
@@ -198,6 +200,15 @@ def test_postgresql(postgresql):
 
 def test_sqlite(sqlite):
     Golden(sqlite, SQLITE).check()
+
+
+@pytest.mark.parametrize("text", ["1e-77", "1e-999999999", "1e999999999", "1.505", "NaN"])
+def test_a_text_of_sqlite_that_its_decimal_cannot_be_is_told(text):
+    """Arrow takes some of them for others, and dies of some."""
+    to = pa.field("d", pa.decimal128(12, 2))
+    cell = _as_number(text.encode(), to, "fail")
+    with pytest.raises(DataError, match=r"sql\.odd_value"):
+        typed(pa.array([cell]), to, "fail")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import ConfigError, DataError
+from penstock_connector.decimals import at_scale
 
 Row = Mapping[str, Any]
 Reader = tuple[pa.DataType, Callable[[Any], Any]]
@@ -35,6 +36,8 @@ def _boolean(value: Any) -> bool:
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise TypeError
+    if isinstance(value, Decimal):  # 1E+999999999 would take all memory
+        return int(at_scale(value, 0))
     return int(value)
 
 
@@ -44,10 +47,13 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _decimal(value: Any) -> Decimal:
-    if isinstance(value, bool):
-        raise TypeError
-    return Decimal(str(value))
+def _decimal(precision: int, scale: int) -> Reader:
+    def read(value: Any) -> Decimal:
+        if isinstance(value, bool):
+            raise TypeError
+        return at_scale(Decimal(str(value)), scale)
+
+    return pa.decimal128(precision, scale), read
 
 
 def _text(value: Any) -> str:
@@ -88,7 +94,7 @@ def declared(columns: Sequence[str]) -> dict[str, Reader]:
         name, _, kind = text.rpartition(":")
         decimal = _DECIMAL.fullmatch(kind)
         if decimal and 1 <= int(decimal[1]) <= 38 and int(decimal[2]) <= int(decimal[1]):
-            found[name] = (pa.decimal128(int(decimal[1]), int(decimal[2])), _decimal)
+            found[name] = _decimal(int(decimal[1]), int(decimal[2]))
         elif name and kind in _READERS:
             found[name] = _READERS[kind]
         else:

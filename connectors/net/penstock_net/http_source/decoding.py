@@ -83,7 +83,7 @@ class Decoder:
                 parse_float=Decimal if self.exact else None,
                 parse_constant=_no_number,
             )
-        except (ValueError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             raise DataError(
                 "http.not_json",
                 f"{where}: the answer is not JSON: {error}",

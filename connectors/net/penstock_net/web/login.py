@@ -166,7 +166,7 @@ class Caller:
             token = told["access_token"]
             if not isinstance(token, str) or not is_header("Authorization", token):
                 raise TypeError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise AuthError(
                 "http.auth",
                 f"{where} answers without an access_token",

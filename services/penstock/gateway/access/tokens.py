@@ -151,7 +151,7 @@ class Tokens:
                     if len(found) > MOST:
                         raise ValueError("too large")
             document = json.loads(found)
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx.HTTPError, ValueError, RecursionError) as error:
             raise _provider_away(error) from None
         return document if isinstance(document, dict) else {}
 

@@ -18,13 +18,15 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.types as kind
 
+from penstock.model.exact import at_scale, may_be_long
+
 _QUICK: Final = (
     kind.is_integer,
     kind.is_boolean,
     kind.is_string,
     kind.is_large_string,
     kind.is_timestamp,
-    kind.is_decimal128,
+    lambda type_: kind.is_decimal128(type_) and type_.scale >= 0,
     kind.is_float32,
     kind.is_float64,
 )
@@ -41,7 +43,12 @@ def read(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         NotRows: it is not JSON lines of this schema.
     """
-    if data and all(_is_quick(field.type) for field in schema):
+    has_decimals = any("decimal" in str(field.type) for field in schema)
+    if (
+        data
+        and all(_is_quick(field.type) for field in schema)
+        and not (has_decimals and may_be_long(data))
+    ):
         try:
             return _quick(data, schema)
         except pa.ArrowInvalid:
@@ -126,7 +133,7 @@ def _text(value: Any, _: pa.DataType) -> str:
 
 
 def _decimal(value: Any, type_: pa.DataType) -> Decimal:
-    return Decimal(_text(value, type_))
+    return at_scale(Decimal(_text(value, type_)), type_.scale)
 
 
 def _bytes(value: Any, type_: pa.DataType) -> bytes:

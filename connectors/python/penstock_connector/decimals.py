@@ -1,0 +1,45 @@
+"""Decimal numbers as a column has them: exactly, or not at all. Pure.
+
+Python rounds to 28 digits in most of what it does with decimals, without a word. And Arrow (26)
+looks behind the end of its tables where a number has 38 digits more behind its point than its
+type: another number comes of it, or the process dies. Sources bring what others wrote to the scale
+of its column before Arrow sees it. Rows with a schema are brought there by the SDK.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Final
+
+_EXACT: Final = Context(prec=76, traps=[Inexact, InvalidOperation])
+_LONG: Final = tuple(
+    re.compile(text)
+    for text in (
+        rb"e-0*(?:[2-9]\d|\d{3,10})(?![\w-])",  # no UUID has it
+        rb"E-0*(?:[2-9]\d|\d{3,10})(?![\w-])",
+        rb"\.\d{20}",
+        rb"\\u00[2-7]",  # JSON for a letter of those above
+    )
+)
+
+
+def at_scale(number: Decimal, scale: int) -> Decimal:
+    """Return a number with `scale` digits behind its point.
+
+    Raises:
+        ValueError: it has others than zeros behind those, more than 76 in all, or is none.
+    """
+    try:
+        if number.is_finite():
+            return number.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
+    except (Inexact, InvalidOperation):
+        pass
+    raise ValueError(f"{str(number)[:80]} has not just {scale} digits behind its point")
+
+
+def may_be_long(text: bytes) -> bool:
+    """Tell whether CSV or JSON may have a number that Arrow cannot stand for a decimal of scale 0
+    or more: with 20 digits behind its point, or an exponent that makes as many.
+    """
+    return any(one.search(text) for one in _LONG)

@@ -1,0 +1,73 @@
+"""Decimals are exact, or refused, whatever their exponent: Python rounds them to 28 digits."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.model.exact import at_scale, may_be_long, scaled, unscaled
+
+LONG = "12345678901234567890123456789012345678901234567890123456789012345678901234.56"
+
+
+@pytest.mark.parametrize(
+    ("number", "scale", "text"),
+    [
+        ("1.5", 2, "1.50"),
+        ("1.500", 1, "1.5"),
+        ("-0.00", 2, "-0.00"),
+        ("1200", -2, "1.2E+3"),
+        (LONG, 2, LONG),
+        ("0e-999999999", 2, "0.00"),
+        ("0e999999999999999999", 2, "0.00"),
+    ],
+)
+def test_a_number_is_brought_to_a_scale(number, scale, text):
+    assert str(at_scale(Decimal(number), scale)) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "scale"),
+    [
+        ("1.505", 2),
+        ("1250", -2),
+        ("1e-77", 2),
+        ("1e-999999999999999999", 2),
+        ("1e999999999999999999", 2),
+        (LONG, 3),
+        ("NaN", 0),
+        ("-Infinity", 0),
+    ],
+)
+def test_what_that_would_change_is_refused(number, scale):
+    with pytest.raises(ValueError, match="digits behind its point"):
+        at_scale(Decimal(number), scale)
+
+
+@given(st.integers(1 - 10**76, 10**76 - 1), st.integers(-76, 76))
+def test_every_number_of_76_digits_comes_back(whole, scale):
+    number = scaled(whole, scale)
+    assert number.as_tuple().exponent == -scale
+    assert unscaled(number, scale) == whole
+
+
+def test_larger_ones_are_refused():
+    with pytest.raises(ValueError, match="76 digits"):
+        scaled(-(10**76), 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        (b"1e-20", True),
+        (b'{"a": 1.5E-000099}', True),
+        (b"0." + b"0" * 19 + b"1", True),
+        (rb'{"a": "1e-\u0039\u0039"}', True),
+        (b"1e-9,1e20,1.5", False),
+        (b"41fe4e2e-4567-4e-99a-9e2e-321697019928", False),
+        (rb'{"a": "\u00e9"}', False),
+    ],
+)
+def test_long_numbers_in_texts_are_told(text, is_told):
+    assert may_be_long(text) is is_told
