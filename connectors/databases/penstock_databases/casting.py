@@ -14,6 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock_connector.decimals import from_texts
+
 _PLAIN: Final = {
     pa.large_string(): pa.string(),
     pa.string_view(): pa.string(),
@@ -98,6 +100,8 @@ def _cast(values: pa.Array, to: pa.DataType, shape: str, zone: str) -> pa.Array:
     _refuse_numbers_as_moments(source, to)
     if pa.types.is_decimal(to) and pa.types.is_integer(source):
         return values.cast(pa.decimal256(_DIGITS_OF_INT + to.scale, to.scale)).cast(to)
+    if pa.types.is_decimal(to) and pa.types.is_string(source):
+        return from_texts(values, to)
     if pa.types.is_boolean(to) and not pa.types.is_string(source):
         return _flag(values)
     if pa.types.is_float32(to) and pa.types.is_floating(source):

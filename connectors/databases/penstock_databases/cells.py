@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import DataError
+from penstock_connector.decimals import from_texts
 
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 _DAY: Final = re.compile(r"(\d+)-\d\d-\d\d")
@@ -51,6 +52,8 @@ def cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return texts as values of a type; raises ArrowInvalid."""
     if pa.types.is_boolean(kind):
         return texts.cast(pa.int8()).cast(kind)
+    if pa.types.is_decimal(kind):
+        return from_texts(texts, kind)
     if pa.types.is_timestamp(kind) and kind.tz:
         return texts.cast(pa.timestamp(kind.unit)).cast(kind)
     return texts.cast(kind)

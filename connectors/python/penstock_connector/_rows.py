@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import SchemaError
 from penstock_connector._frames import encode_schema, fingerprint
-from penstock_connector.decimals import at_scale
+from penstock_connector.decimals import at_scale, from_texts
 
 CUT_MOST: Final = 32 << 20
 """Most bytes of rows in a batch, unless it is a single row. Larger ones make every buffer on the
@@ -154,12 +154,18 @@ def _grown(rows: pa.RecordBatch, current: pa.Schema) -> pa.RecordBatch:
 def _conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = set(rows.schema.names)
     columns = [
-        rows.column(field.name).cast(field.type)
+        _cast(rows.column(field.name), field.type)
         if field.name in names
         else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(wanted) and pa.types.is_string(column.type):
+        return from_texts(column, wanted)
+    return column.cast(wanted)
 
 
 def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:

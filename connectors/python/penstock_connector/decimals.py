@@ -12,6 +12,9 @@ import re
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 _EXACT: Final = Context(prec=76, traps=[Inexact, InvalidOperation])
 _LONG: Final = tuple(
     re.compile(text)
@@ -22,6 +25,11 @@ _LONG: Final = tuple(
         rb"\\u00[2-7]",  # JSON for a letter of those above
     )
 )
+
+_SHORT: Final = 20
+"""Characters of a text without an exponent that has no room for 20 digits behind its point."""
+_EXPONENTS: Final = (re.compile(rb"e-"), re.compile(rb"E-"))
+_MAY_BE_LONG: Final = r"[eE]-0*([2-9]\d|\d{3,})|\.\d{20}"
 
 
 def at_scale(number: Decimal, scale: int) -> Decimal:
@@ -43,3 +51,42 @@ def may_be_long(text: bytes) -> bool:
     or more: with 20 digits behind its point, or an exponent that makes as many.
     """
     return any(one.search(text) for one in _LONG)
+
+
+def from_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return texts as decimals of a type.
+
+    Args:
+        texts: An array of strings.
+        kind: A type of decimals.
+
+    Raises:
+        pa.ArrowInvalid: one is none of the type.
+    """
+    if kind.scale >= 0 and not _any_may_be_long(texts):
+        return texts.cast(kind)
+    plain = [_plain(text, kind.scale) for text in texts.to_pylist()]
+    return pa.array(plain, pa.string()).cast(kind)
+
+
+def _any_may_be_long(texts: pa.Array) -> bool:
+    """Look at all texts as one first: that takes a tenth of the time."""
+    _, offsets, data = texts.buffers()
+    if data is None:
+        return False
+    at = memoryview(offsets).cast("i")
+    whole = memoryview(data)[at[texts.offset] : at[texts.offset + len(texts)]]
+    are_short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= _SHORT
+    if are_short and not any(sign.search(whole) for sign in _EXPONENTS):
+        return False
+    return bool(pc.any(pc.match_substring_regex(texts, _MAY_BE_LONG)).as_py())
+
+
+def _plain(text: str | None, scale: int) -> str | None:
+    """Return a text in which Arrow finds no more digits than the scale has."""
+    if text is None or (scale >= 0 and not re.search(_MAY_BE_LONG, text)):
+        return text
+    try:
+        return format(at_scale(Decimal(text), scale), "f")
+    except (InvalidOperation, ValueError) as error:
+        raise pa.ArrowInvalid(f"{text[:80]!r} is no decimal: {error}") from None

@@ -35,6 +35,8 @@ def test_decimals_are_exactly_what_was_given():
     for text in ("1.505", "1e-77", "1e-999999999", "1e99"):
         with pytest.raises(SchemaError, match="digits behind its point"):
             to_arrow([{"d": Decimal(text)}], schema, None)
+        with pytest.raises(pa.ArrowInvalid):
+            to_arrow(pa.record_batch({"d": [text]}), schema, None)
 
 
 def test_inferred_rows_keep_to_the_schema_so_far():

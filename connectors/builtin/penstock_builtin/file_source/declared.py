@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import ConfigError
-from penstock_connector.decimals import at_scale, may_be_long
+from penstock_connector.decimals import from_texts, may_be_long
 
 _DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?(\S+)\]")
@@ -106,7 +105,7 @@ def cast_texts(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]
 
 def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
-        texts = pa.array([_careful(text, kind) for text in texts.to_pylist()], pa.string())
+        return from_texts(texts, kind)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return _zoned(texts, kind)
     if pa.types.is_binary(kind):
@@ -121,20 +120,6 @@ def _zoned(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         naive = texts.cast(pa.timestamp(kind.unit))
         return pc.assume_timezone(naive, kind.tz)
-
-
-def _careful(text: str | None, kind: pa.DataType) -> str | None:
-    """Return a text that Arrow can make a decimal of.
-
-    Raises:
-        pa.ArrowInvalid: it is none of the type.
-    """
-    if text is None or not needs_care(text.encode(), [kind]):
-        return text
-    try:
-        return format(at_scale(Decimal(text.strip()), kind.scale), "f")
-    except (InvalidOperation, ValueError) as error:
-        raise pa.ArrowInvalid(str(error)) from None
 
 
 def _fits(one: pa.Array, kind: pa.DataType) -> bool:

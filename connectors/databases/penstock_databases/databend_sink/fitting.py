@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_kind
 
+from penstock_connector.decimals import from_texts
 from penstock_databases.databend_sink.types import carried, is_json
 from penstock_databases.dialect import Column
 
@@ -32,6 +33,8 @@ _INTEGERS: Final = (-(2**63), 2**64 - 1)
 
 _INT_DIGITS: Final = 20
 """Of the longest whole number, one of 64 bits without a sign."""
+
+_TEXTS: Final = frozenset({pa.string(), pa.large_string(), pa.string_view()})
 
 
 def fit(values: pa.Array, column: Column) -> tuple[pa.Array, list[Problem]]:
@@ -102,6 +105,8 @@ def _cast(values: pa.Array, to: pa.DataType) -> pa.Array:
     if is_kind.is_decimal(to) and (is_kind.is_integer(source) or is_kind.is_boolean(source)):
         whole = values.cast(pa.int8()) if is_kind.is_boolean(source) else values
         return whole.cast(pa.decimal256(_INT_DIGITS + to.scale, to.scale)).cast(to)
+    if is_kind.is_decimal(to) and source in _TEXTS:
+        return from_texts(values.cast(pa.string()), to)
     if is_kind.is_timestamp(source) and is_kind.is_date(to):
         days = values.cast(to)
         if not days.cast(source).equals(values):

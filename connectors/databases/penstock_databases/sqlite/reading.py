@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock_connector.decimals import at_scale
 from penstock_databases.cells import typed, unfit
 from penstock_databases.dialect import Column
 from penstock_databases.sqlite.connection import SqliteConnection, telling
@@ -79,9 +78,9 @@ def _as_number(cell: Any, field: pa.Field, odd: str) -> str | None:
     if text is None or not pa.types.is_decimal(field.type):
         return text
     try:
-        return format(at_scale(Decimal(text.strip()), field.type.scale), "f")
-    except (InvalidOperation, ValueError):
-        return f"{text!r}"  # no number that the column can have
+        return str(Decimal(text.strip()))
+    except InvalidOperation:
+        return text
 
 
 def _as_flag(cell: Any, field: pa.Field, odd: str) -> str | None:

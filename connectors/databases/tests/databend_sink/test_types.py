@@ -135,9 +135,11 @@ def test_values_that_do_not_fit_into_a_table_are_refused_row_by_row(folder):
             {"n": 1, "d": "1000", "t": 0},
             {"n": 1, "d": "x", "t": 0},
             {"n": 1, "d": "1.0", "t": 1},
+            {"n": 1, "d": "1e-77", "t": 0},
+            {"n": 1, "d": "1e-999999999", "t": 0},
             {"n": None, "d": None, "t": None},
         ]
-        assert refused(task, pa.RecordBatch.from_pylist(rows, schema)) == [1, 2, 3, 4]
+        assert refused(task, pa.RecordBatch.from_pylist(rows, schema)) == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("days", [-719_163, 2_932_897])

@@ -246,6 +246,8 @@ BAD = {
     "negative": ("int unsigned", pa.int64(), [0, -1]),
     "too many digits": ("decimal(5,2)", pa.decimal128(12, 2), [D("999.99"), D("1000.00")]),
     "inexact": ("decimal(5,2)", pa.decimal128(12, 3), [D("1.230"), D("1.234")]),
+    "too small": ("decimal(5,2)", pa.string(), ["1.50", "1e-77"]),
+    "far too small": ("decimal(5,2)", pa.string(), ["1.50", "1e-999999999"]),
     "nan into decimal": ("decimal(5,2)", pa.float64(), [1.5, float("nan")]),
     "null": ("int NOT NULL", pa.int32(), [1, None]),
     "null text": ("varchar(9) NOT NULL", pa.string(), ["", None]),

@@ -1,0 +1,53 @@
+"""Texts of others as decimals: Arrow takes some of them for others, and dies of some."""
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock_connector.decimals import at_scale, from_texts, may_be_long
+
+NUMBER = pa.decimal128(38, 2)
+
+
+def test_texts_are_decimals_of_a_type():
+    texts = ["1.5", "-0", None, "1e2", "150e-2", "1.50000000000000000000000000000000000000000000"]
+    wanted = ["1.50", "0.00", None, "100.00", "1.50", "1.50"]
+    made = from_texts(pa.array(texts), NUMBER)
+    assert [None if one is None else str(one) for one in made.to_pylist()] == wanted
+
+
+def test_a_part_of_a_column_and_an_empty_one_are_taken_too():
+    texts = pa.array(["1e-77", "1.5", "2", "1e-77"])
+    assert from_texts(texts[1:3], NUMBER).to_pylist() == [Decimal("1.5"), Decimal(2)]
+    assert from_texts(texts[:0], NUMBER).to_pylist() == []
+    assert from_texts(pa.array([None], pa.string()), NUMBER).to_pylist() == [None]
+    assert from_texts(pa.array([], pa.string()), NUMBER).to_pylist() == []
+
+
+@pytest.mark.parametrize("text", ["1e-77", "1e-999999999", "1.005", "NaN", "x", "", "1e99", "1e-3"])
+@pytest.mark.parametrize("scale", [2, -2])
+def test_what_the_type_cannot_hold_is_refused(text, scale):
+    with pytest.raises(pa.ArrowInvalid):
+        from_texts(pa.array(["100", text]), pa.decimal128(38, scale))
+
+
+@given(
+    st.from_regex(r"[+-]?[0-9]{1,30}(\.[0-9]{0,60})?(e-?[0-9]{1,3})?", fullmatch=True),
+    st.integers(0, 38),
+)
+def test_a_number_is_itself_or_refused(text, scale):
+    try:
+        (made,) = from_texts(pa.array([text]), pa.decimal256(76, scale)).to_pylist()
+    except pa.ArrowInvalid:
+        return
+    assert made == Decimal(text)
+    assert at_scale(Decimal(text), scale) == made
+
+
+@given(st.from_regex(r"[0-9]{1,9}(\.[0-9]{0,60})?(e-[0-9]{1,4})?", fullmatch=True))
+def test_what_has_many_digits_behind_its_point_is_told(text):
+    exponent = Decimal(text).as_tuple().exponent
+    assert may_be_long(text.encode()) or -exponent <= 38
