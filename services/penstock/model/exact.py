@@ -9,8 +9,11 @@ scale of its column here, before Arrow sees it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 DIGITS: Final = 76
 """Digits of the largest decimals that columns have."""
@@ -67,3 +70,22 @@ def scaled(whole: int, scale: int) -> Decimal:
     if abs(whole) >= 10**DIGITS:
         raise ValueError(f"a decimal of more than {DIGITS} digits")
     return Decimal(whole).scaleb(-scale, context=_EXACT)
+
+
+def column(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Return values of Python as a column; texts are numbers where it has decimals. Decimals inside
+    of lists and structs are left to Arrow.
+
+    Raises:
+        pa.ArrowException, TypeError, OverflowError: a value is none of the type.
+    """
+    if not pa.types.is_decimal(type_):
+        return pa.array(values, type_)
+    return pa.array([_number(value, type_.scale) for value in values], type_)
+
+
+def _number(value: Any, scale: int) -> Any:
+    try:
+        return at_scale(Decimal(value), scale) if isinstance(value, str | Decimal) else value
+    except (ValueError, ArithmeticError) as error:
+        raise pa.ArrowInvalid(f"{str(value)[:80]!r} is no such decimal: {error}") from None

@@ -2,11 +2,12 @@
 
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.exact import at_scale, may_be_long, scaled, unscaled
+from penstock.model.exact import at_scale, column, may_be_long, scaled, unscaled
 
 LONG = "12345678901234567890123456789012345678901234567890123456789012345678901234.56"
 
@@ -55,6 +56,16 @@ def test_every_number_of_76_digits_comes_back(whole, scale):
 def test_larger_ones_are_refused():
     with pytest.raises(ValueError, match="76 digits"):
         scaled(-(10**76), 2)
+
+
+def test_values_are_a_column():
+    kind = pa.decimal128(38, 2)
+    values = [Decimal("1.5"), "2", None, 3]
+    assert column(values, kind).to_pylist() == [Decimal("1.5"), Decimal(2), None, Decimal(3)]
+    assert column(["1e-77"], pa.string()).to_pylist() == ["1e-77"]
+    for value in (Decimal("1e-77"), "1e-999999999", "x"):
+        with pytest.raises(pa.ArrowInvalid):
+            column([value], kind)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,16 @@ def listed(row):
 
 def late(row):
     import nowhere
+
+
+def tiny(row):
+    from decimal import Decimal
+    return {"d": [Decimal("1.5"), Decimal("1e-77"), "2.50"][row["id"]]}
+
+
+def tiny_texts(batch):
+    texts = ["1.5", "1e-77", "2.50"]
+    return pa.table({"d": [texts[number] for number in batch["id"].to_pylist()]})
 """
 
 
@@ -171,6 +181,15 @@ def test_a_value_that_has_no_place_and_a_column_that_is_not_declared_set_rows_ap
         101: "transform.function_gave",
         102: "transform.function_gave",
     }
+
+
+@pytest.mark.parametrize(("function", "mode"), [("tiny", "row"), ("tiny_texts", "batch")])
+def test_a_number_that_a_decimal_cannot_be_sets_its_row_apart(folder, function, mode):
+    """Arrow makes 0 of it."""
+    found = kernel(folder, function=f"mine:{function}", mode=mode, columns="d decimal(9,2)")
+    rows, failed = found.attempt(numbered())
+    assert [str(value) for value in rows["d"].to_pylist()] == ["1.50", "2.50"]
+    assert [(row, reason.code) for row, reason in failed] == [(101, "transform.function_gave")]
 
 
 def test_a_list_is_no_row(folder):

@@ -115,7 +115,7 @@ class CsvDecoder:
             values, misfits = cast_texts(table.column(name).combine_chunks(), kind)
             table = table.set_column(table.schema.get_field_index(name), name, values)
             wrong |= {at: f"{name!r} is no {kind}" for at in misfits if at not in wrong}
-        records = self._records(block, len(names))
+        records = self._records(block, len(names)) if wrong else []
         for at in sorted(wrong):
             line, raw = records[at]
             error = _broken(spot(block.chunk, block.lines + line), wrong[at], raw)

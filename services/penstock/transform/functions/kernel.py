@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from penstock.model import exact
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
 from penstock.model.step import ROW, SetApart
 from penstock.transform.functions.modules import Code
@@ -83,7 +84,7 @@ class FunctionKernel:
         arrays = []
         for field in self.schema:
             if field.name in result.schema.names:
-                arrays.append(_whole(result.column(field.name)).cast(field.type))
+                arrays.append(_cast(_whole(result.column(field.name)), field.type))
             elif field.name in self.made or not same:
                 raise _Wrong(f"the column `{field.name}` is missing in what it gave")
             else:
@@ -145,7 +146,7 @@ class FunctionKernel:
 
     def _arrays(self, rows: list[Mapping[str, Any]]) -> dict[str, pa.Array]:
         return {
-            field.name: pa.array([row.get(field.name) for row in rows], field.type)
+            field.name: exact.column([row.get(field.name) for row in rows], field.type)
             for field in self.schema
             if field.name in self.made
         }
@@ -189,3 +190,9 @@ def _number(batch: pa.RecordBatch, at: int) -> int:
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal(type_) and pa.types.is_string(column.type):
+        return exact.column(column.to_pylist(), type_)
+    return column.cast(type_)
