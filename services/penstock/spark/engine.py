@@ -105,7 +105,7 @@ class Engine:
 
         Raises:
             ConfigError: `transform.not_valid`: Spark cannot resolve a step;
-                `engine.package_missing`.
+                `transform.frozen_time`; `engine.package_missing`.
             SchemaError: `engine.unsupported_type`.
             RetriableError: `engine.jvm_lost`, `engine.not_started`.
         """

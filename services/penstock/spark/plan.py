@@ -26,6 +26,7 @@ from penstock.model.step import ROW, Step
 from penstock.spark import report
 from penstock.spark.apart import ERROR, wants_numbers, with_tracks, without_tracks
 from penstock.spark.ends.transforming import fit
+from penstock.spark.frozen import refuse_frozen_times
 from penstock.spark.lanes import Kernel, fused_lane, kernel_lane, read_lane, write_lane
 from penstock.spark.schema import normal_schema
 from penstock.spark.trying import applied
@@ -74,6 +75,7 @@ def build(
 
     Raises:
         SchemaError: `engine.unsupported_type`.
+        ConfigError: `transform.frozen_time`.
     """
     normal = normal_schema(schema)
     _activate(session)
@@ -95,6 +97,7 @@ def build(
     untracked = without_tracks(last) if tracked else last
     # mapInArrow looks its columns up by parsing their names; the lane puts the real ones back
     frame = _numbered(rows).mapInArrow(partial(write_lane, schema=last, kernels=tail), report.DDL)
+    refuse_frozen_times(frame)
     output = _labelled(_output(tail, untracked), (*head.steps, *passed, *ending))
     return Plan(name, output, slots, fused=False, frame=frame)
 

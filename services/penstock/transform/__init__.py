@@ -16,7 +16,8 @@ of here.
 - `java_cast`, `java_date_format`, `java_regex`: what Java's conversions, formats and regular
   expressions mean here, as far as it is the same; `headers`: headers as columns
 - `plugin_step`: a transform that a plugin serves; what follows it is fitted when the plan is made
-- `sql`: quoting · `tokens`, `guard`, `forbidden`: what a user's SQL expression may contain
+- `sql`: quoting · `tokens`, `guard`: what a user's SQL expression may contain; `sql_functions`,
+  `call_arguments`: the functions that it may call, and the arguments of some of them
 - `condition`, `filter_kernel`, `column_kernel`, `operand`: rows and columns made by Arrow, without
   the JVM
 """

@@ -12,8 +12,9 @@ from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Kind, Transform
 from penstock.transform.condition import Constant
 from penstock.transform.filter_kernel import FilterKernel, compile_condition
-from penstock.transform.guard import guarded
+from penstock.transform.guard import guarded, require_columns
 from penstock.transform.row import Row
+from penstock.transform.tokens import tokens_of
 
 _NOTHING: Final = Change(where="false", kernel=FilterKernel(Constant(value=False)), certain=True)
 
@@ -30,7 +31,9 @@ class Filter:
         del dataset
         if self.condition is None:
             return _NOTHING
-        kernel = compile_condition(self.condition, row, f"{self.path}.condition")
+        where = f"{self.path}.condition"
+        require_columns(tokens_of(self.condition), row, where)
+        kernel = compile_condition(self.condition, row, where)
         return Change(where=self.condition, kernel=kernel)
 
 

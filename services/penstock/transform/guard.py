@@ -1,26 +1,44 @@
 """What a user's SQL may contain: one expression over the row, and nothing that reaches beyond it.
 
 Expressions are only ever given to Spark's expression parser, which reads one expression and no
-statement. That alone is not enough: a subquery, `reflect(…)` or `${env:…}` inside an expression
-reads other data, runs code, or leaks the environment. So the text is refused here before Spark sees
-it, with these codes:
-`transform.bad_expression`, `transform.subquery`, `transform.forbidden_function`,
-`transform.substitution`.
+statement. That alone is not enough: a subquery, `reflect(…)`, `from_xml` with a schema file or
+`${env:…}` inside an expression reads other data, runs code, asks a URL, or leaks the environment.
+So the text is checked here before Spark sees it. Only functions of a list are allowed
+(`sql_functions`), some of them only with harmless arguments (`call_arguments`).
+
+Codes: `transform.bad_expression`, `transform.subquery`, `transform.forbidden_function`,
+`transform.substitution`, `transform.frozen_time`; `transform.unknown_column` where the row is
+known.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Final
 
 from penstock.model.errors import ConfigError
-from penstock.transform import forbidden
+from penstock.transform.call_arguments import refusal_of
+from penstock.transform.row import Row
 from penstock.transform.sql import has_substitution
+from penstock.transform.sql_functions import (
+    ALLOWED,
+    CONSTANTS,
+    KEYWORDS,
+    REFUSED,
+    WITHOUT_ARGUMENTS,
+)
 from penstock.transform.tokens import Kind, Token, tokens_of
 
 _QUERY_WORDS: Final = ("SELECT", "TABLE", "VALUES", "USING")
 """One of these is in every query that Spark's grammar allows in an expression; a query that starts
 with FROM is seen by its parenthesis. `EXISTS`, `IN` and scalar subqueries all need one."""
+
+_TIME: Final = re.compile(r"""[rR]?['"]\s*[+-]?[0-9][0-9A-Za-z:.,+\-/_ ]*['"]""")
+"""A date or time that begins with a digit, whatever follows."""
+
+_FIX: Final = "Use functions of the row's own columns only."
 
 _CLOSES: Final = {")": "(", "]": "["}
 
@@ -95,31 +113,94 @@ def _check_query(tokens: Sequence[Token], place: int, path: str) -> None:
 
 def _check_call(tokens: Sequence[Token], place: int, path: str) -> None:
     token = tokens[place]
-    after = [t.text for t in tokens[place + 1 : place + 3]]
-    if after[:1] != ["("]:
-        if token.kind is Kind.WORD and token.upper in forbidden.CONSTANTS:
-            raise _forbidden(token, forbidden.CONSTANTS[token.upper], path)
+    if not _is_symbol(tokens, place + 1, "("):
+        _check_constant(tokens, place, path)
+        _check_typed_literal(tokens, place, path)
         return
     before = tokens[place - 1] if place else None
-    if before is not None and before.is_word("LIKE", "ILIKE"):
-        return  # LIKE ANY (…) and LIKE SOME (…) are no calls
-    if token.is_word("OVER"):
-        raise _forbidden(token, "a transform sees one row at a time", path)
     if before is not None and before.is_symbol("."):
         raise _forbidden(token, "functions are called by their plain name", path)
-    reason = _reason(token, after)
+    if token.kind is Kind.WORD and _is_keyword(token, before):
+        return
+    if token.is_word("OVER"):
+        raise _forbidden(token, "a transform sees one row at a time", path)
+    # Spark compares names of functions in small letters and keywords in capitals. Both readings
+    # have to be on the list, or a letter such as the dotless i would make one of them another name.
+    readings = {token.name.lower(), token.name.upper().lower()}
+    for function in readings:
+        if function not in ALLOWED:
+            raise _refused(token, function, path)
+        if function in WITHOUT_ARGUMENTS and _is_symbol(tokens, place + 2, ")"):
+            raise _forbidden(token, WITHOUT_ARGUMENTS[function], path)
+        refusal = refusal_of(tokens, place, function)
+        if refusal is not None:
+            raise _forbidden(token, refusal.reason, path, fix=refusal.fix)
+
+
+def _is_keyword(token: Token, before: Token | None) -> bool:
+    """Tell whether a word before a parenthesis calls nothing."""
+    if token.upper in ("ANY", "SOME", "ALL"):
+        return before is not None and before.is_word("LIKE", "ILIKE")
+    return token.upper in KEYWORDS
+
+
+def _check_constant(tokens: Sequence[Token], place: int, path: str) -> None:
+    """Refuse a bare name that Spark reads as a call where no column has it."""
+    token = tokens[place]
+    before = tokens[place - 1] if place else None
+    if token.kind is not Kind.WORD or token.is_word("USER") or _is_part(before):
+        return  # `user` is a common name of columns: `require_columns` looks whether it is one
+    reason = CONSTANTS.get(token.name.lower()) or CONSTANTS.get(token.upper.lower())
     if reason:
-        raise _forbidden(token, reason, path)
+        fix = f"If it is the name of a column, write it as `` `{token.text}` ``."
+        raise _forbidden(token, reason, path, fix=fix)
 
 
-def _reason(token: Token, after: Sequence[str]) -> str:
-    # Spark lower-cases function names but upper-cases keywords; both readings are looked up.
-    for function in (token.name.lower(), token.name.upper().lower()):
-        if function in forbidden.FUNCTIONS:
-            return forbidden.FUNCTIONS[function]
-        if after == ["(", ")"] and function in forbidden.WITHOUT_ARGUMENTS:
-            return forbidden.WITHOUT_ARGUMENTS[function]
-    return ""
+def _check_typed_literal(tokens: Sequence[Token], place: int, path: str) -> None:
+    """Refuse `timestamp'now'` and its kin, which Spark computes once for a kept plan."""
+    token = tokens[place]
+    if not token.is_word("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"):
+        return
+    text = tokens[place + 1] if place + 1 < len(tokens) else None
+    if text is None or text.kind not in (Kind.STRING, Kind.RAW_STRING):
+        return
+    if not _TIME.match(text.text):
+        raise ConfigError(
+            "transform.frozen_time",
+            f"`{token.text} {text.text}` at {token.at} is not a date or time in digits; Spark "
+            "computes `now`, `today` and the like once for a plan that is kept",
+            fix="Write it in digits, as in `date'2026-01-31'`; for the time of a row use "
+            "InsertField with `timestamp.field`.",
+            config_path=path,
+        )
+
+
+def require_columns(tokens: Sequence[Token], row: Row, path: str) -> None:
+    """Refuse a name that is not a column of the row and that Spark would read as a call: `user`,
+    the user of the engine, and the others in backticks.
+
+    Raises:
+        ConfigError: `transform.unknown_column`.
+    """
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else None
+        if token.is_name and _is_constant(token.name) and not _is_part(before):
+            row.require(token.name, path)
+
+
+def _is_constant(name: str) -> bool:
+    return name.lower() in CONSTANTS or name.upper().lower() in CONSTANTS
+
+
+def _is_part(before: Token | None) -> bool:
+    """Tell whether what follows a token is a field of something (`a.user`) or a new name
+    (`AS user`).
+    """
+    return before is not None and (before.is_symbol(".") or before.is_word("AS"))
+
+
+def _is_symbol(tokens: Sequence[Token], place: int, text: str) -> bool:
+    return place < len(tokens) and tokens[place].is_symbol(text)
 
 
 def _bad(message: str, path: str) -> ConfigError:
@@ -131,10 +212,22 @@ def _bad(message: str, path: str) -> ConfigError:
     )
 
 
-def _forbidden(token: Token, reason: str, path: str) -> ConfigError:
+def _refused(token: Token, function: str, path: str) -> ConfigError:
+    if function in REFUSED:
+        return _forbidden(token, REFUSED[function], path)
+    near = get_close_matches(function, ALLOWED, n=1)
+    return _forbidden(
+        token,
+        "it is not one of the functions that expressions may call",
+        path,
+        fix=f"Did you mean `{near[0]}`?" if near else _FIX,
+    )
+
+
+def _forbidden(token: Token, reason: str, path: str, *, fix: str = _FIX) -> ConfigError:
     return ConfigError(
         "transform.forbidden_function",
         f"`{token.name}` at {token.at} is not allowed: {reason}",
-        fix="Use functions of the row's own columns only.",
+        fix=fix,
         config_path=path,
     )

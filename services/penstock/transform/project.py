@@ -11,7 +11,7 @@ from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.column_kernel import Copy
-from penstock.transform.guard import guarded
+from penstock.transform.guard import guarded, require_columns
 from penstock.transform.operand import column_of, operand_of
 from penstock.transform.part import new_name
 from penstock.transform.row import Row
@@ -49,6 +49,7 @@ def output_of(item: Item, row: Row, path: str) -> Output:
     Raises:
         ConfigError: it is a column that the rows do not have.
     """
+    require_columns(item.tokens, row, path)
     operand = operand_of(item.tokens)
     if isinstance(operand, Copy):
         return replace(Output.kept(row.require(operand.column, path)), name=item.name)

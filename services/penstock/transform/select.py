@@ -19,7 +19,7 @@ from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kernel, Kind, Output, Transform, projected
 from penstock.transform.filter_kernel import compile_condition
-from penstock.transform.guard import guarded
+from penstock.transform.guard import guarded, require_columns
 from penstock.transform.project import Item, item_of, output_of, split_list
 from penstock.transform.row import Row
 from penstock.transform.tokens import Token, tokens_of
@@ -69,6 +69,7 @@ class Select:
         change = projected((*made, *reserved), where)
         if self.condition is None:
             return change
+        require_columns(tokens_of(self.condition), row, where)
         keeps = compile_condition(self.condition, row, where)
         both = None
         if keeps is not None and change.kernel is not None:

@@ -219,3 +219,9 @@ def test_the_engine_runs_one_job_more_than_slots_and_the_rest_waits(loop, engine
 def test_before_its_start_an_engine_says_so():
     with pytest.raises(PenstockError, match="not running"):
         Engine().build("t", SCHEMA, [], 1)
+
+
+def test_a_plan_with_a_frozen_time_is_refused(engine):
+    with pytest.raises(ConfigError) as caught:
+        engine.build("t", SCHEMA, [Step(where="timestamp_millis(id) < 'now'")], 1)
+    assert caught.value.code == "transform.frozen_time"
