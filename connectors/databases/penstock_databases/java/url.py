@@ -1,19 +1,26 @@
 """JDBC URLs of any kind: a place and options that do no harm. Pure.
 
-A driver's options can run statements (H2's INIT), load classes or open files, and nobody can know
-those of all drivers. So an option that is not known to be harmless is refused.
+A driver's options can run statements (H2's INIT), load classes or open files, and those of all
+drivers cannot be known. So the URL is cut at every sign that any driver takes for a separator, and
+each part that has a `=` must set an option that is known to be harmless. Signs that a driver could
+read in another way (a backslash that H2 removes, letters that become others in capitals, percent
+escapes, spaces and control characters) are refused wherever they stand.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from penstock_connector import ConfigError
 from penstock_databases.url import KINDS, Target, parse_url
 
-_SHAPE: Final = re.compile(r"jdbc:([A-Za-z0-9+_-]+):(\S.*)", re.DOTALL)
-_OPTION: Final = re.compile(r"[;?&:,(/]\s*([A-Za-z][\w.]*)\s*=")
+_SHAPE: Final = re.compile(r"jdbc:([A-Za-z0-9+_-]+):(.+)", re.DOTALL | re.ASCII)
+_SEPARATORS: Final = re.compile(r"[;?&:,()/@#|{}\[\]]")
+_REFUSED: Final = re.compile(r"[^!-~]|[\\%\"'`<>^]")
+"""Whatever is not a visible ASCII character, and signs by which drivers escape or quote others."""
+_NAME: Final = re.compile(r"[A-Za-z][\w.]*", re.ASCII)
 _CREDENTIALS: Final = frozenset({"user", "username", "uid", "password", "pwd", "passwd", "token"})
 _ORACLE_LOGIN: Final = re.compile(r"(?:thin|oci):[^@/]+/[^@]*@|//[^/@]*:[^/@]*@")
 _HARMLESS: Final = frozenset({
@@ -40,7 +47,15 @@ def any_url(text: str) -> Target:
     shape = _SHAPE.fullmatch(text.strip())
     if shape is None or shape[1].lower() in KINDS:
         return parse_url(text)
-    names = [name.lower() for name in _OPTION.findall(text)]
+    sign = _REFUSED.search(text.strip())
+    if sign is not None:
+        raise ConfigError(
+            "jdbc.url.option_refused",
+            f"the URL has the character {sign[0]!a}, which a driver may read as another one",
+            fix="Write the URL with letters, digits and the signs . : / @ ; ? & = , ( ) _ - only.",
+            config_path="connection.url",
+        )
+    names = list(_option_names(shape[2]))
     if _CREDENTIALS.intersection(names) or _ORACLE_LOGIN.search(shape[2]):
         raise ConfigError(
             "jdbc.url.credentials",
@@ -48,8 +63,8 @@ def any_url(text: str) -> Target:
             fix="Take them out, and set `connection.user` and `connection.password`.",
             config_path="connection.url",
         )
-    refused = next((name for name in names if name not in _HARMLESS), "")
-    if refused:
+    refused = next((name for name in names if name not in _HARMLESS), None)
+    if refused is not None:
         raise ConfigError(
             "jdbc.url.option_refused",
             f"the option {refused!r} is not one of those that are known to do no harm",
@@ -57,3 +72,13 @@ def any_url(text: str) -> Target:
             config_path="connection.url",
         )
     return Target("java", database=text.strip(), zero_dates="fail")
+
+
+def _option_names(rest: str) -> Iterator[str]:
+    """Return the names of all options, in small letters: of each part with a `=` what stands before
+    it. Something else than a name is returned as it stands, which is on no list.
+    """
+    for part in _SEPARATORS.split(rest):
+        name, equals, _ = part.partition("=")
+        if equals:
+            yield name.lower() if _NAME.fullmatch(name) else name
