@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from penstock.plugin import logs, read_rules, schemas
+from penstock.model import arrow_schema
+from penstock.plugin import logs, read_rules
 from penstock.spark.ends import declared
 from penstock.worker.keys import KEYS
 from support.checkout import ROOT
@@ -78,7 +79,7 @@ def test_a_row_that_is_missing_goes_red(name):
 def test_the_bounds_are_those_of_the_code():
     assert declared.MOST_ROWS == read_rules.MOST_ROWS == 1 << 20
     assert declared.MOST_INFLATED == 64 << 20
-    assert (schemas.MOST_COLUMNS, schemas.MOST_NESTING) == (10_000, 32)
+    assert (arrow_schema.MAX_COLUMNS, arrow_schema.MAX_NESTING) == (10_000, 32)
     assert (logs.LINES_AT_ONCE, logs.LINES_PER_SECOND) == (1_000, 200)
     for bound in ("2^20", "64 MiB", "65,536", "10,000; 32"):
         assert bound in section("Limits")

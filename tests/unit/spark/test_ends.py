@@ -10,7 +10,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model.errors import DataError, InternalError, PenstockError, RetriableError
 from penstock.spark import ends
-from penstock.spark.ends import answers, fetching, putting
+from penstock.spark.ends import answers, frames, putting
 from tests.unit.spark.tiny_plugin import DEADLINE, SCHEMA, answered, frame, in_chunks, rows
 
 
@@ -105,7 +105,7 @@ def test_a_chunk_of_another_batch_is_astray(plugin):
 
 
 def test_a_batch_larger_than_the_limit_is_refused_before_it_is_whole(plugin, monkeypatch):
-    monkeypatch.setattr(fetching, "MOST_BYTES", 1000)
+    monkeypatch.setattr(frames, "MOST_BYTES", 1000)
     plugin.frames = in_chunks(600)
     assert broken_by(plugin) == "plugin.protocol.too_large"
 

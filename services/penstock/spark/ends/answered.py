@@ -14,9 +14,9 @@ from penstock.api.record.v1 import record_pb2
 from penstock.model.remote import Remote
 from penstock.rpc.status import error_from
 from penstock.spark.ends.channels import LARGEST_MESSAGE, violation
-from penstock.spark.ends.fetching import whole
+from penstock.spark.ends.frames import Decoder, schema_of, whole
 from penstock.spark.ends.stall import Stall
-from penstock.spark.schema import normal_batch, normal_schema
+from penstock.spark.schema import normal_schema
 
 ROOM: Final = LARGEST_MESSAGE - (64 << 10)
 """Bytes of rows in a message; the rest is for everything else."""
@@ -88,7 +88,7 @@ class Outs:
         frames: list[record_pb2.Batch] = []
         for answer in self._answers:
             if answer.HasField("schema"):
-                self.schemas[answer.schema.schema_id] = schema_of(answer.schema)
+                self.schemas[answer.schema.schema_id] = schema_of(answer.schema.arrow_schema)
             if not answer.HasField("out"):
                 continue
             out: pb.TransformOut = answer.out
@@ -101,31 +101,15 @@ class Outs:
         raise violation("transform_incomplete", f"the answer to batch {seq} did not come")
 
 
-def schema_of(message: record_pb2.Schema) -> pa.Schema:
-    """Return the schema in a frame."""
-    try:
-        return pa.ipc.read_schema(pa.py_buffer(message.arrow_schema))
-    except (pa.ArrowException, OSError) as error:
-        raise violation("schema", f"a schema is no Arrow schema: {error}") from None
-
-
 def rows_of(frames: Sequence[record_pb2.Batch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of frames, in the types that the engine takes."""
-    normal = normal_schema(schema)
+    """Return the rows of the frames of one batch, in the types that the engine takes."""
     batches = list(whole(frames))
     if not batches:
-        return pa.RecordBatch.from_pylist([], schema=normal)
+        return pa.RecordBatch.from_pylist([], schema=normal_schema(schema))
     if len(batches) > 1:
         raise violation("frame", "an answer has several batches")
-    try:
-        rows = pa.ipc.read_record_batch(pa.py_buffer(batches[0].data), schema)
-        # offsets that point outside would be read by the JVM, which does not check
-        rows.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise violation("frame", f"the answer is no Arrow record batch: {error}") from None
-    if rows.num_rows != batches[0].rows:
-        raise violation("rows", f"a batch has {rows.num_rows} rows, not {batches[0].rows}")
-    return normal_batch(rows, normal)
+    head = bytes(schema.serialize())
+    return Decoder(head, schema_id=batches[0].schema_id).rows(batches[0])
 
 
 def kept_of(out: pb.TransformOut, rows: int, given: int) -> list[int]:

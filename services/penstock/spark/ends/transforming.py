@@ -20,6 +20,7 @@ from penstock.model.remote import Remote
 from penstock.model.step import ROW, SetApart
 from penstock.spark.ends import answered
 from penstock.spark.ends.channels import channel, metadata, violation
+from penstock.spark.ends.frames import schema_of
 from penstock.spark.ends.putting import cut
 from penstock.spark.schema import normal_schema
 from penstock.wire import error as wire
@@ -110,7 +111,7 @@ def fit(remote: Remote, schema: pa.Schema) -> RemoteKernel:
     told = None
     for answer in _answers(remote, [_announced(schema)]):
         if answer.HasField("schema"):
-            told = answered.schema_of(answer.schema)
+            told = schema_of(answer.schema.arrow_schema)
     if told is None:
         raise violation("schema", f"{remote.connector} did not say which columns come out")
     own = [column for column in normal_schema(told) if not is_reserved(column.name)]
