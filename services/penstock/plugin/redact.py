@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.telemetry import masked
+
 HIDDEN: Final = "***"
 _SHORTEST: Final = 4
 """Shorter values are left: replacing every `1` of a log would hide the log, not the secret."""
@@ -31,5 +33,7 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def __call__(self, text: str) -> str:
-        """Return the text without secrets."""
-        return self._pattern.sub(HIDDEN, text) if self._pattern else text
+        """Return the text without secrets, those that the whole worker knows included: a plugin
+        may quote a part of a value that it was given.
+        """
+        return masked(self._pattern.sub(HIDDEN, text) if self._pattern else text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.model.config_def import did_you_mean
@@ -28,13 +28,19 @@ class Resolved:
 
     Attributes:
         config: All of it. Not for logs, not for stores (invariant 9).
-        secret: The keys whose values came from providers.
+        answers: What providers answered, by the key that it stands at: a value may have it as a
+            part of a longer text.
         ttl: Seconds until one of them is to be asked for again; None for never.
     """
 
     config: Mapping[str, str]
-    secret: frozenset[str] = frozenset()
+    answers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ttl: float | None = None
+
+    @property
+    def secret(self) -> frozenset[str]:
+        """The keys whose values came from providers."""
+        return frozenset(self.answers)
 
     def __repr__(self) -> str:
         return f"Resolved({len(self.config)} keys, {sorted(self.secret)} by reference)"
@@ -67,8 +73,11 @@ class Secrets:
             found |= {Reference(provider, path, key): value for key, value in values.items()}
             ttls += [] if ttl is None else [ttl]
         result = {name: filled(value, found.get) for name, value in config.items()}
-        changed = frozenset(name for name, reference in referred(config) if reference in found)
-        return Resolved(result, changed, min(ttls, default=None))
+        answers: dict[str, frozenset[str]] = {}
+        for name, reference in referred(config):
+            if reference in found:
+                answers[name] = answers.get(name, frozenset()) | {found[reference]}
+        return Resolved(result, answers, min(ttls, default=None))
 
     def warnings(self, config: Mapping[str, str]) -> list[Diagnostic]:
         """Return a warning for each reference that names no provider."""

@@ -6,6 +6,7 @@ URL with its password in an exception's text, for instance.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -70,6 +71,8 @@ class _Known:
             quote(value, safe=""),
             quote(value),
             value.encode("unicode_escape").decode(),
+            json.dumps(value)[1:-1],
+            json.dumps(value, ensure_ascii=False)[1:-1],
         }
         with self._lock:
             self._values |= {form for form in forms if len(form) >= SHORTEST}

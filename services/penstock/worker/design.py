@@ -48,7 +48,7 @@ class Design:
     """A connector taken apart: its kind, whose keys are whose, its settings, what was found.
 
     `connector` is as it is stored; `values` and `parts` have the values of its references, those
-    at the keys `masked`, which hold for `ttl` seconds (None: for ever).
+    at the keys of `answers`, which hold for `ttl` seconds (None: for ever).
     """
 
     connector: Connector
@@ -57,7 +57,7 @@ class Design:
     parts: Sections = field(repr=False)
     settings: ConnectorSettings
     findings: tuple[Diagnostic, ...]
-    masked: frozenset[str] = frozenset()
+    answers: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     ttl: float | None = None
 
     def target(self, end: str) -> Target:
@@ -80,9 +80,14 @@ class Design:
         )
 
     @property
+    def masked(self) -> frozenset[str]:
+        """The keys whose values came from providers of secrets."""
+        return frozenset(self.answers)
+
+    @property
     def looked_up(self) -> list[str]:
-        """The values of its references."""
-        return [self.values[key] for key in self.masked]
+        """What its references stand for, and the whole values that they are parts of."""
+        return _looked_up(self.values, self.answers)
 
     @property
     def letters_to(self) -> str:
@@ -160,7 +165,7 @@ async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) ->
         PenstockError: its class is missing, or not installed; `secrets.*`.
     """
     resolved = await secrets.resolve(connector.config)
-    values = parts_of(resolved.config[key] for key in resolved.secret)
+    values = parts_of(_looked_up(resolved.config, resolved.answers))
     try:
         design = _designed(host, connector, resolved)
     except PenstockError as error:
@@ -177,7 +182,8 @@ def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Des
         kind = _kind_of(entry)
     parts = sections(resolved.config, kind)
     for key in resolved.secret - parts.framework.keys():
-        register_secret(resolved.config[key])  # invariant 9
+        for value in (resolved.config[key], *resolved.answers[key]):
+            register_secret(value)  # invariant 9
     settings, findings = read_settings({"name": connector.name, **parts.framework}, parts.not_yet)
     findings += letter_findings(settings, parts, kind)
     findings += replay_findings(settings.replay, settings.letters_topic, bool(parts.letters))
@@ -189,9 +195,13 @@ def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Des
         parts,
         settings,
         tuple(findings),
-        resolved.secret,
+        resolved.answers,
         resolved.ttl,
     )
+
+
+def _looked_up(values: Mapping[str, str], answers: Mapping[str, frozenset[str]]) -> list[str]:
+    return [text for key in answers for text in (values[key], *answers[key])]
 
 
 def _kind_of(entry: ConnectorEntry) -> ConnectorKind:

@@ -1,6 +1,7 @@
 """A connector taken apart, with the values of its references where they belong."""
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import Diagnostic, PenstockError
 from penstock.plugin import PluginHost, PluginPath
+from penstock.plugin.redact import Redactor
 from penstock.scheduler import wanted
 from penstock.secrets import Secrets
 from penstock.secrets.provider import Answer
-from penstock.telemetry import Redaction
+from penstock.telemetry import Redaction, masked
 from penstock.worker.design import Design, design_of, refuse_errors
 from penstock.worker.hiding import hidden
 from penstock.worker.settings import OF_SCHEDULER
@@ -73,6 +75,31 @@ def test_what_is_stored_and_shown_has_references():
     assert made.settings.topic == "orders"
     assert PASSWORD not in repr(made)
     assert made.ttl == 60
+
+
+PART = "S3CRET-part-of-a-hook"
+
+
+def test_a_secret_that_is_a_part_of_a_value_is_masked_however_the_value_is_written(monkeypatch):
+    """A port that a client adds, or another case, must not bring the rest to light."""
+    monkeypatch.setitem(VALUES, "hook", PART)
+    made = design(source__url="http://127.0.0.1/hook/${p:hook}", types="id:${p:hook}")
+    assert PART in made.looked_up
+    for text in (
+        f"http://127.0.0.1:80/hook/{PART}: Connection refused",
+        f"there is no type '{PART}'",
+        f"GET /hook/{PART}?x=1",
+    ):
+        assert PART not in hidden(Diagnostic("x", text)).message
+        assert PART not in masked(text)
+        assert PART not in Redactor()(text)
+
+
+def test_a_secret_with_quotes_is_masked_where_it_stands_in_json_or_as_a_literal(monkeypatch):
+    monkeypatch.setitem(VALUES, "hook", 'a"quoted\\pässword')
+    design(source__url="${p:hook}")
+    for text in (json.dumps(VALUES["hook"]), json.dumps(VALUES["hook"], ensure_ascii=False)):
+        assert masked(f'{{"url": {text}}}') == '{"url": "***"}'
 
 
 def test_a_finding_that_quotes_a_value_is_masked_and_so_is_a_log_line():
