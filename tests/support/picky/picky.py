@@ -34,7 +34,10 @@ class Picky(Sink[PickyConfig]):
             raise RetriableError("picky.busy", "not now")
         kinds = rows.column("kind").to_pylist()
         why = DataError("picky.refused", "this row is bad", fix="Take another one.")
-        told = DataError("picky.told", f"{self.config.stamp} is not for this row")
+        # as a client that puts a port into a URL: the whole value is nowhere, its halves are
+        half = len(self.config.stamp) // 2
+        stamp = f"{self.config.stamp[:half]}:80/{self.config.stamp[half:]}"
+        told = DataError("picky.told", f"{stamp} is not for this row")
         reasons = {"bad": why, "tell": told}
         return [(row, reasons[kind]) for row, kind in enumerate(kinds) if kind in reasons]
 
