@@ -16,7 +16,8 @@ from pyspark.errors import PySparkException
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark import failures, gateway, report
+from penstock.spark import cancelled_tasks, failures, gateway, report
+from penstock.spark.cancelled_tasks import stages_of, watch
 from penstock.spark.gate import Gate
 from penstock.spark.jobs import Job, Jobs
 from penstock.spark.lanes import PROPERTY
@@ -39,8 +40,9 @@ class Engine:
     """Runs micro-batches: `await start()`, then `build` and `run`; `await stop()` at the end.
 
     `start`, `run`, `cancel` and `stop` belong to one event loop; only `build` blocks, so call it in
-    a thread. `lost` is set when the JVM is gone: this process must be started anew (doing it inside
-    took 18 s).
+    a thread. `lost` is set when the JVM is gone, or when less than half of its slots are left
+    because the others compute for jobs that were cancelled: this process must be started anew
+    (doing it inside took 18 s).
     """
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
@@ -58,6 +60,8 @@ class Engine:
         self._failed = 0
         self._plans = 0
         self._seconds = 0.0
+        self._lost_slots = 0
+        self._loss = failures.jvm_lost()
         self.lost = asyncio.Event()
 
     @property
@@ -161,6 +165,7 @@ class Engine:
             "job_seconds": self._seconds,
             "running": self._jobs.running,
             "waiting": self._gate.waiting,
+            "lost_slots": self._lost_slots,
         }
 
     def abandon(self) -> None:
@@ -185,19 +190,44 @@ class Engine:
 
     def _running(self) -> Jvm:
         if self.lost.is_set():
-            raise failures.jvm_lost()
+            raise self._loss
         if self._jvm is None:
             raise failures.not_running()
         return self._jvm
 
     def _cancel(self, jvm: Jvm, job: Job) -> None:
         def order(group: str) -> None:
+            job.stages |= stages_of(jvm, group)
             try:
                 jvm.session.sparkContext.cancelJobGroup(group)
             except (Py4JError, OSError, AttributeError) as error:  # it ends with its JVM anyway
                 log.info("job %s could not be cancelled: %s", group, error)
 
-        job.cancel(order)
+        counted = 0
+
+        def changed(stuck: int) -> None:
+            nonlocal counted
+            more, counted = stuck - counted, stuck
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._lose, more, job.task_id)
+
+        job.cancel(order, lambda: watch(jvm, job.stages, changed, cancelled_tasks.STUCK_AFTER_S))
+
+    def _lose(self, count: int, task_id: str) -> None:
+        """Count slots whose tasks go on after they were cancelled; less when they have ended."""
+        self._lost_slots += count
+        self._gate.widen(-count)
+        left = self._settings.slots - self._lost_slots
+        log.warning(
+            "task %s was cancelled, and %s computing; %d of %d slots are left",
+            task_id,
+            "goes on" if count > 0 else "has now ended",
+            left,
+            self._settings.slots,
+        )
+        if 2 * left < self._settings.slots and not self.lost.is_set():
+            self._loss = failures.slots_lost(self._lost_slots, self._settings.slots)
+            self.lost.set()
 
     def _run(self, jvm: Jvm, job: Job, plan: Plan, ticket: Ticket) -> list[SlotReport]:
         """Collect a plan, in a thread of its own: group and ticket belong to the thread."""

@@ -20,6 +20,9 @@ _BAD_ROW: Final = re.compile(
 )
 
 
+_OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
+
+
 def is_answer(error: Exception) -> bool:
     """Tell whether the JVM said so itself; any other error of a call means that it may be gone."""
     return isinstance(error, Py4JJavaError | PySparkException)
@@ -55,6 +58,14 @@ def of_job(error: Exception) -> PenstockError:
             fix="Use try_cast, try_divide or a condition, so that no row can fail.",
             config_path="transforms",
         )
+    if _OUT_OF_MEMORY in text:
+        return RetriableError(
+            "engine.out_of_memory",
+            "a micro-batch needed more memory than the heap of Spark's JVM has",
+            fix="Look for a transform that makes much of one row (repeat, sequence, aggregate); "
+            "otherwise raise `spark.driver.memory` of the worker.",
+            detail=text[-2000:],
+        )
     return RetriableError(
         "engine.job_failed",
         f"a Spark job failed: {_first_line(text)}",
@@ -78,6 +89,16 @@ def jvm_lost() -> RetriableError:
         "engine.jvm_lost",
         "the JVM of the Spark session is gone",
         fix="The worker starts anew by itself; look for an out-of-memory kill if it repeats.",
+    )
+
+
+def slots_lost(lost: int, slots: int) -> RetriableError:
+    """Return the error of every call once too few slots are left."""
+    return RetriableError(
+        "engine.slots_lost",
+        f"{lost} of {slots} slots of Spark compute for jobs that were cancelled",
+        fix="The worker starts anew by itself; simplify the expressions of connectors that were "
+        "stopped while they computed for minutes over one row.",
     )
 
 

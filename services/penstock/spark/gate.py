@@ -47,6 +47,13 @@ class Gate:
         finally:
             self._release()
 
+    def widen(self, by: int) -> None:
+        """Let so many more in at once, or fewer when it is negative: those who are in stay."""
+        self._free += by
+        while self._free > 0 and self._waiting:
+            self._free -= 1
+            self._hand_over()
+
     def expel(self, owner: str, error: Exception) -> None:
         """Let an owner's waits fail. Those who are in are not touched."""
         for entry in self._waiting:
@@ -70,6 +77,12 @@ class Gate:
             raise
 
     def _release(self) -> None:
+        if self._free < 0:  # there are fewer places than were given away
+            self._free += 1
+        else:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
         while self._waiting:
             entry = heapq.heappop(self._waiting)
             if not entry.turn.done():

@@ -15,30 +15,40 @@ as long, shorter would only ask a busy JVM more often."""
 
 
 class Job:
-    """One run of a plan. `group` is its name in Spark: no two runs share one."""
+    """One run of a plan.
+
+    Attributes:
+        group: Its name in Spark: no two runs share one.
+        cancelled: Whether it was ordered to end.
+        stages: Those that Spark knew when it was cancelled.
+    """
 
     def __init__(self, task_id: str, number: int) -> None:
         self.task_id = task_id
         self.group = f"{task_id}/{number}"
         self.cancelled = False
+        self.stages: set[int] = set()
         self._ended = threading.Event()
 
     def end(self) -> None:
         """Note that its thread is done with it."""
         self._ended.set()
 
-    def cancel(self, order: Callable[[str], object]) -> None:
-        """Give the order to cancel, in a thread of its own, until the job has ended. Idempotent."""
+    def cancel(self, order: Callable[[str], object], ended: Callable[[], object]) -> None:
+        """Give the order to cancel, in a thread of its own, until the job has ended; then call
+        `ended` there. Idempotent.
+        """
         if self.cancelled:
             return
         self.cancelled = True
         name = f"cancel {self.group}"
-        threading.Thread(target=self._insist, args=(order,), name=name, daemon=True).start()
+        threading.Thread(target=self._insist, args=(order, ended), name=name, daemon=True).start()
 
-    def _insist(self, order: Callable[[str], object]) -> None:
+    def _insist(self, order: Callable[[str], object], ended: Callable[[], object]) -> None:
         order(self.group)
         while not self._ended.wait(AGAIN):
             order(self.group)
+        ended()
 
 
 class Jobs:

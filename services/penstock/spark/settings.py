@@ -77,6 +77,14 @@ _MEASURED: Final[Mapping[str, str]] = {
     ),
     # the caller tries again by micro-batch, with new attempts; a second level would multiply
     "spark.task.maxFailures": "1",
+    # a row that needs more memory than there is fails its task, and nobody else's: Spark would end
+    # the JVM, or the executor, of all
+    "spark.executor.killOnFatalError.depth": "0",
+    # a cancelled task that computes on is ended with its executor; in the JVM of a worker Spark
+    # does not do that, so `cancelled_tasks` counts them
+    "spark.task.reaper.enabled": "true",
+    "spark.task.reaper.killTimeout": "30s",
+    "spark.task.reaper.threadDump": "false",
     # two attempts at a slot at once are one too many: the rows would be put twice for nothing
     "spark.speculation": "false",
     # a forked worker lives on: it keeps its channels, and its start costs 50 ms

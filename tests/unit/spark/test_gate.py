@@ -105,3 +105,25 @@ def test_expelling_touches_nobody_else():
         assert isinstance(ended[1], RuntimeError)
 
     asyncio.run(run())
+
+
+def test_a_place_that_is_taken_away_is_not_given_again_until_it_is_back():
+    async def run():
+        gate, log, leave = Gate(2), [], [asyncio.Event() for _ in range(4)]
+        visits = [asyncio.ensure_future(visit(gate, str(n), 0, log, leave[n])) for n in range(4)]
+        await settle()
+        gate.widen(-1)
+        leave[0].set()
+        await settle()
+        assert log == ["0", "1"]
+        leave[1].set()
+        await settle()
+        assert log == ["0", "1", "2"]
+        gate.widen(1)
+        await settle()
+        assert log == ["0", "1", "2", "3"]
+        for event in leave:
+            event.set()
+        await asyncio.gather(*visits)
+
+    asyncio.run(run())

@@ -89,10 +89,13 @@ def test_an_order_to_cancel_is_repeated_until_the_job_has_ended():
         assert jobs.of("t") == [job]
         assert {*jobs.of()} == {job, other}
         assert job.group != other.group
-        job.cancel(order)
-        job.cancel(order)
+        ended = threading.Event()
+        job.cancel(order, ended.set)
+        job.cancel(order, ended.set)
         assert enough.wait(20)
+        assert not ended.is_set()
         job.end()
+        assert ended.wait(20)
         after = len(orders)
     threading.Event().wait(AGAIN * 3)
     assert len(orders) <= after + 1
