@@ -8,11 +8,13 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from chaos.verifiable import Verifiable
 from penstock.testing import PenstockProcess
 from penstock.testing.procfs import Process, process_of
+from support.standalone import Standalone
 from system.pipelines import ended, nothing_left, nothing_runs
 
 MOVING = 90.0
@@ -100,3 +102,28 @@ def test_a_killed_command_leaves_no_process_and_goes_on_when_run_again(tmp_path:
 def _gone(victim: Process) -> bool:
     found = process_of(victim.pid)
     return found is None or found.identity != victim.identity
+
+
+def rest(process: PenstockProcess) -> httpx.Client:
+    """Return a client of the gateway that was started last."""
+    urls = re.findall(r"REST at (http://\S+)", process.output)
+    return httpx.Client(base_url=urls[-1], timeout=60)
+
+
+def test_a_connector_made_by_rest_goes_on_when_a_node_replaces_itself(tmp_path: Path) -> None:
+    """So does one that was paused meanwhile: the files count only at a start by a person."""
+    rows = {"connector.class": "generator", "rows.per.second": "50", "topic": "made"}
+    keys = {"listeners": "http://127.0.0.1:0"}
+    with Standalone(tmp_path / "node", keys, filed={**rows, "topic": "t"}) as node:
+        node.wait_for(lambda: "REST at" in node.process.output, "the gateway to listen")
+        with rest(node.process) as client:
+            client.put("/connectors/made/config", json=rows).raise_for_status()
+            node.wait_for(lambda: node.written("made"), "rows of the connector that was made")
+            client.put("/connectors/filed/pause").raise_for_status()
+        os.kill(jvm(node.process).pid, signal.SIGKILL)
+        node.wait_for(lambda: node.process.output.count("REST at") > 1, "the node to be back")
+        with rest(node.process) as client:
+            node.wait_for(lambda: node.written("made"), "more rows of it")
+            status = {n: client.get(f"/connectors/{n}/status").json() for n in ("made", "filed")}
+        states = {name: found["connector"]["state"] for name, found in status.items()}
+        assert states == {"made": "RUNNING", "filed": "PAUSED"}

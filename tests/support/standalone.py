@@ -80,8 +80,9 @@ class Standalone:
         return [task.diagnostic.code if task.diagnostic else "" for task in failed]
 
     def _tasks(self, name: str) -> list[RunStatus]:
-        address = re.search(r"SchedulerService at (unix:\S+)", self.process.output)
-        return self._runner.run(_tasks(address[1], name)) if address else []
+        # the last one: a node that replaced itself has another
+        addresses = re.findall(r"SchedulerService at (unix:\S+)", self.process.output)
+        return self._runner.run(_tasks(addresses[-1], name)) if addresses else []
 
 
 async def _tasks(address: str, name: str) -> list[RunStatus]:

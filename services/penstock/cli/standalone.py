@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.errors import print_diagnostic, print_error
-from penstock.cli.process import JvmLostError, hosted
+from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
 from penstock.standalone.connector_file import is_connector, read_connector
@@ -41,10 +41,10 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    return hosted(lambda _: _run(arguments.files), level="INFO", ended=0)
+    return hosted(lambda earlier: _run(arguments.files, earlier), level="INFO", ended=0)
 
 
-async def _run(files: Sequence[Path]) -> int:
+async def _run(files: Sequence[Path], earlier: Earlier) -> int:
     began = time.monotonic()
     worker, connectors = split(files)
     settings, warnings = node_settings(worker)
@@ -52,18 +52,26 @@ async def _run(files: Sequence[Path]) -> int:
         print_diagnostic(warning)
     async with Node(settings) as node:
         say(f"control plane answers after {time.monotonic() - began:.1f} s")
-        checked = [await _checked(node, connector) for connector in connectors]
-        await run_only(node, checked)
-        for connector in checked:
-            state = (connector.target_state or TargetState.RUNNING).name.lower()
-            began_as = "started" if state == "running" else f"is {state}"
-            say(f"connector {connector.name} {began_as} ({connector.kind.name.lower()})")
+        if earlier.resumed:
+            # the process replaced itself: what was made or changed by REST meanwhile goes on, too
+            await node.begin()
+        else:
+            await _begin(node, connectors)
         async with AsyncExitStack() as stack:
             await _front(stack, node, settings)
             await node.engine_ready()
             say(f"rows move after {time.monotonic() - began:.1f} s")
             await node.lost()
     raise JvmLostError
+
+
+async def _begin(node: Node, connectors: Sequence[Connector]) -> None:
+    checked = [await _checked(node, connector) for connector in connectors]
+    await run_only(node, checked)
+    for connector in checked:
+        state = (connector.target_state or TargetState.RUNNING).name.lower()
+        began_as = "started" if state == "running" else f"is {state}"
+        say(f"connector {connector.name} {began_as} ({connector.kind.name.lower()})")
 
 
 async def _front(stack: AsyncExitStack, node: Node, settings: NodeSettings) -> None:
