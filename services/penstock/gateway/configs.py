@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from penstock.gateway.body import Number, objects
 from penstock.gateway.failures import InvalidConfigError
+from penstock.model.config_size import check_keys, check_size
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest
 from penstock.model.sensitive import MASK, is_mask, shown
@@ -66,13 +67,18 @@ def named(
 
 
 def texts(value: Any) -> dict[str, str]:
-    """Return a configuration: values are text, as they were written; a null is no value.
+    """Return a configuration: values are text, as they were written; a null is no value. Its size
+    is compared before anything is looked for in it: a body of 4 MiB may have 300,000 keys.
 
     Raises:
-        ConfigError: `config.not_text`.
+        ConfigError: `config.not_text`, `config.too_large`.
     """
-    pairs = ((key, text(key, one)) for key, one in objects(value, "the configuration").items())
-    return {key: one for key, one in pairs if one is not None}
+    given = objects(value, "the configuration")
+    check_keys("this connector", len(given))
+    pairs = ((key, text(key, one)) for key, one in given.items())
+    found = {key: one for key, one in pairs if one is not None}
+    check_size("this connector", found)
+    return found
 
 
 def text(key: str, value: Any) -> str | None:

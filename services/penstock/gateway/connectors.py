@@ -17,6 +17,7 @@ from penstock.gateway.altering import reset
 from penstock.gateway.asks import Asks, Services
 from penstock.gateway.body import Json, objects
 from penstock.gateway.paths import Name, Number
+from penstock.model.config_size import check_keys
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import ConnectorStatus
@@ -132,7 +133,9 @@ async def patch_config(
 ) -> Response:
     """Change single keys of a configuration; null takes a key away."""
     before = await asks.config.get(connector)
-    changes = {k: configs.text(k, v) for k, v in objects(body, "the changes").items()}
+    given_changes = objects(body, "the changes")
+    check_keys("these changes", len(given_changes))
+    changes = {key: configs.text(key, value) for key, value in given_changes.items()}
     kept = {key: value for key, value in before.config.items() if key not in changes}
     given = {key: value for key, value in changes.items() if value is not None}
     unmasked = configs.unmasked(given, before.config, before.secret_keys)

@@ -36,6 +36,11 @@ IDLE_FOR: Final = 75
 MOST_AT_ONCE: Final = 500
 """Requests and idle connections at once; more are told 503."""
 
+MAX_PER_ADDRESS: Final = 250
+"""Connections of one address at once: one peer must not take the places of all others. It is half
+of them, because a proxy in front makes all connections from one address. A further one closes the
+oldest that waits for a request: a peer that opens connections and sends nothing shuts none out."""
+
 MOST_HEAD: Final = 64 << 10
 """Bytes of a request's head."""
 
@@ -142,11 +147,31 @@ class _Impatient(H11Protocol):
     """
 
     _limit: asyncio.TimerHandle | None = None
+    since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a first request."""
+        self.since = self.loop.time()
         super().connection_made(transport)  # type: ignore[arg-type] # narrower there
         self._await_head()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the oldest idle connection of an address that has too many, or this one."""
+        if self.client is None:
+            return
+        address = self.client[0]
+        same = [one for one in self.connections if _address_of(one) == address]
+        if len(same) <= MAX_PER_ADDRESS:
+            return
+        idle = [one for one in same if isinstance(one, _Impatient) and one.is_idle()]
+        oldest = min(idle, key=lambda one: one.since, default=self)
+        oldest.transport.close()
+
+    def is_idle(self) -> bool:
+        """Tell whether it waits for a request, or for the rest of its head."""
+        done = self.cycle is None or self.cycle.response_complete
+        return done and not self.transport.is_closing() and self.conn.their_state is h11.IDLE
 
     def data_received(self, data: bytes) -> None:
         """Take some bytes."""
@@ -180,6 +205,11 @@ class _Impatient(H11Protocol):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
+
+
+def _address_of(connection: Any) -> str | None:
+    client = getattr(connection, "client", None)
+    return client[0] if client else None
 
 
 def _settings(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Config:

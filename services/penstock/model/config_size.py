@@ -20,10 +20,25 @@ def check_size(name: str, config: Mapping[str, str]) -> None:
     Raises:
         ConfigError: `config.too_large`.
     """
+    check_keys(name, len(config))
     size = len(json.dumps(dict(config), ensure_ascii=False, separators=(",", ":")).encode())
-    if len(config) > MOST_KEYS or size > MOST_BYTES:
-        raise ConfigError(
-            "config.too_large",
-            f"the configuration of {name} has {len(config)} keys and {size} bytes",
-            fix=f"Stay within {MOST_KEYS} keys and {MOST_BYTES} bytes; put large texts into files.",
-        )
+    if size > MOST_BYTES:
+        raise _too_large(name, f"{len(config)} keys and {size} bytes")
+
+
+def check_keys(name: str, count: int) -> None:
+    """Refuse a configuration with too many keys, before its values are looked at.
+
+    Raises:
+        ConfigError: `config.too_large`.
+    """
+    if count > MOST_KEYS:
+        raise _too_large(name, f"{count} keys")
+
+
+def _too_large(name: str, found: str) -> ConfigError:
+    return ConfigError(
+        "config.too_large",
+        f"the configuration of {name} has {found}",
+        fix=f"Stay within {MOST_KEYS} keys and {MOST_BYTES} bytes; put large texts into files.",
+    )

@@ -140,6 +140,44 @@ def test_what_is_no_http_is_refused(gateway):
     assert exchanged(gateway, b"\x16\x03\x01\x02\x00\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
+def many_keys(count):
+    return {f"k{n}": "v" for n in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content"),
+    [
+        ("POST", "/connectors", {"name": "x", "config": many_keys(100_000)}),
+        ("PUT", "/connectors/x/config", many_keys(100_000)),
+        ("PUT", "/connector-plugins/file-source/config/validate", many_keys(100_000)),
+        ("POST", "/v1/connectors/validate", {"name": "x", "config": many_keys(100_000)}),
+    ],
+)
+def test_a_configuration_of_very_many_keys_is_refused_by_its_size(gateway, method, path, content):
+    answer = gateway.client.request(method, path, json=content)
+    assert (answer.status_code, answer.json()["code"]) == (413, "config.too_large")
+
+
+def test_an_address_that_opens_many_connections_shuts_nobody_out(gateway, monkeypatch):
+    """Its oldest silent ones are closed; its own requests and those of others are answered."""
+    monkeypatch.setattr(listening, "MAX_PER_ADDRESS", 10)
+    host, _, port = gateway.address.rpartition(":")
+    with contextlib.ExitStack() as stack:
+        peers = [
+            stack.enter_context(
+                socket.create_connection((host, int(port)), source_address=("127.0.0.2", 0))
+            )
+            for _ in range(60)
+        ]
+        peers[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert peers[-1].recv(100).startswith(b"HTTP/1.1 200")
+        assert gateway.client.get("/health").status_code == 200
+        closed = [peer for peer in peers[:50] if select.select([peer], [], [], 10)[0]]
+        assert len(closed) == 50
+        assert all(peer.recv(1) == b"" for peer in closed)
+        assert not select.select(peers[51:-1], [], [], 0)[0]
+
+
 def test_half_open_connections_do_no_harm(gateway):
     host, _, port = gateway.address.rpartition(":")
     peers = [socket.create_connection((host, int(port))) for _ in range(100)]

@@ -17,6 +17,21 @@ def test_values_are_texts_as_they_were_written():
     assert config == {"a": "1.0", "b": "true", "c": "x", "e": "1e3"}
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{str(n): "" for n in range(5_001)}, {"a": "x" * (512 << 10)}],
+    ids=["too many keys", "too large a value"],
+)
+def test_a_configuration_is_measured_before_anything_is_looked_for_in_it(given, monkeypatch):
+    with pytest.raises(ConfigError) as caught:
+        configs.texts(given)
+    assert caught.value.code == "config.too_large"
+    if len(given) > 1:
+        monkeypatch.setattr(configs, "text", None)  # values are not looked at, either
+        with pytest.raises(ConfigError, match=r"config\.too_large"):
+            configs.texts(given)
+
+
 @pytest.mark.parametrize("value", ["[1]", '{"b": 1}'])
 def test_a_value_that_is_no_text_is_named(value):
     with pytest.raises(ConfigError, match=r"config\.not_text") as caught:
