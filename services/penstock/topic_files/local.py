@@ -49,8 +49,10 @@ class LocalFolder:
         return LocalFolder(self.path / name, (*self._above, self.path))
 
     def ready(self) -> None:
-        """Make the folder."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Make the folder, for its owner alone: rows are in it, and dead letters. One that is there
+        keeps its mode, so that an operator may let others read.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def make(self) -> None:
         """Make the folder, and its name durable: whoever made it may have died before it was."""

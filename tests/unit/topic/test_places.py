@@ -1,6 +1,7 @@
 """Where topics are: what a setting names, and what travels to the executors."""
 
 import json
+import stat
 import sys
 from pathlib import Path
 
@@ -85,3 +86,12 @@ def test_a_library_that_is_missing_is_named_with_how_to_install_it(monkeypatch):
     with pytest.raises(ConfigError, match=r"pip install 'penstock\[s3\]'") as caught:
         folder_of("s3://bucket/p")
     assert caught.value.code == "topic.s3_not_installed"
+
+
+def test_topics_are_for_their_owner_alone_unless_their_folder_was_there(tmp_path):
+    made, kept = LocalFolder(tmp_path / "made"), LocalFolder(tmp_path / "kept")
+    kept.path.mkdir(mode=0o755)
+    for folder in (made, kept):
+        folder.ready()
+    modes = [stat.S_IMODE(folder.path.stat().st_mode) for folder in (made, kept)]
+    assert modes == [0o700, 0o755]

@@ -8,6 +8,8 @@ import hmac
 import secrets
 from typing import Final
 
+from penstock.model.errors import ConfigError
+
 _COST: Final = (2**14, 8, 1)
 """16 MiB and some 50 ms for each try: OWASP's least for scrypt, times one half in memory."""
 
@@ -15,7 +17,15 @@ _NAME: Final = "scrypt"
 
 
 def hashed(password: str) -> str:
-    """Return `scrypt$<n>$<r>$<p>$<salt>$<hash>`."""
+    """Return `scrypt$<n>$<r>$<p>$<salt>$<hash>`.
+
+    Raises:
+        ConfigError: `auth.password`: it has a NUL character.
+    """
+    if "\0" in password:
+        raise ConfigError(
+            "auth.password", "the password has a NUL character", fix="Choose one without it."
+        )
     salt = secrets.token_bytes(16)
     n, r, p = _COST
     return "$".join(
@@ -27,7 +37,7 @@ def matches(password: str, stored: str) -> bool:
     """Tell whether a password is the one of a hash; a text that is no hash matches nothing."""
     try:
         name, n, r, p, salt, key = stored.split("$")
-        if name != _NAME:
+        if name != _NAME or "\0" in password:  # the hash pads with it: two texts would match
             return False
         found = _key(password, base64.b64decode(salt), int(n), int(r), int(p))
         return hmac.compare_digest(found, base64.b64decode(key))

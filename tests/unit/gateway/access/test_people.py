@@ -56,6 +56,9 @@ def test_a_password_is_known_by_its_hash():
     assert stored != passwords.hashed("correct horse"), "each has a salt of its own"
     assert passwords.matches("correct horse", stored)
     assert not passwords.matches("wrong horse", stored)
+    assert not passwords.matches("correct horse\0", stored), "scrypt pads with NUL"
+    with pytest.raises(ConfigError, match="NUL"):
+        passwords.hashed("correct horse\0")
 
 
 @pytest.mark.parametrize(
