@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ async def _run(arguments: argparse.Namespace, cases: Sequence[Case], earlier: Ea
     plugins = ",".join(str(folder.absolute()) for folder in arguments.plugins)
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as state:
         settings, _ = node_settings({"state.dir": state, "plugin.path": plugins})
+        # nothing else runs here, so one JVM is enough
+        settings = replace(settings, machine=replace(settings.machine, previews_apart=False))
         async with Node(settings) as node:
             lost = asyncio.create_task(node.lost())
             testing = asyncio.create_task(_outcomes(node, cases))

@@ -14,6 +14,7 @@ from penstock.worker.altering import Alterer
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.overrides import OverridePolicy
 from penstock.worker.planning import Planner
+from penstock.worker.ports import Previews
 from penstock.worker.rehearsal import Rehearsals
 from penstock.worker.tasting import Tasting
 from penstock.worker.validating import Validator
@@ -31,11 +32,13 @@ class Asked:
         functions: Sequence[Path],
         secrets: Secrets,
         overrides: OverridePolicy,
+        previews: Previews | None,
     ) -> None:
         """All are as `Worker` has them."""
         self.validator = Validator(host, functions, secrets, overrides)
         self.planner = Planner(host, topics, secrets)
         self.alterer = Alterer(host, secrets)
         tasting = Tasting(host, self.planner, topics)
-        self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets)
+        here = Rehearsals(host, engine, tasting, functions, secrets)
+        self.rehearsals: Previews = previews or here
         self.letters = LetterReader(topics, offsets)

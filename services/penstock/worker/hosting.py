@@ -16,6 +16,7 @@ from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import folder_of
 from penstock.worker import metering
 from penstock.worker.machine import MachineSettings
+from penstock.worker.preview_process import PreviewProcess
 from penstock.worker.worker import Worker
 
 PLUGIN_GRACE: Final = 1.0
@@ -85,15 +86,20 @@ class Hosting:
         )
         secrets = secrets_of(self._settings.providers)
         self._stack.push_async_callback(secrets.close)
+        previews = None
+        if self._settings.previews_apart:
+            previews = PreviewProcess(self._settings, self._runtime)
+            self._stack.push_async_callback(previews.close)
         self.worker = Worker(
             host,
             self._engine,
             topics,
             self._offsets,
             self._config,
-            self._settings.functions_path,
-            secrets,
-            self._settings.overrides,
+            functions=self._settings.functions_path,
+            secrets=secrets,
+            overrides=self._settings.overrides,
+            previews=previews,
         )
         metering.observe(self.worker.holdings)
         noting = asyncio.create_task(self.worker.noting.run())

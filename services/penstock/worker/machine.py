@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from penstock.spark.settings import EngineSettings
 from penstock.telemetry import Secret
 from penstock.topic.embedded.spec import Retention
 from penstock.topic_files import S3Settings
-from penstock.worker.keys import SPARK
+from penstock.worker.keys import KEYS, OPEN, SPARK
 from penstock.worker.overrides import ALLOWLIST, POLICY, OverridePolicy, override_policy
 
 
@@ -30,7 +30,11 @@ class PluginSettings:
 
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
-    """Where topics and plugins are, and how Spark runs."""
+    """Where topics and plugins are, and how Spark runs.
+
+    `values` and `extra` are what these were read from, for the process that runs previews.
+    `previews_apart` says that there is one; False lets previews run in the engine here.
+    """
 
     topics_dir: str
     topics_s3: S3Settings
@@ -40,6 +44,9 @@ class MachineSettings:
     providers: tuple[ProviderSettings, ...]
     overrides: OverridePolicy
     engine: EngineSettings
+    values: Mapping[str, Any] = field(repr=False)
+    extra: Mapping[str, str] = field(repr=False)
+    previews_apart: bool = True
 
 
 def machine_settings(
@@ -78,6 +85,8 @@ def machine_settings(
         overrides=override_policy(values[POLICY], values[ALLOWLIST]),
         functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
+        values={key.name: values[key.name] for key in KEYS},
+        extra={key: value for key, value in config.items() if key.startswith(OPEN)},
     )
 
 

@@ -1,5 +1,5 @@
-"""What a task needs of its two ends and of the engine, and a monitor of the read end: structural
-ports, defined beside their user.
+"""What a task needs of its two ends and of the engine, a monitor of the read end, and a worker of
+what runs previews: structural ports, defined beside their user.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from penstock.model.connector import CommitMode, TaskPlan
+from penstock.model.connector import CommitMode, Connector, TaskPlan
+from penstock.model.rehearsal import Given, Rehearsed
 from penstock.model.step import Step
 from penstock.model.stream import (
     Offsets,
@@ -188,3 +189,10 @@ class Chain(Compiler, Protocol):
 
     def moved(self, before: str, after: str) -> None:
         """Take note that rows of a dataset moved; `after` is its name behind the chain."""
+
+
+class Previews(Protocol):
+    """Evaluates the chain of a connector that may not be stored yet; nothing is written."""
+
+    async def of(self, connector: Connector, given: Given) -> Rehearsed:
+        """Return what becomes of rows."""

@@ -17,6 +17,7 @@ from penstock.worker.making import Maker
 from penstock.worker.noting import Noting
 from penstock.worker.opening import Opener
 from penstock.worker.overrides import OverridePolicy
+from penstock.worker.ports import Previews
 
 
 class Worker:
@@ -29,17 +30,20 @@ class Worker:
         topics: EmbeddedTopics,
         offsets: OffsetClient,
         config: ConfigClient,
+        *,
         functions: Sequence[Path] = (),
         secrets: Secrets = NO_SECRETS,
         overrides: OverridePolicy = OverridePolicy(),  # noqa: B008 - it is frozen
+        previews: Previews | None = None,
     ) -> None:
         """`config` has the plans that monitors are told. Its maker closes it, `offsets` and
         `secrets`. `functions` are the folders with Python functions of the user; `overrides` says
-        which settings of Kafka's clients connectors may bring.
+        which settings of Kafka's clients connectors may bring. Without `previews`, previews run in
+        `engine`.
         """
         self.host = host
         self.engine = engine
-        self.asked = Asked(host, engine, topics, offsets, functions, secrets, overrides)
+        self.asked = Asked(host, engine, topics, offsets, functions, secrets, overrides, previews)
         self.holdings = Holdings(
             lambda one: self._maker.make(one, self.holdings.changed, self.holdings.wish)
         )
