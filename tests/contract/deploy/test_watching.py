@@ -72,6 +72,25 @@ def test_a_metric_that_is_not_told_goes_red():
         test_every_metric_that_is_named_is_told('penstock_task_state{stat="failed"}')
 
 
+GREATEST = re.compile(r"max(?: by \([^)]*\) )?\((?:\w+\()?$")
+
+
+def counted_twice(expression):
+    """Metrics that are not the greatest of what several gateways tell."""
+    found = NAME.finditer(expression)
+    return [name[0] for name in found if not GREATEST.search(expression[: name.start()])]
+
+
+@pytest.mark.parametrize("expression", [*[rule["expr"] for rule in RULES], *TARGETS])
+def test_gateways_that_are_scraped_together_are_not_counted_twice(expression):
+    assert counted_twice(expression) == []
+
+
+def test_a_sum_over_gateways_goes_red():
+    expression = "sum(penstock_tasks_moving) + max(penstock_tasks_moving)"
+    assert counted_twice(expression) == ["penstock_tasks_moving"]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_is_wrong_and_names_a_runbook_that_there_is(rule):
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
