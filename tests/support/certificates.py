@@ -18,10 +18,13 @@ class Authority:
             "-subj /CN=authority -keyout ca.key -out ca.pem"
         )
 
-    def sign(self, name: str, days: int = 2) -> tuple[Path, Path]:
-        """Return the files of a certificate for a name and its key. Of -1 days: it has expired."""
+    def sign(self, name: str, days: int = 2, address: str = "") -> tuple[Path, Path]:
+        """Return the files of a certificate for a name and its key, and for an IP address if one is
+        given. Of -1 days: it has expired.
+        """
         extension = self.folder / f"{name}.ext"
-        extension.write_text(f"subjectAltName=DNS:{name}\n")
+        names = [f"DNS:{name}", *([f"IP:{address}"] if address else [])]
+        extension.write_text(f"subjectAltName={','.join(names)}\n")
         self._openssl(
             "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
             f"-subj /CN={name} -keyout {name}.key -out {name}.csr"

@@ -1,17 +1,16 @@
-"""The Helm chart as Kubernetes would get it: rendered by helm, kept beside the tests.
+"""The Helm chart as Kubernetes would get it: rendered by Helm.
 
-`python -m support.chart` renders anew, with HELM_BIN, or `helm` of the path, and only what `helm
-lint --strict` has nothing to say about. A digest of the chart, of the values and of what helm made
-tells a machine without helm whether the three still belong together.
+Helm is built once, from its Go module, into a folder outside of the checkout. `HELM_BIN` names
+another one. `$(PYTHONPATH=tests python -m support.chart) template shop deploy/kubernetes` shows
+what it makes.
 """
 
 from __future__ import annotations
 
-import hashlib
+import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,65 +19,74 @@ import yaml
 
 from penstock.standalone.files import read_flat
 from support.checkout import ROOT
+from support.foreign import run_tool
 
 CHART: Final = ROOT / "deploy" / "kubernetes"
-KEPT: Final = ROOT / "tests" / "contract" / "deploy"
+VALUES: Final = ROOT / "tests" / "contract" / "deploy"
 CASES: Final = ("default", "full", "s3", "role")
+
+BUILT: Final = 900
+"""Seconds for a test that may be the first on its machine, and builds Helm: with two cores, Helm
+takes three minutes, and more beside other tests."""
+
+_HELM: Final = "v3.22.0"
 _KUBERNETES: Final = "1.30.0"
 
 
-def helm() -> str | None:
-    """Return the helm of this machine, None when it has none."""
-    return shutil.which(os.environ.get("HELM_BIN") or "helm")
+@cache
+def helm() -> str:
+    """Return the Helm of this machine; build it when it is not there yet."""
+    if named := os.environ.get("HELM_BIN"):
+        return named
+    cache_folder = os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock"
+    folder = Path(cache_folder) / f"helm-{_HELM}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
+        if not (folder / "helm").exists():
+            _build(folder)
+    return str(folder / "helm")
+
+
+def _build(folder: Path) -> None:
+    new = folder / "new"
+    shutil.rmtree(new, ignore_errors=True)
+    variables = ("CGO_ENABLED=0", f"GOBIN={new}", "GOFLAGS=-buildvcs=false")
+    build = ("go", "install", "-ldflags=-s -w", f"helm.sh/helm/v3/cmd/helm@{_HELM}")
+    run_tool("env", *variables, *build, cwd=folder)
+    (new / "helm").replace(folder / "helm")
+    new.rmdir()
 
 
 def run_helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run helm."""
-    command = [helm() or "helm", *map(str, arguments), "--kube-version", _KUBERNETES]
+    """Run Helm."""
+    command = [helm(), *map(str, arguments), "--kube-version", _KUBERNETES]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def values_of(case: str) -> list[str | Path]:
-    """Return helm's options for the values of a case."""
-    file = KEPT / f"{case}-values.yaml"
+    """Return Helm's options for the values of a case."""
+    file = VALUES / f"{case}-values.yaml"
     return ["--values", file] if file.exists() else []
 
 
-def rendered(case: str) -> str:
-    """Return what helm makes of the chart now, and finds nothing to say about."""
-    lint = run_helm("lint", CHART, "--strict", *values_of(case))
-    assert lint.returncode == 0, lint.stdout + lint.stderr
-    done = run_helm("template", "shop", CHART, "--namespace", "data", *values_of(case))
-    assert done.returncode == 0, done.stderr
-    return f"{first_line(case, done.stdout)}\n{done.stdout}"
+def linted(case: str, chart: Path = CHART) -> str:
+    """Return what Helm has to say about the chart; nothing when it is content."""
+    done = run_helm("lint", chart, "--strict", "--quiet", *values_of(case))
+    return done.stdout + done.stderr if done.returncode else ""
 
 
-def kept(case: str) -> str:
-    """Return what helm made of it when it was last rendered."""
-    return (KEPT / f"{case}.yaml").read_text(encoding="utf-8")
+def render(*values: str | Path) -> subprocess.CompletedProcess[str]:
+    """Let Helm make what it would install."""
+    return run_helm("template", "shop", CHART, "--namespace", "data", *values)
 
 
 @cache
 def objects(case: str) -> tuple[dict[str, Any], ...]:
-    """Return the objects of Kubernetes. They are read once: who asks changes nothing in them."""
-    return tuple(document for document in yaml.safe_load_all(kept(case)) if document)
-
-
-def first_line(case: str, body: str, chart: Path = CHART) -> str:
-    """Return the line that ties what helm made to all that it made it of."""
-    digest = hashlib.sha256()
-    values = KEPT / f"{case}-values.yaml"
-    for file in (*chart_files(chart), *([values] if values.exists() else [])):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    digest.update(body.encode())
-    return f"# digest {digest.hexdigest()}"
-
-
-def chart_files(chart: Path = CHART) -> Iterator[Path]:
-    """Yield the files that helm reads."""
-    yield from sorted(chart.glob("*.yaml"))
-    yield chart / "values.schema.json"
-    yield from sorted((chart / "templates").iterdir())
+    """Return the objects of Kubernetes. They are made once: who asks changes nothing in them."""
+    done = render(*values_of(case))
+    assert done.returncode == 0, done.stderr
+    return tuple(document for document in yaml.safe_load_all(done.stdout) if document)
 
 
 def of_kind(case: str, kind: str) -> list[dict[str, Any]]:
@@ -123,5 +131,4 @@ def own_keys(case: str, service: str, folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name in CASES:
-        (KEPT / f"{name}.yaml").write_text(rendered(name), encoding="utf-8")
+    print(helm())

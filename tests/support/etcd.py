@@ -124,6 +124,8 @@ class EtcdServers:
         command = ["etcdctl", "--endpoints", self.endpoints[number], *arguments]
         if self._guarded:
             command += ["--user", f"root:{PASSWORD}"]
+        if self._scheme == "https":
+            command += ["--insecure-transport=false", "--insecure-skip-tls-verify"]
         environment = {**os.environ, "ETCDCTL_API": "3"}
         done = subprocess.run(command, env=environment, capture_output=True, timeout=20, check=True)
         return done.stdout.decode(errors="backslashreplace")  # values may be sealed

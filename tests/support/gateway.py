@@ -22,6 +22,7 @@ from penstock.gateway.asks import Asks
 from penstock.gateway.everywhere import Workers
 from penstock.gateway.listening import answering
 from penstock.gateway.places import Place
+from penstock.gateway.processes import Processes
 from penstock.standalone.node import Node
 from penstock.standalone.settings import node_settings
 from penstock.telemetry.recent import RECENT
@@ -115,7 +116,9 @@ class Gateway:
         workers = Workers(self.node.scheduler)
         self._stack.push_async_callback(workers.close)
         node = self.node
-        self.asks = Asks(node.config, node.offset, node.scheduler, workers)
+        processes = Processes(node.addresses)
+        self._stack.push_async_callback(processes.close)
+        self.asks = Asks(node.config, node.offset, node.scheduler, workers, processes)
         app = application(self.asks, "tests", Guard())
         (url,) = await enter(answering(app, [Place("127.0.0.1:0")]))
         self.address = url.removeprefix("http://")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import ConfigClient
 from penstock.model.errors import PenstockError
@@ -53,6 +54,45 @@ def test_any_gateway_answers_and_a_killed_one_loses_nothing(cluster: Cluster) ->
         cluster.start("config", "config")
         wait_until(lambda: other.get("/connectors").status_code == 200, READY, "config to be back")
     assert second.stop(READY) == 0
+
+
+def test_a_gateway_tells_the_numbers_of_every_process(cluster: Cluster) -> None:
+    """Leases, stores and the leader, over TLS too; of one that is gone, that it is."""
+    process = cluster.start("gateway", "g1", listeners=ANY)
+    with rest(process) as gateway:
+
+        def numbers() -> dict[tuple[str, str], float]:
+            answer = gateway.get("/metrics")
+            families = text_string_to_metric_families(answer.text) if answer.is_success else ()
+            samples = [one for family in families for one in family.samples]
+            return {
+                (s.name, s.labels["service"]): s.value for s in samples if "service" in s.labels
+            }
+
+        services = {"config", "offset", "scheduler", "gateway"}
+
+        def known() -> bool:
+            found = numbers()
+            registered = {s for n, s in found if n == "penstock_member_registrations_total"}
+            return registered == services and bool(
+                found.get(("penstock_leader_turns_total", "scheduler"))
+            )
+
+        wait_until(known, READY, "all processes to tell")
+        found = numbers()
+        for service in services:
+            assert found["penstock_member_registrations_total", service] == 1
+            assert 0 < found["penstock_lease_left_seconds", service] <= 5
+            assert found["penstock_processes", service] == 1
+            assert found["penstock_processes_silent", service] == 0
+        for service in ("config", "offset", "scheduler"):
+            assert found["penstock_store_writes_total", service] >= 0
+        assert found["penstock_leader_sessions", "scheduler"] == 0
+        cluster.processes["config"].kill()
+        silent = ("penstock_processes_silent", "config")
+        wait_until(lambda: numbers().get(silent) == 1, READY, "a killed process to be silent")
+        there = ("penstock_processes", "config")
+        wait_until(lambda: numbers().get(there) == 0, READY, "its lease to end")
 
 
 def test_a_connector_is_made_and_runs_in_a_cluster_of_certificates(tmp_path: Path) -> None:

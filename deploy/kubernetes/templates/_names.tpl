@@ -36,6 +36,17 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- with .Values.gateway }}{{ if or .usersSecret.name .oidc.issuer }}true{{ end }}{{ end }}
 {{- end }}
 
+{{/* Says why something of the gateway's cannot reach it. Takes (list root what). */}}
+{{- define "penstock.reached" -}}
+{{- $v := (index . 0).Values -}}
+{{- if not (include "penstock.restIsOpen" (index . 0)) }}
+{{- fail (printf "%s.enabled wants a gateway that knows who asks: set gateway.usersSecret.name or gateway.oidc.issuer. Without them the REST API listens inside its pod alone" (index . 1)) }}
+{{- end }}
+{{- if and $v.networkPolicy.enabled (not $v.networkPolicy.clients) }}
+{{- fail (printf "%s.enabled wants networkPolicy.clients: name the pods that come, or set networkPolicy.enabled to false. Without them the network policy keeps all others out" (index . 1)) }}
+{{- end }}
+{{- end }}
+
 {{- define "penstock.topicsClaim" -}}
 {{ .Values.topics.claim.existing | default (printf "%s-topics" (include "penstock.name" .)) }}
 {{- end }}

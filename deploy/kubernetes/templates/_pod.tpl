@@ -68,6 +68,10 @@ spec:
           drop: [ALL]
       env:
         {{- include "penstock.environment" . | nindent 8 }}
+      {{- with concat $v.envFrom $own.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         - name: grpc
           containerPort: 7400
@@ -125,9 +129,9 @@ spec:
         {{- if $topicsVolume }}
         - {name: topics, mountPath: {{ $v.topics.dir }}}
         {{- end }}
+        {{- end }}
         {{- with $own.volumeMounts }}
         {{- toYaml . | nindent 8 }}
-        {{- end }}
         {{- end }}
   volumes:
     - name: keys
@@ -175,15 +179,16 @@ spec:
       persistentVolumeClaim:
         claimName: {{ include "penstock.topicsClaim" $root }}
     {{- end }}
+    {{- end }}
     {{- with $own.volumes }}
     {{- toYaml . | nindent 4 }}
-    {{- end }}
     {{- end }}
 {{- end }}
 
 {{/* What only the pod knows, and secrets. A variable wins over the file. Takes (list root service). */}}
 {{- define "penstock.environment" -}}
 {{- $v := (index . 0).Values -}}
+{{- $own := index $v (index . 1) -}}
 - name: PENSTOCK_INSTANCE_NAME
   valueFrom:
     fieldRef:
@@ -194,6 +199,24 @@ spec:
       fieldPath: status.podIP
 - name: PENSTOCK_LOG_LEVEL
   value: {{ $v.logLevel }}
+{{- range list $v.env $own.env }}
+{{- $seen := dict }}
+{{- range . }}
+{{- if hasKey $seen .name }}{{- fail (printf "env has %s twice: leave one out" .name) }}{{- end }}
+{{- $_ := set $seen .name true }}
+{{- end }}
+{{- end }}
+{{- $named := dict }}
+{{- range $own.env }}{{- $_ := set $named .name true }}{{- end }}
+{{- /* what a service has of its own wins: Kubernetes takes a name once */}}
+{{- range $v.env }}
+{{- if not (hasKey $named .name) }}
+- {{ toYaml . | nindent 2 | trim }}
+{{- end }}
+{{- end }}
+{{- range $own.env }}
+- {{ toYaml . | nindent 2 | trim }}
+{{- end }}
 {{- with $v.etcd.credentialsSecret }}
 {{- if .name }}
 - name: PENSTOCK_ETCD_USER

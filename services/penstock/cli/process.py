@@ -81,7 +81,7 @@ def hosted(
     resumes from its state.
 
     Raises:
-        ConfigError: `config.log_level`, `telemetry.not_installed`, `telemetry.protocol`.
+        ConfigError: `config.log_level`, `telemetry.protocol`.
         RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
     set_up(level=level_named(os.environ.get(_LEVEL, level), _LEVEL))

@@ -6,6 +6,7 @@
 - `levels`  the levels of this process's loggers, as the config service has them
 - `plans`   task plans as an upload
 - `offset`  OffsetClient: claim, commit, get, list, history, alter, reset, rewind
+- `process` ProcessClient: what a process of any service counts of itself
 - `scheduler`  SchedulerClient: sessions, who is there, how tasks are, drain
 - `worker`  WorkerClient: plugins, validation, plans; `shown`: its tasks, rows, log
 """
@@ -21,6 +22,7 @@ from penstock.client.config import (
 from penstock.client.follow import Connectors, follow
 from penstock.client.levels import keep_levels
 from penstock.client.offset import Claim, OffsetChange, OffsetClient, OffsetVersion, Rewound
+from penstock.client.process import ProcessClient
 from penstock.client.scheduler import HeldTasks, SchedulerClient
 from penstock.client.worker import (
     AlteredOffsets,
@@ -43,6 +45,7 @@ __all__ = [
     "OffsetClient",
     "OffsetVersion",
     "PlannedConnector",
+    "ProcessClient",
     "Rewound",
     "SchedulerClient",
     "StoredTaskPlan",

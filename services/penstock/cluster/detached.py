@@ -1,13 +1,13 @@
 """Processes that outlive the command that started them, and are found again by the next one.
 
-A file names each by its number and the moment of its start, so that another process that got the
-number later is never taken for it, and never signalled. Linux: the end is seen through a pidfd.
+`<name>.started` names each by its number and the moment of its start, so that another process that
+got the number later is never taken for it, and never signalled. `<name>.pid` has the number alone,
+for people and their tools. Linux: the end is seen through a pidfd.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -26,7 +26,7 @@ _LAST_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Detached:
-    """A process of a folder: `<name>.pid` says which, `<name>.log` has what it prints."""
+    """A process of a folder: `<name>.started` says which, `<name>.log` has what it prints."""
 
     folder: Path
     name: str
@@ -40,8 +40,8 @@ class Detached:
     def pid(self) -> int | None:
         """Return its number while it runs."""
         try:
-            pid, started = map(int, json.loads(self._file.read_text(encoding="ascii")))
-        except (OSError, ValueError, TypeError):
+            pid, started = map(int, self._file("started").read_text(encoding="ascii").split())
+        except (OSError, ValueError):
             return None
         return pid if _started(pid) == started else None
 
@@ -60,9 +60,9 @@ class Detached:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps([process.pid, _started(process.pid)]), encoding="ascii")
-        new.replace(self._file)
+        started = _started(process.pid)
+        self._write("started", str(process.pid) if started is None else f"{process.pid} {started}")
+        self._write("pid", str(process.pid))
         # whoever starts it does not wait for its end: that is what `pid` and `stop` are for
         process.returncode = 0
 
@@ -78,7 +78,8 @@ class Detached:
                     await _readable(handle)
         if self.pid is not None:
             return False
-        self._file.unlink(missing_ok=True)
+        for suffix in ("pid", "started"):
+            self._file(suffix).unlink(missing_ok=True)
         return True
 
     def kill(self) -> None:
@@ -97,9 +98,14 @@ class Detached:
         errors = [line for line in lines if line.startswith("error:")]
         return (errors or lines or [""])[-1]
 
-    @property
-    def _file(self) -> Path:
-        return self.folder / f"{self.name}.pid"
+    def _file(self, suffix: str) -> Path:
+        return self.folder / f"{self.name}.{suffix}"
+
+    def _write(self, suffix: str, text: str) -> None:
+        """Write a file in one step: who reads it sees all of it or none."""
+        new = self._file(f"{suffix}.new")
+        new.write_text(f"{text}\n", encoding="ascii")
+        new.replace(self._file(suffix))
 
     def _signal(self, number: signal.Signals) -> None:
         with self._handle() as handle, suppress(ProcessLookupError):

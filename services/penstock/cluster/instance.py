@@ -15,8 +15,10 @@ from penstock.cluster.settings import InstanceSettings
 from penstock.cluster.topics import agree
 from penstock.etcd import Discovery, Etcd, Member, Membership, claim, verify
 from penstock.model.connector import LogLevel
+from penstock.model.process_numbers import ReadNumbers, numbers_of
 from penstock.rpc import Server, open_channel
 from penstock.rpc.channels import Dial
+from penstock.rpc.process import tell_numbers
 from penstock.rpc.route import Route
 from penstock.store import EtcdStore, PostgresqlStore, Store
 from penstock.store.sealed import Seal, SealedStore, seal_of
@@ -39,6 +41,8 @@ class Instance:
         self.etcd: Etcd
         self.address = ""
         self.membership: Membership
+        self.numbers: list[ReadNumbers] = []
+        """What tells the numbers of the parts of this process."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -69,6 +73,7 @@ class Instance:
             store = await PostgresqlStore.open(settings)
         self.stack.push_async_callback(store.close)
         await claim(self.etcd, traits)
+        self.numbers.append(lambda: numbers_of("store", store.statistics()))
         keys = self.settings.values["store.seal.keys"]
         return SealedStore(store, seal_of(Path(keys)) if keys else Seal())
 
@@ -81,8 +86,7 @@ class Instance:
 
     async def route(self, service: str) -> Route:
         """Return the way to any instance of a service."""
-        discovery = await self.follow(service)
-        return lambda: [member.address for member in discovery.now.members.values()]
+        return way_to(await self.follow(service))
 
     def dial(self, service: str) -> Dial:
         """Return what opens channels to instances of a service."""
@@ -92,6 +96,7 @@ class Instance:
         """Return a server that has an address, and answers nobody yet."""
         settings = self.settings
         server = Server(settings.listen, grace=settings.drain, tls=settings.tls)
+        tell_numbers(server, settings.name, settings.id, self.numbers)
         server.listen()
         self.address = advertised(self.settings.advertise, server.address)
         return server
@@ -109,6 +114,7 @@ class Instance:
         self.membership = Membership(
             self.etcd, settings.service, settings.id, member, settings.ttl, confirm=self._agree
         )
+        self.numbers.append(lambda: numbers_of("member", self.membership.statistics()))
         self.membership.start()
         self.stack.push_async_callback(self.membership.stop)
 
@@ -134,6 +140,11 @@ class Instance:
             log.info("registered as %s, reached at %s", self.membership.key, self.address)
             await registration.lost.wait()
             await asyncio.sleep(0)
+
+
+def way_to(members: Discovery) -> Route:
+    """Return the way to any of the members of a service."""
+    return lambda: [member.address for member in members.now.members.values()]
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -1,7 +1,8 @@
 """A whole cluster on one machine: etcd, one of each service, some workers, all in one folder.
 
 Each is a process of its own that outlives the command that started it. The folder has everything:
-`<name>.pid`, `<name>.log`, `<name>.json` (its keys), etcd's data, the workers' state, the topics.
+`<name>.pid`, `<name>.started` (which process that is), `<name>.log`, `<name>.json` (its keys),
+etcd's data, the workers' state, the topics.
 What is started twice runs once; what was lost is started again; a stop leaves no process.
 """
 

@@ -11,6 +11,7 @@ from penstock.client import ConfigClient
 from penstock.cluster.instance import Instance
 from penstock.cluster.settings import InstanceSettings
 from penstock.etcd import Discovery, Election
+from penstock.model.process_numbers import numbers_of
 from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Scheduler, SchedulerService
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.election import ElectedLeadership, stand
@@ -23,6 +24,7 @@ async def scheduler(settings: InstanceSettings) -> None:
     async with Instance(settings) as instance:
         store = await EtcdStore.open(settings.etcd)
         instance.stack.push_async_callback(store.close)
+        instance.numbers.append(lambda: numbers_of("store", store.statistics()))
         connectors = ConfigClient(await instance.route("config"), dial=instance.dial("config"))
         await instance.stack.enter_async_context(connectors)
         instance.keep_levels(connectors.watch_log_levels)
@@ -33,6 +35,7 @@ async def scheduler(settings: InstanceSettings) -> None:
         plans = Plans(connectors, WorkerPlans(instance.dial("worker")))
         rules = LeaderSettings(ClusterSettings(settings.values["rebalance.delay"]))
         service = Scheduler(leadership, lambda: Leader(leadership, store, plans, rules))
+        instance.numbers.append(service.numbers)
         server.add(add_SchedulerServiceServicer_to_server, SchedulerService(service))
         await instance.stack.enter_async_context(server)
         instance.join()

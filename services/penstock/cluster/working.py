@@ -40,6 +40,7 @@ async def worker(settings: InstanceSettings) -> None:
         await instance.stack.enter_async_context(schedulers)
         hosting = Hosting(settings.machine(), offsets, connectors, runtime)
         await instance.stack.enter_async_context(hosting)
+        instance.numbers.append(hosting.numbers)
         service = WorkerService(hosting.worker)
         await instance.serve(add_WorkerServiceServicer_to_server, service)
         await hosting.ready()  # who takes tasks must be able to run them

@@ -93,6 +93,8 @@ class Membership:
         self._client, self._member = client, member
         self._ttl, self._now, self._confirm = ttl, now, confirm
         self._times = 0
+        self._pings = 0.0
+        self._lease: Lease | None = None
         self._current: asyncio.Future[Registration] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -116,9 +118,12 @@ class Membership:
                 return registration
             await asyncio.sleep(0)  # the runner puts a new future there
 
-    def statistics(self) -> dict[str, int]:
-        """Return how often it was registered."""
-        return {"registrations": self._times}
+    def statistics(self) -> dict[str, float]:
+        """Return how often it was registered, how many pings were answered, and how much time its
+        lease has left.
+        """
+        now = {"pings": 0.0, "left": 0.0} if self._lease is None else self._lease.statistics()
+        return {"registrations": self._times, **now, "pings": self._pings + now["pings"]}
 
     async def stop(self) -> None:
         """Leave: the others see it within milliseconds. Idempotent."""
@@ -139,10 +144,13 @@ class Membership:
                 current.exception()  # nobody may be waiting
                 return
             self._times += 1
+            self._lease = registration.lease
             current.set_result(registration)
             try:
                 await registration.lost.wait()
             finally:
+                self._pings += self._lease.statistics()["pings"]
+                self._lease = None
                 self._current = loop.create_future()
                 await asyncio.shield(registration.lease.close())
             log.warning("%s is registered again", self.key)

@@ -3,7 +3,8 @@
 It holds no state: each request becomes calls of the services, each answer is made of theirs.
 
 - `app`         the ASGI application: its routes, and what every request passes
-- `asks`        the services that requests are carried out by; `everywhere` asks every worker
+- `asks`        the services that requests are carried out by; `everywhere` asks every worker,
+                `processes` every process for its numbers
 - `paths`       names in paths, whatever is in them; `body` what a request may bring
 - `failures`    errors of the services as statuses and bodies
 - `configs`     configurations as they are written and shown; `shapes` the rest that is shown

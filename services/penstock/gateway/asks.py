@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from penstock.client import ConfigClient, OffsetClient, SchedulerClient
 from penstock.gateway.everywhere import Workers
+from penstock.gateway.processes import Processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Asks:
     offset: OffsetClient
     scheduler: SchedulerClient
     workers: Workers
+    processes: Processes
 
 
 def _asks(request: Request) -> Asks:

@@ -1,11 +1,12 @@
-"""`/metrics`: what Prometheus scrapes, of the whole cluster. Nothing is counted here: the numbers
-are those that workers report to the leader anyway.
+"""`/metrics`: what Prometheus scrapes, of the whole cluster. Nothing is counted here: numbers of
+tasks are those that workers report to the leader anyway, those of processes are asked of each.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from fastapi import APIRouter
@@ -13,6 +14,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
+from penstock.gateway import processmeasures
 from penstock.gateway.access.guard import Sender
 from penstock.gateway.asks import Services
 from penstock.gateway.measures import measured
@@ -35,9 +37,12 @@ class _Collected:
 
 @routes.get("/metrics", responses={200: {"content": _TEXT, "description": "Text of Prometheus."}})
 async def metrics(asks: Services, sender: Sender) -> Response:
-    """Tell the states and numbers of connectors, tasks and workers."""
-    cluster, statuses = await asyncio.gather(asks.scheduler.cluster(), asks.scheduler.statuses(""))
-    text = await asyncio.to_thread(written, measured(cluster, sender.sees(statuses)))  # may be long
+    """Tell the states and numbers of connectors, tasks, workers and processes."""
+    cluster, statuses, answers = await asyncio.gather(
+        asks.scheduler.cluster(), asks.scheduler.statuses(""), asks.processes.numbers()
+    )
+    families = chain(measured(cluster, sender.sees(statuses)), processmeasures.measured(answers))
+    text = await asyncio.to_thread(written, families)  # may be long
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 

@@ -3,6 +3,7 @@
 - `server`       a server on a unix socket or host:port: health, reflection, limits, drain
 - `address`      the forms of an address, and how they are checked
 - `interceptor`  what every call passes: errors become statuses, watches end when draining
+- `process`      tells the numbers of the process
 - `promptness`   who begins a call sends its request soon
 - `mutual`       TLS with certificates on both sides; `roles` who may call what, `admission`
                  refuses the others, `audit` tells of changes by people

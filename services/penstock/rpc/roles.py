@@ -84,6 +84,9 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "SetLogLevel": _CHANGE,
         "ListLogLevels": _LOOK,
     },
+    "penstock.api.process.v1.ProcessService": {
+        "ListNumbers": _LOOK,
+    },
 }
 
 ALLOWED: Final[Mapping[str, frozenset[str]]] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from penstock.model.errors import FencedError, PenstockError
+from penstock.model.process_numbers import Number, numbers_of
 from penstock.scheduler.events import Member
 from penstock.scheduler.leader import Leader
 from penstock.scheduler.leadership import Leadership, not_leader, starting
@@ -60,6 +61,11 @@ class Scheduler:
         if self._leader is None or not self._leadership.leads():
             raise self.refusal()
         return self._leader
+
+    def numbers(self) -> Iterator[Number]:
+        """Tell what it has done as the leader; nothing while it is not."""
+        if self._leader is not None:
+            yield from numbers_of("leader", self._leader.statistics())
 
     def refusal(self) -> PenstockError:
         """Return the error for who asked the wrong instance, or the right one too early."""

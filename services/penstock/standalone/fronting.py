@@ -13,6 +13,7 @@ from penstock.gateway.certificates import shown_of
 from penstock.gateway.everywhere import Workers
 from penstock.gateway.listening import answering
 from penstock.gateway.places import places
+from penstock.gateway.processes import Processes
 from penstock.gateway.topics import tracking_of
 from penstock.standalone.node import Node
 
@@ -29,9 +30,11 @@ async def fronted(node: Node, values: Mapping[str, Any]) -> AsyncIterator[list[s
     wanted = places(values["listeners"], values["admin.listeners"])
     asked = guard_of(values, wanted)
     workers = Workers(node.scheduler)
-    asks = Asks(node.config, node.offset, node.scheduler, workers)
+    processes = Processes(node.addresses)
+    asks = Asks(node.config, node.offset, node.scheduler, workers, processes)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asked.close)
         stack.push_async_callback(workers.close)
+        stack.push_async_callback(processes.close)
         app = application(asks, "standalone", asked, tracking_of(values))
         yield await stack.enter_async_context(answering(app, wanted, shown_of(values)))

@@ -7,10 +7,10 @@ SQLite instead of etcd.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from penstock.api.config.v1.config_service_pb2_grpc import add_ConfigServiceServicer_to_server
 from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServicer_to_server
@@ -27,8 +27,10 @@ from penstock.client import (
 )
 from penstock.config.loglevels import SERVICES
 from penstock.config.service import ConfigService
+from penstock.model.process_numbers import Number, ReadNumbers, numbers_of
 from penstock.offset.service import OffsetService
 from penstock.rpc import Server
+from penstock.rpc.process import tell_numbers
 from penstock.scheduler import (
     ClusterSettings,
     Leader,
@@ -47,6 +49,11 @@ from penstock.worker.service import WorkerService
 from penstock.worker.session import Identity, Session
 
 _S = TypeVar("_S")
+
+_NAME: Final = "standalone"
+"""Of every instance: there is one of each service."""
+
+_SERVICES: Final = ("config", "offset", "scheduler", "worker")
 
 
 class Node:
@@ -107,6 +114,10 @@ class Node:
         """Wait until Spark is warm; raise when it could not be started."""
         await self._hosting.ready()
 
+    def addresses(self) -> Mapping[str, Sequence[str]]:
+        """Tell where each service is."""
+        return {service: [self._address(service)] for service in _SERVICES}
+
     async def _start(self) -> None:
         settings, enter = self._settings, self._stack.enter_async_context
         prepare_folder(settings.state_dir)
@@ -120,7 +131,7 @@ class Node:
         self.config = await enter(ConfigClient(self._address("config")))
         self.offset = await enter(OffsetClient(self._address("offset")))
         config = ConfigService(self._store, self.worker)
-        await self._serve("config", add_ConfigServiceServicer_to_server, config)
+        await self._serve("config", add_ConfigServiceServicer_to_server, config, self._stored)
         offset = OffsetService(self._store, self.config, self.scheduler)
         self._stack.push_async_callback(offset.close)
         await self._serve("offset", add_OffsetServiceServicer_to_server, offset)
@@ -131,7 +142,8 @@ class Node:
             Hosting(settings.machine, self.offset, self.config, self._runtime)
         )
         worker = WorkerService(self._hosting.worker)
-        await self._serve("worker", add_WorkerServiceServicer_to_server, worker)
+        numbers = self._hosting.numbers
+        await self._serve("worker", add_WorkerServiceServicer_to_server, worker, numbers)
         await self._start_scheduler()
 
     def _keep_levels(self) -> None:
@@ -153,8 +165,9 @@ class Node:
             leadership, lambda: Leader(leadership, self._store, plans, settings)
         )
         service = SchedulerService(self._scheduler)
-        await self._serve("scheduler", add_SchedulerServiceServicer_to_server, service)
-        who = Identity(self._address("worker"), name="standalone")
+        numbers = self._scheduler.numbers
+        await self._serve("scheduler", add_SchedulerServiceServicer_to_server, service, numbers)
+        who = Identity(self._address("worker"), name=_NAME)
         self._session = Session(self.scheduler, self._hosting.worker.holdings, who)
         self._stack.push_async_callback(self._end)
 
@@ -163,8 +176,19 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _serve(self, name: str, register: Callable[[_S, Any], None], servicer: _S) -> None:
+    def _stored(self) -> Iterable[Number]:
+        """Tell the numbers of the store. It is one for all services: one of them tells."""
+        return numbers_of("store", self._store.statistics())
+
+    async def _serve(
+        self,
+        name: str,
+        register: Callable[[_S, Any], None],
+        servicer: _S,
+        *numbers: ReadNumbers,
+    ) -> None:
         server = Server(self._address(name))
+        tell_numbers(server, _NAME, _NAME, numbers)
         server.add(register, servicer)
         await self._stack.enter_async_context(server)
 

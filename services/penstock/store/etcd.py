@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.api.etcd.v3 import etcd_pb2 as pb
@@ -58,6 +58,13 @@ _CODES: Final = {
 }
 
 
+@dataclass(slots=True)
+class _Written:
+    """Writes of a store, and of what leaders were given of it."""
+
+    count: int = 0
+
+
 class EtcdStore:
     """A `Store` in etcd. Takes the client over: `close` closes it."""
 
@@ -75,6 +82,7 @@ class EtcdStore:
         self._root = f"{client.prefix}state/"
         self._places = asyncio.Semaphore(MOST_WAITING)
         self._writing = 0
+        self._written = _Written()
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -101,12 +109,18 @@ class EtcdStore:
 
         Its writes raise FencedError `election.not_leader` afterwards. It is not to be closed.
         """
-        return EtcdStore(
+        led = EtcdStore(
             self._client,
             most_ops=self._most_ops,
             most_bytes=self._most_bytes,
             leadership=leadership,
         )
+        led._written = self._written
+        return led
+
+    def statistics(self) -> dict[str, int]:
+        """Return how many writes were made durable, those of leaders too: each is a transaction."""
+        return {"writes": self._written.count, "groups": self._written.count}
 
     async def get(self, *keys: str) -> Mapping[str, Entry]:
         """Read keys at one revision; those that do not exist are absent."""
@@ -156,6 +170,7 @@ class EtcdStore:
                 self._idle.set()
         if not done.succeeded:
             raise self._conflict(exact, done.found)
+        self._written.count += 1
         return done.revision
 
     def watch(self, prefix: str, after_revision: int = 0) -> AsyncIterator[Change]:

@@ -97,5 +97,8 @@ class Store(Protocol):
         is too far behind gets a `Change` with no keys. Ends when the store is closed.
         """
 
+    def statistics(self) -> Mapping[str, int]:
+        """Return how many `writes` were made durable, and in how many `groups`: transactions."""
+
     async def close(self) -> None:
         """Let go of the state. Writes that wait are finished first. Idempotent."""

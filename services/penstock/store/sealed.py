@@ -94,6 +94,10 @@ class SealedStore:
         """Tell about writes."""
         return self._inner.watch(prefix, after_revision)
 
+    def statistics(self) -> Mapping[str, int]:
+        """Return how many writes were made durable, and in how many transactions."""
+        return self._inner.statistics()
+
     async def close(self) -> None:
         """Let go of the state. Idempotent."""
         await self._inner.close()

@@ -60,7 +60,7 @@ def exported(service: str, environment: Mapping[str, str]) -> Iterator[None]:
     sent then, for a few seconds at most.
 
     Raises:
-        ConfigError: `telemetry.not_installed`, `telemetry.protocol`.
+        ConfigError: `telemetry.protocol`.
     """
     wanted = [signal for signal in Signal if is_wanted(signal, environment)]
     if not wanted:
@@ -79,18 +79,11 @@ def _started(
 ) -> Iterator[Callable[[], None]]:
     """Begin to send each signal; gives what ends that."""
     protocols = {signal: _protocol(signal, environment) for signal in wanted}
-    try:
-        # only who sends pays for what sends
-        sending = import_module("penstock.telemetry.sending")
-        resource = sending.resource_of(service, environment)
-        for signal, protocol in protocols.items():
-            yield sending.started(signal, protocol, resource)
-    except ImportError as error:
-        raise ConfigError(
-            "telemetry.not_installed",
-            f"traces, metrics or logs are to be sent, and {error.name} is not installed",
-            fix="Install penstock[otel], or leave the variables OTEL_… out.",
-        ) from None
+    # only who sends pays for what sends
+    sending = import_module("penstock.telemetry.sending")
+    resource = sending.resource_of(service, environment)
+    for signal, protocol in protocols.items():
+        yield sending.started(signal, protocol, resource)
 
 
 def _protocol(signal: Signal, environment: Mapping[str, str]) -> Protocol:

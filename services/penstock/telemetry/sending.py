@@ -61,11 +61,7 @@ def resource_of(service: str, environment: Mapping[str, str]) -> Resource:
 
 
 def started(signal: Signal, protocol: Protocol, resource: Resource) -> Ended:
-    """Begin to send a signal; returns what ends that, and sends the rest.
-
-    Raises:
-        ImportError: what speaks the protocol is not installed.
-    """
+    """Begin to send a signal; returns what ends that, and sends the rest."""
     module, name = _EXPORTERS[signal]
     # one protocol is spoken as a rule, and the libraries of the other are not small
     exporter = getattr(import_module(f"{_PACKAGES[protocol]}.{module}"), name)()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
 from penstock.client import ConfigClient, OffsetClient
+from penstock.model.process_numbers import OF_PLUGIN, Number, numbers_of
 from penstock.plugin import PluginHost
 from penstock.secrets import secrets_of
 from penstock.spark.engine import Engine
@@ -43,6 +45,7 @@ class Hosting:
         self._runtime = runtime
         self._stack = AsyncExitStack()
         self._engine: Engine
+        self._host: PluginHost
         self._starting: asyncio.Task[None]
         self.worker: Worker
 
@@ -72,10 +75,20 @@ class Hosting:
         """Wait until Spark is warm; raise when it could not be started."""
         await asyncio.shield(self._starting)
 
+    def numbers(self) -> Iterator[Number]:
+        """Tell what Spark and the host of the plugins have done."""
+        yield from numbers_of("engine", self._engine.statistics())
+        for name, counts in self._host.statistics().items():
+            plugin, _, connector = name.partition("/")
+            labels = dict(zip(OF_PLUGIN, (plugin, connector), strict=True))
+            yield from numbers_of("host", counts, labels)
+
     async def _start(self) -> None:
         self._start_engine()
         plugins = self._settings.plugins
-        host = PluginHost(plugins.path, self._runtime / "p", memory_max=plugins.memory_max)
+        host = self._host = PluginHost(
+            plugins.path, self._runtime / "p", memory_max=plugins.memory_max
+        )
         host.reload_every(plugins.reload)
         self._stack.push_async_callback(host.close, PLUGIN_GRACE)
         topics = await self._stack.enter_async_context(

@@ -8,16 +8,31 @@ import pytest
 from penstock.cluster.keys import KEYS
 from penstock.cluster.settings import instance_settings
 from penstock.cluster.variables import PREFIX
-from support.chart import CASES, container, environment, of_kind, own_keys, pod, workload
+from support.chart import (
+    BUILT,
+    CASES,
+    container,
+    environment,
+    of_kind,
+    own_keys,
+    pod,
+    workload,
+)
+
+pytestmark = pytest.mark.timeout(BUILT)
 
 CONTROL = ("config", "offset", "scheduler", "gateway")
 PLACES = list(product(CASES, KEYS))
 SECRETS = {
     ("full", "config"): {"PENSTOCK_STORE_URL"},
     ("full", "offset"): {"PENSTOCK_STORE_URL"},
+    ("full", "worker"): {"DB_PASSWORD"},
     ("s3", "worker"): {"PENSTOCK_TOPICS_S3_ACCESS_KEY", "PENSTOCK_TOPICS_S3_SECRET_KEY"},
 }
 """Beside etcd's user."""
+
+GIVEN = {"DB_PASSWORD", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRIC_EXPORT_INTERVAL"}
+"""Variables that are no keys of a service, in the case that gives some."""
 
 
 @pytest.mark.parametrize(("case", "service"), PLACES)
@@ -28,7 +43,42 @@ def test_a_service_takes_what_its_pod_says(case, service, tmp_path):
     assert settings.advertise
     assert container(case, service)["args"][:2] == ["penstock", service]
     names = {PREFIX + key.name.upper().replace(".", "_") for key in KEYS[service]}
-    assert environment(case, service).keys() <= names | {"PENSTOCK_LOG_LEVEL"}
+    given = GIVEN if case == "full" else set()
+    assert environment(case, service).keys() <= names | {"PENSTOCK_LOG_LEVEL"} | given
+
+
+@pytest.mark.parametrize("service", KEYS)
+def test_all_services_have_the_variables_that_are_given_to_all(service):
+    given = environment("full", service)
+    assert given["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4317"
+    assert {"configMapRef": {"name": "proxies"}} in container("full", service)["envFrom"]
+
+
+def test_a_service_has_variables_of_its_own_which_win():
+    names = [one["name"] for one in container("full", "worker")["env"]]
+    assert sorted(set(names)) == sorted(names)
+    given = {one["name"]: one for one in container("full", "worker")["env"]}
+    assert given["OTEL_METRIC_EXPORT_INTERVAL"]["value"] == "5000"
+    assert environment("full", "config")["OTEL_METRIC_EXPORT_INTERVAL"] == "60000"
+    password = {"secretKeyRef": {"name": "db", "key": "password"}}
+    assert given["DB_PASSWORD"]["valueFrom"] == password
+    assert [one for one in CONTROL if "DB_PASSWORD" in environment("full", one)] == []
+    secret = {"secretRef": {"name": "connectors"}, "prefix": "DB_"}
+    assert container("full", "worker")["envFrom"][-1] == secret
+
+
+@pytest.mark.parametrize("service", KEYS)
+def test_without_variables_a_container_has_no_list_of_them(service):
+    assert "envFrom" not in container("default", service)
+    assert not GIVEN & environment("default", service).keys()
+
+
+@pytest.mark.parametrize(("service", "place"), [("config", "/etc/ssl/own"), ("worker", "/files")])
+def test_a_service_mounts_the_volumes_that_are_given_to_it(service, place):
+    (mount,) = [m for m in container("full", service)["volumeMounts"] if m["mountPath"] == place]
+    assert mount["name"] in {volume["name"] for volume in pod("full", service)["volumes"]}
+    others = {m["mountPath"] for m in container("full", "scheduler")["volumeMounts"]}
+    assert place not in others
 
 
 def test_values_reach_the_services(tmp_path):
@@ -147,7 +197,8 @@ def test_the_network_is_open_for_what_is_needed_and_closed_otherwise(case, servi
     else:
         state = {2379, 2381, 5432} if case == "full" else {2379}
         issuer = {8443} if rest else set()
-        assert out == {53, 7400} | state | issuer
+        given = {4317} if case == "full" else set()
+        assert out == {53, 7400} | state | issuer | given
 
 
 def test_who_knows_nobody_listens_inside_its_pod_alone(tmp_path):
@@ -168,6 +219,54 @@ def test_a_gateway_that_knows_people_is_reached_over_tls(tmp_path):
     ]
     rest = {p["name"]: (p["port"], p.get("appProtocol")) for p in service["spec"]["ports"]}
     assert rest["rest"] == (8083, "https")
+
+
+def gateway_ports():
+    services = of_kind("full", "Service")
+    (service,) = [one for one in services if one["metadata"]["name"].endswith("-gateway")]
+    return service, {port["name"]: port["port"] for port in service["spec"]["ports"]}
+
+
+def test_an_ingress_leads_to_the_rest_api():
+    (ingress,) = of_kind("full", "Ingress")
+    service, ports = gateway_ports()
+    assert ingress["spec"]["ingressClassName"] == "nginx"
+    (rule,) = ingress["spec"]["rules"]
+    assert rule["host"] == "penstock.example"
+    (path,) = rule["http"]["paths"]
+    backend = path["backend"]["service"]
+    assert backend["name"] == service["metadata"]["name"]
+    assert ports[backend["port"]["name"]] == 8083
+    assert ingress["spec"]["tls"] == [
+        {"secretName": "penstock-example", "hosts": ["penstock.example"]}
+    ]
+    assert ingress["metadata"]["annotations"] == {
+        "nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"
+    }
+
+
+def test_a_service_monitor_scrapes_the_gateways_as_a_viewer():
+    (monitor,) = of_kind("full", "ServiceMonitor")
+    service, ports = gateway_ports()
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= service["metadata"]["labels"].items()
+    others = [one for one in of_kind("full", "Service") if one != service]
+    assert not any(chosen.items() <= one["metadata"]["labels"].items() for one in others)
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert ports[endpoint["port"]] == 8083
+    assert (endpoint["scheme"], endpoint["path"]) == ("https", "/metrics")
+    assert endpoint["interval"] == "15s"
+    assert endpoint["basicAuth"] == {
+        "username": {"name": "prometheus", "key": "username"},
+        "password": {"name": "prometheus", "key": "password"},
+    }
+    assert endpoint["tlsConfig"]["serverName"] == "penstock.example"
+
+
+@pytest.mark.parametrize("kind", ["Ingress", "ServiceMonitor"])
+def test_what_is_not_asked_for_is_not_there(kind):
+    assert [case for case in CASES if of_kind(case, kind)] == ["full"]
 
 
 @pytest.mark.parametrize("service", KEYS)

@@ -1,17 +1,27 @@
-"""The image of the chart: it has the environment, and nothing of the checkout beside it."""
+"""The image of the chart: it is built from what `.dockerignore` lets in, and has no more than that.
 
+No container engine is needed: the Dockerfile is read, and the wheel that it installs is built here.
+"""
+
+import os
 import re
+import shutil
+import subprocess
+import sys
+import sysconfig
 import tomllib
+import zipfile
+from pathlib import Path
 
+import pytest
+
+from penstock.cli import scaffold
 from support.checkout import ROOT
 
 DOCKERFILE = (ROOT / "deploy" / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
-LET_IN = {
-    line[1:]
-    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    if line.startswith("!")
-}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+NOT_IN_THE_IMAGE = {"dev", "quickstart"}
+"""Extras of people at a machine, and of no service."""
 
 
 def copied(dockerfile):
@@ -28,14 +38,138 @@ def test_a_layer_with_the_checkout_goes_red():
     assert copied(DOCKERFILE.replace("USER 10001", "COPY . /src")) == [". /src"]
 
 
+class Context:
+    """What a container engine sends of a checkout: as `.dockerignore` says, the last line wins."""
+
+    def __init__(self, text):
+        lines = [line.strip() for line in text.splitlines() if line.strip()[:1] not in {"", "#"}]
+        self._rules = [(line[0] == "!", self._pattern(line.lstrip("!"))) for line in lines]
+
+    def has(self, path):
+        let_in = True
+        for lets_in, pattern in self._rules:
+            if any(pattern.fullmatch(str(one)) for one in (path, *path.parents)):
+                let_in = lets_in
+        return let_in
+
+    @staticmethod
+    def _pattern(line):
+        words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+        parts = re.split(r"(\*\*/|\*\*|\*|\?)", line)
+        return re.compile("".join(words.get(part, re.escape(part)) for part in parts))
+
+
+def files_of(root):
+    """Files and links of a checkout, and no folder that a link leads to."""
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        links = [name for name in folders if (here / name).is_symlink()]
+        folders[:] = [n for n in folders if n not in {".git", ".venv", "node_modules", *links}]
+        yield from (str((here / name).relative_to(root)) for name in (*names, *links))
+
+
+def copy_context(target):
+    """Copy what a container engine is given, links as links."""
+    context = Context((ROOT / ".dockerignore").read_text(encoding="utf-8"))
+    for name in filter(lambda name: context.has(Path(name)), files_of(ROOT)):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
+
+
+def build_wheel(source, target):
+    """Build the wheel with the environment's own hatchling: nothing is fetched."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    (wheel,) = target.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel of the image."""
+    source = tmp_path_factory.mktemp("context")
+    copy_context(source)
+    return build_wheel(source, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """An environment with the wheel, whose dependencies are those of this environment."""
+    venv = tmp_path_factory.mktemp("venv")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    install = ["install", "-q", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
+    subprocess.run([*pip, *install], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    # a path in a .pth brings the packages, and not their own .pth: the editable install stays out
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return venv / "bin"
+
+
+def names_in(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if not name.endswith("RECORD")}
+
+
+def test_the_wheel_of_the_image_has_all_that_one_of_the_checkout_has(wheel, tmp_path):
+    assert names_in(wheel) == names_in(build_wheel(ROOT, tmp_path))
+
+
 def test_a_build_is_given_what_the_wheel_is_made_of_and_nothing_else():
-    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert {"pyproject.toml", PROJECT["project"]["readme"], *packages} == LET_IN
-    assert "*" in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    context = Context((ROOT / ".dockerignore").read_text(encoding="utf-8"))
+    seen = {Path(name).parts[0] for name in files_of(ROOT) if context.has(Path(name))}
+    assert seen == {"README.md", "connectors", "proto", "pyproject.toml", "services"}
+    for outside in (
+        "tests/run.sh",
+        "deploy/README.md",
+        "connectors/go/tests/conftest.py",
+        ".git/x",
+    ):
+        assert not context.has(Path(outside)), outside
+    for left_over in (
+        "services/penstock/__pycache__/a.pyc",
+        "connectors/node/template/node_modules/x",
+    ):
+        assert not context.has(Path(left_over)), left_over
 
 
-def test_the_image_has_the_extras_that_the_units_have():
-    """What the store and the topics may need, wherever a service runs."""
-    extras = set(re.findall(r"\[([a-z0-9,]+)\]\"", DOCKERFILE))
-    assert extras == {"avro,jdbc,postgresql,s3,sftp"}
-    assert f"penstock[{extras.pop()}]" in (ROOT / "deploy" / "README.md").read_text("utf-8")
+def test_the_installed_command_tells_its_version(installed):
+    done = run(installed, "penstock", "--version")
+    assert PROJECT["project"]["version"] in done.stdout
+    place = run(installed, "python", "-c", "import penstock; print(penstock.__file__)").stdout
+    assert place.startswith(str(installed.parent))
+
+
+@pytest.mark.parametrize("language", scaffold.LANGUAGES)
+def test_the_installed_command_makes_a_project(installed, language, tmp_path):
+    run(installed, "penstock", "plugin", "new", "--language", language, "orders", cwd=tmp_path)
+    scaffold.make(language, "orders", tmp_path / "expected")
+    made, expected = contents(tmp_path / "orders"), contents(tmp_path / "expected")
+    assert made.keys() == expected.keys()
+    assert made == expected
+
+
+def test_the_installed_kit_has_its_cases(installed):
+    cases = "from penstock.conformance.cases import load; print(len(load().cases))"
+    assert int(run(installed, "python", "-c", cases).stdout) > 50
+
+
+def run(installed, program, *words, cwd=None):
+    done = subprocess.run(
+        [installed / program, *words],
+        cwd=cwd or installed, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def contents(folder):
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def test_the_image_has_every_extra_that_a_service_or_a_connector_needs():
+    wanted = set(PROJECT["project"]["optional-dependencies"]) - NOT_IN_THE_IMAGE
+    written = re.findall(r"\[([a-z0-9,]+)\]\"", DOCKERFILE)
+    assert {frozenset(extras.split(",")) for extras in written} == {frozenset(wanted)}
+    assert f"penstock[{written[0]}]" in (ROOT / "deploy" / "README.md").read_text("utf-8")

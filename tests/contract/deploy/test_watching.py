@@ -6,9 +6,12 @@ import re
 import pytest
 import yaml
 
+from penstock.gateway import processmeasures
 from penstock.gateway.measures import measured
+from penstock.gateway.processes import Answers
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
 from penstock.model.numbers import DatasetRows, Spread, TaskWork
+from penstock.model.process_numbers import FAMILIES, Number, ProcessNumbers
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,
@@ -47,7 +50,9 @@ def families():
     kinds = (ConnectorKind.SOURCE, ConnectorKind.SINK)
     statuses = [ConnectorStatus(k.name, "g", k, RunState.RUNNING, tasks=tasks) for k in kinds]
     cluster = ClusterStatus("s1", 1, (WorkerStatus("w1", "w1"),))
-    return list(measured(cluster, statuses))
+    numbers = [Number(name, 1) for name in FAMILIES]
+    answers = Answers((ProcessNumbers("worker", "w1", "w1", tuple(numbers)),), {"worker": 1})
+    return [*measured(cluster, statuses), *processmeasures.measured(answers)]
 
 
 TOLD = {s.name: set(s.labels) for family in families() for s in family.samples}
@@ -72,6 +77,25 @@ def test_a_metric_that_is_not_told_goes_red():
         test_every_metric_that_is_named_is_told('penstock_task_state{stat="failed"}')
 
 
+GREATEST = re.compile(r"max(?: by \([^)]*\) )?\((?:\w+\()?$")
+
+
+def counted_twice(expression):
+    """Metrics that are not the greatest of what several gateways tell."""
+    found = NAME.finditer(expression)
+    return [name[0] for name in found if not GREATEST.search(expression[: name.start()])]
+
+
+@pytest.mark.parametrize("expression", [*[rule["expr"] for rule in RULES], *TARGETS])
+def test_gateways_that_are_scraped_together_are_not_counted_twice(expression):
+    assert counted_twice(expression) == []
+
+
+def test_a_sum_over_gateways_goes_red():
+    expression = "sum(penstock_tasks_moving) + max(penstock_tasks_moving)"
+    assert counted_twice(expression) == ["penstock_tasks_moving"]
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_is_wrong_and_names_a_runbook_that_there_is(rule):
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
@@ -84,7 +108,14 @@ def test_all_of_ours_are_in_the_readme():
     ours = [family.name for family in families() if family.name.startswith("penstock_")]
     for name in ours:
         short = name.removeprefix("penstock_")
-        parts = {short, short.removeprefix("task"), short.removeprefix("dataset"), name}
+        _, _, rest = short.partition("_")
+        parts = {
+            short,
+            short.removeprefix("task"),
+            short.removeprefix("dataset"),
+            f"`_{rest}",
+            name,
+        }
         assert any(part in text for part in parts), name
 
 

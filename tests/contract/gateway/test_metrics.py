@@ -23,5 +23,27 @@ def test_prometheus_is_told_of_connectors_and_workers(gateway, made):
     assert [one.value for one in families()["penstock_worker_connected"].samples] == [1]
 
 
+def test_prometheus_is_told_what_processes_count(gateway, made):
+    made("counted")
+
+    def value(name, service):
+        text = gateway.get("/metrics").text
+        samples = [one for f in text_string_to_metric_families(text) for one in f.samples]
+        (found,) = [
+            one.value for one in samples if (one.name, one.labels.get("service")) == (name, service)
+        ]
+        return found
+
+    assert value("penstock_store_writes_total", "config") > 0
+    assert value("penstock_store_transactions_total", "config") > 0
+    wait_until(lambda: value("penstock_leader_turns_total", "scheduler") > 0, 30, "a turn")
+    assert value("penstock_leader_sessions", "scheduler") == 1
+    for number in ("plans_total", "jobs_running", "jobs_waiting", "job_seconds_total"):
+        assert value(f"penstock_engine_{number}", "worker") >= 0
+    for service in ("config", "offset", "scheduler", "worker"):
+        assert value("penstock_processes", service) == 1
+        assert value("penstock_processes_silent", service) == 0
+
+
 def test_it_is_only_read(gateway):
     assert gateway.post("/metrics", {}).status_code == 405

@@ -13,6 +13,7 @@ from penstock.client import ConfigClient, OffsetClient, SchedulerClient
 from penstock.gateway.app import framework
 from penstock.gateway.asks import Asks
 from penstock.gateway.everywhere import Workers
+from penstock.gateway.processes import Processes
 from support.surface import KAFKAS
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
@@ -151,7 +152,7 @@ def test_health_is_starting_before_and_unhealthy_after_it_was_healthy(gateway):
     async def asked():
         nobody = "unix:/nobody/is/here"
         clients = ConfigClient(nobody, 0.5), OffsetClient(nobody, 0.5), SchedulerClient(nobody, 0.5)
-        away = Asks(*clients, Workers(clients[2]))
+        away = Asks(*clients, Workers(clients[2]), Processes(dict))
         app = framework(away, "tests")
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:

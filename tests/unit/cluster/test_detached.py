@@ -1,7 +1,6 @@
 """A detached process is found again, and no other is ever taken for it."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -35,12 +34,26 @@ def test_it_is_found_by_the_next_command_and_not_started_twice(process):
     assert again.pid == pid
 
 
+def test_its_pid_file_holds_a_pid_and_nothing_else(process):
+    process.start(SLEEPS, os.environ)
+    assert (process.folder / "one.pid").read_text() == f"{process.pid}\n"
+    subprocess.run(["sh", "-c", "kill $(cat one.pid)"], cwd=process.folder, check=True)
+    assert ended(process)
+
+
+def test_it_is_found_when_a_person_has_removed_its_pid_file(process):
+    process.start(SLEEPS, os.environ)
+    pid = process.pid
+    (process.folder / "one.pid").unlink()
+    assert process.pid == pid
+
+
 def test_it_ends_when_it_is_asked_to(process):
     process.start(SLEEPS, os.environ)
     process.ask_to_end()
     assert ended(process)
     assert process.pid is None
-    assert list(process.folder.glob("*.pid")) == []
+    assert [file.name for file in process.folder.iterdir()] == ["one.log"]
 
 
 def test_one_that_does_not_end_is_told_apart(process):
@@ -54,7 +67,8 @@ def test_one_that_does_not_end_is_told_apart(process):
 
 def test_another_process_with_its_number_is_not_taken_for_it(process):
     with subprocess.Popen(SLEEPS) as stranger:
-        (process.folder / "one.pid").write_text(json.dumps([stranger.pid, 1]))
+        (process.folder / "one.pid").write_text(f"{stranger.pid}\n")
+        (process.folder / "one.started").write_text(f"{stranger.pid} 1\n")
         assert process.pid is None
         process.kill()
         process.ask_to_end()
@@ -63,9 +77,9 @@ def test_another_process_with_its_number_is_not_taken_for_it(process):
         stranger.send_signal(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "7", "[1, null]"])
+@pytest.mark.parametrize("content", ["", "{", "7", "1 x", "1 2 3"])
 def test_a_damaged_file_is_no_process(process, content):
-    (process.folder / "one.pid").write_text(content)
+    (process.folder / "one.started").write_text(content)
     assert process.pid is None
 
 

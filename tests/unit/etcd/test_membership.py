@@ -9,6 +9,7 @@ import pytest
 from penstock.etcd import Discovery, Member, Membership, ops
 from penstock.etcd import membership as room
 from penstock.model.errors import ConfigError, RetriableError
+from penstock.model.process_numbers import FAMILIES
 
 
 async def until(discovery, condition):
@@ -57,7 +58,10 @@ def test_a_member_whose_lease_was_lost_registers_again(servers, with_client):
         assert not first.held()
         assert second.held()
         assert second.revision > first.revision
-        assert member.statistics() == {"registrations": 2}
+        numbers = member.statistics()
+        assert numbers["registrations"] == 2
+        assert 0 < numbers["left"] <= 2
+        assert {f"member.{name}" for name in numbers} <= FAMILIES.keys()
         await member.stop()
         assert not second.held()
 
