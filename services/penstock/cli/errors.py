@@ -26,6 +26,9 @@ UNREAD = 141
 TRACED: Final = "PENSTOCK_LOG_LEVEL"
 """At DEBUG, an error that nobody thought of is shown with its trace."""
 
+TRACE_LINES: Final = 40
+"""Lines of a stack trace that are printed. Ones of the SDKs are shorter."""
+
 
 def told_of(error: Exception) -> PenstockError:
     """Return an error as a person is told it; one that nobody thought of is a defect of ours."""
@@ -65,6 +68,9 @@ def print_diagnostic(diagnostic: Diagnostic) -> None:
         lines.append(f"  at:  {diagnostic.config_path}")
     if diagnostic.fix:
         lines.append(f"  fix: {diagnostic.fix}")
+    if diagnostic.trace:
+        lines.append("  trace:")
+        lines += [f"    {line}" for line in diagnostic.trace.splitlines()[-TRACE_LINES:]]
     for line in lines:
         print(_printable(line), file=sys.stderr)
 
