@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -45,16 +46,40 @@ def penstock(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run
 
 
-def test_a_new_project_passes_its_tests_conforms_and_builds(project: Path) -> None:
-    """P: an afternoon begins with something that works."""
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
+def test_the_first_commands_of_a_new_projects_readme_work(project: Path) -> None:
+    """In an environment that has Penstock and nothing else: what they run is installed first."""
+    text = (project / "README.md").read_text(encoding="utf-8")
+    commands = re.findall("^    ([^#\n]*)", text, re.MULTILINE)
+    first = [shlex.split(one) for one in commands if one.startswith("python ")]
+    assert first[:2] == [
+        ["python", "-m", "pip", "install", "pytest"],
+        ["python", "-m", "pytest"],
+    ]
+    for _, *words in first:
+        done = subprocess.run(
+            [sys.executable, *words], cwd=project, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_changed_key_is_named_by_the_kit_with_its_file(project: Path) -> None:
+    source = project / "acme_orders" / "source.py"
+    text = source.read_text(encoding="utf-8")
+    source.write_text(
+        text.replace(" limit: int", " most: int").replace("config.limit", "config.most")
     )
-    assert tests.returncode == 0, tests.stdout + tests.stderr
+    only = ("--connector", "acme-orders-source", "--case", "config.valid", "--case", "config.check")
+    told = run_kit(str(project), *only)
+    why = {one["case"]: one["why"] for one in told["results"] if one["result"] == "fail"}
+    assert why.keys() == {"config.valid", "config.check"}
+    for text in why.values():
+        assert "conformance.toml" in text
+        assert "there is no key 'limit'" in text
+        assert "SEVERITY_" not in text
+
+
+def test_a_new_project_conforms_and_builds(project: Path) -> None:
+    """P: an afternoon begins with something that works."""
     told = run_kit(str(project))
     assert told["conforms"], [one for one in told["results"] if one["result"] == "fail"]
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
@@ -206,6 +231,14 @@ def test_a_pipeline_runs_anew_when_its_plugin_or_its_file_changes(project: Path)
         dev.wait_for(lambda: "waiting for a change" in dev.output, SOON, "the defect to be told")
         assert "plugin.exited_early" in dev.output
         assert "SyntaxError" in dev.output
+        source.write_text(good.replace("self.next = end", "self.next = ende"))
+        dev.wait_for(lambda: "connector.defect" in dev.output, SOON, "the other defect")
+        shown = dev.output[dev.output.index("connector.defect") :]
+        assert re.search(r"^  trace:$", shown, re.MULTILINE)
+        assert re.search(
+            r'^ +File ".*/acme_orders/source\.py", line \d+, in read_batch$', shown, re.MULTILINE
+        )
+        assert re.search(r"^ +self\.next = ende$", shown, re.MULTILINE)
         source.write_text(good.replace('{"number": number}', '{"n": number}'))
         pipeline(10)
         more = [{"n": n} for n in range(5, 10)]

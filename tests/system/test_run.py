@@ -85,6 +85,17 @@ def test_a_misspelt_key_is_answered_with_the_nearest_one(tmp_path: Path) -> None
     assert re.search("Did you mean .format.", outcome.output)
 
 
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    wrong = {"fromat": "csv", "tail": "nope"}
+    outcome = files(tmp_path, source=wrong, sink={"fil": "y"}, topcs="a").run()
+    assert outcome.code == 2, outcome.output
+    assert "at:  topcs" in outcome.output  # what is no key of a pipeline is seen before it starts
+    outcome = files(tmp_path, source=wrong, sink={"fil": "y"}).run()
+    for key in ("source.fromat", "source.tail", "sink.fil"):
+        assert f"at:  {key}" in outcome.output
+    assert " more)" not in outcome.output
+
+
 def test_a_plugin_that_is_missing_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
     outcome = files(tmp_path, sink={"connector.class": "oracle-sink"}).run()
     assert outcome.code == 2, outcome.output

@@ -32,6 +32,16 @@ _TEXT_MOST: Final = 2000
 """Characters of a text that travel in trailing metadata: HTTP/2 headers end at about 8 KiB, and a
 longer one would turn a clear error into a broken stream."""
 
+_TRACE_MOST: Final = 1400
+"""Characters of a stack trace: the services cut longer details at their end, which is where the
+error is."""
+
+_LINE_MOST: Final = 300
+"""Characters of a line of it. What the error says is in its message, too."""
+
+_FRAMES_MOST: Final = 6
+"""Frames of a stack trace. The last ones are the connector's and those of what it called."""
+
 
 class ConnectorError(Exception):
     """A defect of the connector. Subclasses say what the host should do instead.
@@ -143,7 +153,7 @@ def as_connector_error(error: BaseException, stage: str) -> ConnectorError:
     """Return what left a connector as one of ours. `stage` is the method that raised it."""
     if isinstance(error, ConnectorError):
         return error
-    detail = "".join(traceback.format_exception(error))
+    detail = _stack_trace(error)
     text = f"{stage}: {type(error).__name__}: {error}"
     if isinstance(error, ConnectionError | TimeoutError):
         return RetriableError("connector.unreachable", text, detail=detail)
@@ -154,6 +164,15 @@ def as_connector_error(error: BaseException, stage: str) -> ConnectorError:
         fix="Raise one of the errors of penstock_connector for what users can meet; "
         "the detail has the stack trace of this one.",
     )
+
+
+def _stack_trace(error: BaseException) -> str:
+    """Return the last frames of an error, so few that a status can carry them."""
+    text = "".join(traceback.format_exception(error, limit=-_FRAMES_MOST))
+    lines = [line[:_LINE_MOST] for line in text.splitlines()]
+    while sum(map(len, lines)) + len(lines) > _TRACE_MOST:
+        del lines[0]
+    return "\n".join(lines)
 
 
 def nearest_fix(word: str, valid: Iterable[str], noun: str) -> str:

@@ -1,6 +1,7 @@
 """Transforms and converters over the wire: what comes out, what is refused, what is kept."""
 
 import json
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from penstock_connector import (
     Transformed,
     key,
 )
+from penstock_connector._errors import as_connector_error
 from penstock_connector._seats import _IDLE_MOST, Seats
 from penstock_connector.testing import (
     RemoteError,
@@ -161,6 +163,25 @@ def test_an_error_keeps_its_class_and_code(error, code):
     with transform_task(defect(error=error), {}) as task, pytest.raises(RemoteError) as caught:
         task.apply([{"n": 1}])
     assert caught.value.code == code
+
+
+def test_the_trace_of_a_defect_ends_with_the_frame_that_raised():
+    def fail(depth):
+        if depth:
+            fail(depth - 1)
+        raise ZeroDivisionError("x" * 5000)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        fail(50)
+    long = as_connector_error(caught.value, "apply")
+    with pytest.raises(ZeroDivisionError) as caught:
+        fail(0)
+    short = as_connector_error(caught.value, "apply")
+    assert short.detail.startswith("Traceback")
+    assert short.detail.splitlines()[-1].startswith("ZeroDivisionError: xxx")
+    assert re.search(r'test_transform.py", line \d+, in fail', short.detail)
+    assert len(long.detail) <= 1400
+    assert long.detail.splitlines()[-2].strip() == 'raise ZeroDivisionError("x" * 5000)'
 
 
 def test_an_object_is_kept_for_the_next_batch_and_closed_at_the_end():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.errors import print_diagnostic, print_error
-from penstock.cli.process import Earlier, JvmLostError, hosted
+from penstock.cli.process import ENDED_TASKS, Earlier, JvmLostError, hosted
 from penstock.cli.run import state_of
 from penstock.cli.waiting import waiting
 from penstock.model.connector import ENDED, Connector, TaskState, TaskStatus
@@ -52,7 +52,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb, until it is interrupted."""
-    return hosted(lambda earlier: _run(arguments, earlier), ended=0)
+    return hosted(lambda earlier: _run(arguments, earlier), ended=0, printed=ENDED_TASKS)
 
 
 async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:

@@ -8,14 +8,13 @@ import traceback
 from dataclasses import replace
 from typing import Final
 
-from penstock.model.config_def import CombinedError
+from penstock.model.config_def import changed_errors, single_errors
 from penstock.model.errors import (
     ConfigError,
     Diagnostic,
     InternalError,
     PenstockError,
     Severity,
-    error_of,
 )
 
 FAILED = 1
@@ -26,6 +25,9 @@ UNREAD = 141
 
 TRACED: Final = "PENSTOCK_LOG_LEVEL"
 """At DEBUG, an error that nobody thought of is shown with its trace."""
+
+TRACE_LINES: Final = 40
+"""Lines of a stack trace that are printed. Ones of the SDKs are shorter."""
 
 
 def told_of(error: Exception) -> PenstockError:
@@ -49,16 +51,12 @@ def told_of(error: Exception) -> PenstockError:
 
 def named(error: PenstockError, name: str) -> PenstockError:
     """Return an error that says which connector it is about."""
-    if isinstance(error, CombinedError):
-        all_named = (named(one, name) for one in error.errors)
-        return CombinedError([one for one in all_named if isinstance(one, ConfigError)])
-    told = error.diagnostic
-    return error_of(replace(told, message=f"{name}: {told.message}"))
+    return changed_errors(error, lambda told: replace(told, message=f"{name}: {told.message}"))
 
 
 def print_error(error: PenstockError) -> None:
     """Print an error to standard error; of several, each with its place and fix."""
-    for one in error.errors if isinstance(error, CombinedError) else (error,):
+    for one in single_errors(error):
         print_diagnostic(one.diagnostic)
 
 
@@ -70,6 +68,9 @@ def print_diagnostic(diagnostic: Diagnostic) -> None:
         lines.append(f"  at:  {diagnostic.config_path}")
     if diagnostic.fix:
         lines.append(f"  fix: {diagnostic.fix}")
+    if diagnostic.trace:
+        lines.append("  trace:")
+        lines += [f"    {line}" for line in diagnostic.trace.splitlines()[-TRACE_LINES:]]
     for line in lines:
         print(_printable(line), file=sys.stderr)
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,9 @@ that dies each time (too little memory, a broken installation) would go on in ci
 
 LOSS_WINDOW: Final = 600.0
 """Seconds. A start and the first rows take ten, so five losses within it are no accident."""
+
+ENDED_TASKS: Final = ("penstock.worker.life",)
+"""The logger whose errors are the ends of tasks, for verbs that print these."""
 
 _LEVEL: Final = "PENSTOCK_LOG_LEVEL"
 
@@ -71,11 +74,13 @@ def hosted(
     level: str = "WARNING",
     ended: int = INTERRUPTED,
     service: str = "node",
+    printed: Collection[str] = (),
 ) -> int:
     """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
 
     `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none; `ended` the exit code of one
-    that was told to end, and did; `service` what traces, metrics and logs are of.
+    that was told to end, and did; `service` what traces, metrics and logs are of; `printed` loggers
+    whose errors the verb prints itself.
 
     A JVM cannot be started again inside a process that had one: the process replaces itself, and
     resumes from its state.
@@ -84,7 +89,7 @@ def hosted(
         ConfigError: `config.log_level`, `telemetry.protocol`.
         RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
-    set_up(level=level_named(os.environ.get(_LEVEL, level), _LEVEL))
+    set_up(level=level_named(os.environ.get(_LEVEL, level), _LEVEL), printed=printed)
     earlier = _earlier(os.environ.pop(_EARLIER, ""))
     try:
         with exported(service, os.environ):

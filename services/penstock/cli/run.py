@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
-from penstock.cli.process import Earlier, JvmLostError, hosted
+from penstock.cli.process import ENDED_TASKS, Earlier, JvmLostError, hosted
 from penstock.cli.progress import ProgressBar, Totals, human_bytes
 from penstock.cli.waiting import unseen, waiting
 from penstock.model.connector import ENDED, TaskState, TaskStatus
@@ -52,7 +52,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the verb."""
-    return hosted(lambda earlier: _run(arguments, earlier))
+    return hosted(lambda earlier: _run(arguments, earlier), printed=ENDED_TASKS)
 
 
 async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:

@@ -257,6 +257,8 @@ class Connectors:
         new = rules.changed(existing, wanted, self._clock())
         if new is existing:
             return existing, False
+        if new.connector.version == existing.connector.version:
+            return await self._write(new), False
         return await self._write_version(new, cause, restored), True
 
     async def _write_version(self, new: Stored, cause: RevisionCause, restored: int = 0) -> Stored:

@@ -86,7 +86,8 @@ def created(existing: Stored | None, wanted: Connector, generation: str, now: fl
 
 
 def changed(existing: Stored, wanted: Connector, now: float) -> Stored:
-    """Return a connector with a new configuration; the same object when nothing is new.
+    """Return a connector with a new configuration; the same object when nothing is new. Secret keys
+    that were not known alone make no new version.
 
     Raises:
         ConfigError: `config.kind_changed`: its offsets would mean something else.
@@ -99,10 +100,12 @@ def changed(existing: Stored, wanted: Connector, now: float) -> Stored:
             f"{old.name} is a {old.kind.name.lower()}, and cannot become a {kind.name.lower()}",
             fix="Delete it and create it again, or choose another name.",
         )
-    if dict(old.config) == dict(wanted.config) and old.kind is kind:
-        return existing
     # earlier versions are shown, too, and may have had other plugins
     secret_keys = tuple(sorted({*old.secret_keys, *wanted.secret_keys}))
+    if dict(old.config) == dict(wanted.config) and old.kind is kind:
+        if secret_keys == tuple(sorted(old.secret_keys)):
+            return existing
+        return replace(existing, connector=replace(old, secret_keys=secret_keys))
     version = old.version + 1
     new = replace(old, config=wanted.config, kind=kind, version=version, secret_keys=secret_keys)
     return replace(existing, connector=new, updated_at=now)

@@ -13,7 +13,7 @@ from penstock.conformance.making import Rows
 from penstock.conformance.process import Plugin
 from penstock.conformance.rows import Row
 from penstock.conformance.seen import compare, seen
-from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, require
+from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, reasons, require
 from penstock.conformance.world import World
 from penstock.conformance.writing import Put, WriteOrder, Writing, writing
 
@@ -44,7 +44,7 @@ class Trip:
         """Open the task; its schema is in force."""
         async with writing(plugin, self.world, replace(self.order, **more)) as task:
             applied = await task.schema(self.rows.schema, self.dataset, self.rows.keys)
-            require(not applied.refused, f"its schema is refused: {applied.diagnostics[:1]}")
+            require(not applied.refused, f"its schema is refused: {reasons(applied.diagnostics)}")
             yield task
 
     async def put(self, task: Writing, rows: Sequence[Row], ticket: Put) -> None:

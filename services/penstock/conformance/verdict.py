@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from penstock.api.error.v1 import diagnostic_pb2
+from penstock.wire.error import from_proto
 
 
 class Outcome(StrEnum):
@@ -37,6 +41,13 @@ class Result:
     def breaks(self) -> bool:
         """Whether the plugin does not conform because of it."""
         return self.outcome is Outcome.FAIL and self.level == "MUST"
+
+
+def reasons(found: Iterable[diagnostic_pb2.Diagnostic], most: int = 3) -> str:
+    """Return the first findings of a connector, as a person reads them."""
+    listed = list(found)
+    told = "; ".join(str(from_proto(one)) for one in listed[:most])
+    return f"{told} (and {len(listed) - most} more)" if len(listed) > most else told
 
 
 def require(condition: object, why: str) -> None:

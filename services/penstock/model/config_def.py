@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_of, nearest
 from penstock.model.units import parse_duration, parse_size
 
 KeyType: TypeAlias = Literal[
@@ -68,18 +68,28 @@ def read(
     return values, errors
 
 
-def combined(errors: Iterable[ConfigError]) -> ConfigError:
+def combined(errors: Iterable[PenstockError]) -> PenstockError:
     """Return one error for all of them; those that are made of others count as these."""
-    flat: list[ConfigError] = []
-    for error in errors:
-        flat.extend(error.errors if isinstance(error, CombinedError) else (error,))
+    flat = [one for error in errors for one in single_errors(error)]
     return flat[0] if len(flat) == 1 else CombinedError(flat)
+
+
+def single_errors(error: PenstockError) -> Sequence[PenstockError]:
+    """Return the errors that an error is made of; one that is not combined is the only one."""
+    return error.errors if isinstance(error, CombinedError) else (error,)
+
+
+def changed_errors(
+    error: PenstockError, change: Callable[[Diagnostic], Diagnostic]
+) -> PenstockError:
+    """Return an error with its diagnostic changed; of a combined one, each of them."""
+    return combined(error_of(change(one.diagnostic)) for one in single_errors(error))
 
 
 class CombinedError(ConfigError):
     """Everything that is wrong with a configuration: the first error, all as detail."""
 
-    def __init__(self, errors: Sequence[ConfigError]) -> None:
+    def __init__(self, errors: Sequence[PenstockError]) -> None:
         first = errors[0].diagnostic
         super().__init__(
             first.code,

@@ -19,7 +19,10 @@ import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Final
+
+CONNECTOR_DEFECT: Final = "connector.defect"
+"""Code of an exception that a connector did not mean to raise; its detail is the stack trace."""
 
 
 class ErrorClass(IntEnum):
@@ -69,6 +72,11 @@ class Diagnostic:
         where = f" (at {self.config_path})" if self.config_path else ""
         fix = f" Fix: {self.fix}" if self.fix else ""
         return f"[{self.code}] {self.message}{where}{fix}"
+
+    @property
+    def trace(self) -> str:
+        """The stack trace of a defect of a connector; empty for all else."""
+        return self.detail if self.code == CONNECTOR_DEFECT else ""
 
     def reworded(self, change: Callable[[str], str]) -> Diagnostic:
         """Return the same with each of its texts changed; its code stays."""

@@ -112,7 +112,7 @@ def clean(diagnostic: Diagnostic, redact: Callable[[str], str]) -> Diagnostic:
         code=printable(diagnostic.code, 100) or "plugin.failed",
         message=text(diagnostic.message),
         fix=text(diagnostic.fix),
-        detail=text(diagnostic.detail),
+        detail="\n".join(map(printable, redact(diagnostic.detail)[:_MOST_MESSAGE].splitlines())),
         suggestion=text(diagnostic.suggestion),
         config_path=printable(diagnostic.config_path, 200),
         dataset=printable(diagnostic.dataset, 200),

@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.model.config_def import changed_errors
 from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.model.errors import ConfigError, error_of, nearest
+from penstock.model.errors import ConfigError, nearest
 from penstock.standalone.chains import CHAINS, chain
 from penstock.standalone.files import flatten, read_document
 
@@ -100,8 +101,9 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        found = error.diagnostic
-        raise error_of(replace(found, message=f"{path}: {found.message}")) from error
+        raise changed_errors(
+            error, lambda found: replace(found, message=f"{path}: {found.message}")
+        ) from error
 
 
 def _is_body(document: Mapping[str, Any]) -> bool:

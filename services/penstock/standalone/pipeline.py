@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from penstock.model.config_def import combined
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest
 from penstock.standalone.connector_file import ENDS, naming, read_connector
@@ -33,25 +34,37 @@ def pipeline_of(connector: Connector) -> Connector:
     says so for one file means it, and the state in it is for what takes many.
 
     Raises:
-        ConfigError: `config.unknown_key`, `pipeline.end_missing`.
+        ConfigError: `config.unknown_key`, `pipeline.end_missing`; all of them.
     """
-    for key in connector.config:
-        head = key.split(".")[0]
-        if head not in _HEADS:
-            near = nearest(head, _HEADS)
-            raise ConfigError(
-                "config.unknown_key",
-                f"`{head}` is not a key of a pipeline",
-                fix=f"Did you mean {' or '.join(near)}?" if near else f"Valid: {sorted(_HEADS)}.",
-                config_path=head,
-            )
-    for end in ENDS:
-        if f"{end}.connector.class" not in connector.config:
-            raise ConfigError(
-                "pipeline.end_missing",
-                f"the pipeline has no {end}",
-                fix=f"Add `{end}:` with `connector.class:` and the keys of that connector.",
-                config_path=end,
-            )
+    heads = dict.fromkeys(key.split(".")[0] for key in connector.config)
+    unknown = [head for head in heads if head not in _HEADS]
+    errors = [_not_of_a_pipeline(head) for head in unknown]
+    misspelt = {near for head in unknown for near in nearest(head, _HEADS)}
+    errors += [
+        _missing(end)
+        for end in ENDS
+        if end not in misspelt and f"{end}.connector.class" not in connector.config
+    ]
+    if errors:
+        raise combined(errors)
     sections(connector.config, ConnectorKind.PIPELINE)
     return replace(connector, kind=ConnectorKind.PIPELINE, target_state=TargetState.RUNNING)
+
+
+def _not_of_a_pipeline(head: str) -> ConfigError:
+    near = nearest(head, _HEADS)
+    return ConfigError(
+        "config.unknown_key",
+        f"`{head}` is not a key of a pipeline",
+        fix=f"Did you mean {' or '.join(near)}?" if near else f"Valid: {sorted(_HEADS)}.",
+        config_path=head,
+    )
+
+
+def _missing(end: str) -> ConfigError:
+    return ConfigError(
+        "pipeline.end_missing",
+        f"the pipeline has no {end}",
+        fix=f"Add `{end}:` with `connector.class:` and the keys of that connector.",
+        config_path=end,
+    )

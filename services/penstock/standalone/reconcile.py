@@ -12,14 +12,15 @@ from penstock.worker.design import refuse_errors
 
 
 async def validate(node: Node, connector: Connector) -> tuple[Connector, Sequence[Diagnostic]]:
-    """Return the connector with the kind its plugin gives it, and warnings.
+    """Return the connector with the kind and secret keys that its plugins give it, and warnings.
 
     Raises:
         ConfigError: the configuration is wrong; everything that is wrong is in its detail.
     """
     checked = await node.worker.validate(connector)
     refuse_errors(checked.diagnostics)
-    return replace(connector, kind=checked.kind), checked.diagnostics
+    found = replace(connector, kind=checked.kind, secret_keys=checked.secret_keys)
+    return found, checked.diagnostics
 
 
 async def run_only(node: Node, connectors: Sequence[Connector]) -> None:

@@ -11,10 +11,11 @@
 
 from penstock.telemetry.attributes import attributed
 from penstock.telemetry.logs import LogFormat, set_up
-from penstock.telemetry.redact import SHORTEST, Redaction, Secret, masked, register_secret
+from penstock.telemetry.redact import SHORTEST, TRACE, Redaction, Secret, masked, register_secret
 
 __all__ = [
     "SHORTEST",
+    "TRACE",
     "LogFormat",
     "Redaction",
     "Secret",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TextIO
@@ -30,10 +31,15 @@ def set_up(
     format: LogFormat = LogFormat.TEXT,  # noqa: A002 - the word that a caller would use
     level: int | str = logging.INFO,
     stream: TextIO | None = None,
+    printed: Collection[str] = (),
 ) -> None:
-    """Log everything to a stream, stderr by default. Calling again replaces what it did before."""
+    """Log everything to a stream, stderr by default. Calling again replaces what it did before.
+
+    Errors of the loggers `printed` are left out of the stream: the caller prints them itself.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.set_name(_MADE_HERE)
+    handler.addFilter(lambda one: one.levelno < logging.ERROR or one.name not in printed)
     handler.addFilter(Redaction())
     handler.setFormatter(JsonLines() if format is LogFormat.JSON else TextLines())
     root = logging.getLogger()

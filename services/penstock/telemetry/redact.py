@@ -20,6 +20,10 @@ SHORTEST: Final = 4
 """Characters of the shortest value that is masked in texts. Shorter ones occur in every other word,
 and masking those would tell that they are the secret."""
 
+TRACE: Final = "penstock_trace"
+"""Attribute of a log record: a stack trace that came as a text. It is shown as one of an exception
+is."""
+
 
 class Secret:
     """A text that nothing prints. `reveal()` is the only way to it, and easy to search for."""
@@ -111,6 +115,8 @@ class Redaction(logging.Filter):
         record.msg, record.args = masked(message), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        if not record.exc_text:
+            record.exc_text = getattr(record, TRACE, None)
         if record.exc_text:
             record.exc_text = masked(record.exc_text)
         if record.stack_info:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.model.config_def import CombinedError, did_you_mean
+from penstock.model.config_def import did_you_mean, single_errors
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError
 from penstock.plugin import PluginHost
@@ -28,10 +28,8 @@ async def findings_of(
         findings += carried_findings(design.values, kinds_of(host))
         chain = chain_of(host, design, functions)
         findings += await refused_by(host, chain, design)
-    except CombinedError as error:
-        findings += [one.diagnostic for one in error.errors]
     except PenstockError as error:
-        findings.append(error.diagnostic)
+        findings += [one.diagnostic for one in single_errors(error)]
     if design.kind is ConnectorKind.SINK and not design.settings.topics:
         findings += [_no_topics(key) for key in ("topics", "topics.regex")]
     return findings

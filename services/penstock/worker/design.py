@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from penstock.model.config_def import changed_errors, combined
 from penstock.model.connector import Connector, ConnectorKind, Target
-from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity, error_of
+from penstock.model.errors import (
+    ConfigError,
+    Diagnostic,
+    ErrorClass,
+    PenstockError,
+    Severity,
+    error_of,
+)
 from penstock.model.replay import default_topic
 from penstock.model.sensitive import is_sensitive
 from penstock.plugin import ConnectorEntry, Kind, PluginHost, PluginProcess
@@ -169,7 +177,7 @@ async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) ->
     try:
         design = _designed(host, connector, resolved)
     except PenstockError as error:
-        raise error_of(hidden(error.diagnostic, values)) from None
+        raise changed_errors(error, lambda found: hidden(found, values)) from None
     findings = (*design.findings, *secrets.warnings(connector.config))
     return replace(design, findings=tuple(hidden(one, values) for one in findings))
 
@@ -217,19 +225,14 @@ def _kind_of(entry: ConnectorEntry) -> ConnectorKind:
 
 
 def refuse_errors(findings: Sequence[Diagnostic]) -> None:
-    """Raise the first error among findings, with all of them as its detail."""
-    errors = [d for d in findings if d.severity is not Severity.WARNING]
-    if not errors:
-        return
-    first = errors[0]
-    raise ConfigError(
-        first.code,
-        first.message if len(errors) == 1 else f"{first.message} (and {len(errors) - 1} more)",
-        fix=first.fix,
-        config_path=first.config_path,
-        suggestion=first.suggestion,
-        detail="\n".join(str(error) for error in errors),
-    )
+    """Raise the errors among findings as one.
+
+    Raises:
+        ConfigError: a `CombinedError` when there is more than one.
+    """
+    errors = [found for found in findings if found.severity is not Severity.WARNING]
+    if errors:
+        raise combined(error_of(replace(one, error_class=ErrorClass.CONFIG)) for one in errors)
 
 
 def _looked_up_by_nobody(key: str) -> Diagnostic:

@@ -106,12 +106,11 @@ class Execution:
         first, runs = 0, []
         for route, parts in jobs:
             plan = await self._plan(route, len(parts))
-            ticket = self._ticket(txn_id, first, route, parts)
-            runs.append(reported(self._engine, plan, ticket, lag, self._retries))
+            runs.append((plan, self._ticket(txn_id, first, route, parts)))
             first += len(parts)
         faults.hit("worker.batch_running")
         async with self._sampler.beside([_sampled(*job) for job in jobs], lag):
-            done = await _all(runs)
+            done = await self._run(runs, lag)
         failed = await self._letters.take(txn_id, _slots(jobs, done), batch.bad, lag)
         reports = [report for of_job in done for report in of_job]
         moved = Moved(
@@ -176,6 +175,15 @@ class Execution:
         route.write_id = write_id
         return step
 
+    async def _run(self, runs: Sequence[tuple[Plan, Ticket]], lag: float) -> list[list[SlotReport]]:
+        """Run jobs side by side; the first error cancels the others."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(reported(self._engine, plan, ticket, lag, self._retries))
+                for plan, ticket in runs
+            ]
+        return [task.result() for task in tasks]
+
     def _ticket(
         self, txn_id: int, first: int, route: _Route, parts: Sequence[Sequence[BatchReady]]
     ) -> Ticket:
@@ -218,14 +226,3 @@ def _datasets(
         written += sum(report.rows_out for report in reports)
         found[route.dataset] = read, written
     return found
-
-
-async def _all(runs: Sequence[Awaitable[list[SlotReport]]]) -> list[list[SlotReport]]:
-    """Await several jobs; the first error cancels the others."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_as_coroutine(run)) for run in runs]
-    return [task.result() for task in tasks]
-
-
-async def _as_coroutine(run: Awaitable[list[SlotReport]]) -> list[SlotReport]:
-    return await run

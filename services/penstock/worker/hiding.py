@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from penstock.model.errors import Diagnostic, PenstockError, error_of
+from penstock.model.config_def import changed_errors
+from penstock.model.errors import Diagnostic, PenstockError
 from penstock.model.sensitive import MASK
 from penstock.telemetry import SHORTEST, masked
 
@@ -40,4 +41,4 @@ def unsaid(looked_up: Iterable[str]) -> Iterator[Callable[[Diagnostic], Diagnost
     try:
         yield lambda found: hidden(found, values)
     except PenstockError as error:
-        raise error_of(hidden(error.diagnostic, values)) from None
+        raise changed_errors(error, lambda found: hidden(found, values)) from None

@@ -25,7 +25,7 @@ from penstock.model.errors import (
     PenstockError,
     RetriableError,
 )
-from penstock.telemetry import attributed
+from penstock.telemetry import TRACE, attributed
 from penstock.worker.assigned import Assigned
 from penstock.worker.hiding import hidden
 from penstock.worker.numbers import Times
@@ -85,7 +85,7 @@ class Life(ABC):
                 delay, self._in_a_row = self._policy.first, 0
             if not self._again(error):
                 self._become(_last_state(error), error.diagnostic)
-                log.error("task %s ended: %s", self.task_id, error)
+                log.error("task %s ended: %s", self.task_id, error, extra=traced(error))
                 return
             self._restarts += 1
             self._in_a_row += 1
@@ -171,6 +171,11 @@ class Life(ABC):
 def _last_state(error: PenstockError) -> TaskState:
     fenced = error.diagnostic.error_class is ErrorClass.FENCED
     return TaskState.STOPPED if fenced else TaskState.FAILED
+
+
+def traced(error: PenstockError) -> dict[str, str]:
+    """Return what a log line has beside its message: the stack trace of a connector's defect."""
+    return {TRACE: error.diagnostic.trace} if error.diagnostic.trace else {}
 
 
 def first_error(error: BaseException) -> PenstockError:

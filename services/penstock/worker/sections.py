@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.model.config_def import did_you_mean
+from penstock.model.config_def import combined, did_you_mean
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, nearest
 from penstock.worker.letters import LETTERS
@@ -84,21 +84,29 @@ def sections(config: Mapping[str, str], kind: ConnectorKind) -> Sections:
 
 def _two_ends(plugin: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     ends: dict[str, dict[str, str]] = {"source": {}, "sink": {}}
+    errors = []
     for key, value in plugin.items():
         end, _, rest = key.partition(".")
-        if end not in ends or not rest:
-            ours = {*FRAMEWORK, *CHAIN}
-            near = nearest(key, ours)
-            guess = f"{did_you_mean(key, ours)} " if near else ""
-            raise ConfigError(
-                "config.unknown_key",
-                f"`{key}` is not a key of a pipeline",
-                fix=f"{guess}Keys of an end start with `source.` or `sink.`.",
-                config_path=key,
-                suggestion=near[0] if near else "",
-            )
-        ends[end][rest] = value
+        if end in ends and rest:
+            ends[end][rest] = value
+        else:
+            errors.append(_of_no_end(key))
+    if errors:
+        raise combined(errors)
     return ends["source"], ends["sink"]
+
+
+def _of_no_end(key: str) -> ConfigError:
+    ours = {*FRAMEWORK, *CHAIN}
+    near = nearest(key, ours)
+    guess = f"{did_you_mean(key, ours)} " if near else ""
+    return ConfigError(
+        "config.unknown_key",
+        f"`{key}` is not a key of a pipeline",
+        fix=f"{guess}Keys of an end start with `source.` or `sink.`.",
+        config_path=key,
+        suggestion=near[0] if near else "",
+    )
 
 
 def plugin_class(

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from penstock.client import ValidatedConnector
+from penstock.model.config_def import single_errors
 from penstock.model.config_size import check_size
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.described import KeyValue
@@ -41,7 +42,8 @@ class Validator:
             check_size(connector.name, connector.config)
             design = await self._design(connector)
         except PenstockError as error:
-            return ValidatedConnector((error.diagnostic,), connector.kind)
+            wrong = tuple(one.diagnostic for one in single_errors(error))
+            return ValidatedConnector(wrong, connector.kind)
         values: list[KeyValue] = []
         secret_keys: list[str] = []
         with unsaid(design.looked_up) as without:

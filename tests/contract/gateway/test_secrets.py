@@ -5,6 +5,8 @@ import logging
 
 import pytest
 
+from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.standalone.reconcile import validate
 from penstock.testing import wait_until
 from support.gateway import READY
 
@@ -125,3 +127,23 @@ def test_what_a_plugin_says_is_a_secret_is_shown_nowhere(gateway, tmp_path):
     wrong = gateway.post("/connectors", copied)
     assert (wrong.status_code, wrong.json()["code"]) == (400, "config.masked")
     gateway.delete("/connectors/stamped")
+
+
+def test_what_a_plugin_says_is_a_secret_of_a_connector_file_is_shown_nowhere(gateway, tmp_path):
+    """`penstock standalone`, `run` and `dev` store connectors without the gateway."""
+    config = {
+        "source.connector.class": "verifiable-source",
+        "sink.connector.class": "picky-sink",
+        "sink.file": str(tmp_path / "out"),
+        "sink.stamp": CANARY,
+    }
+    written = Connector("filed", config, ConnectorKind.PIPELINE, target_state=TargetState.STOPPED)
+
+    async def store():
+        checked, _ = await validate(gateway.node, written)
+        await gateway.asks.config.create(checked)
+
+    gateway.run(store)
+    answer = gateway.get("/connectors/filed/config")
+    assert answer.json()["sink.stamp"] == "***"
+    gateway.delete("/connectors/filed")

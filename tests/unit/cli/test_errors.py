@@ -10,7 +10,7 @@ from penstock.cli import cluster
 from penstock.cli.__main__ import main
 from penstock.cli.errors import UNREAD, print_error
 from penstock.model.config_def import combined
-from penstock.model.errors import ConfigError, RetriableError
+from penstock.model.errors import CONNECTOR_DEFECT, ConfigError, InternalError, RetriableError
 
 
 def test_all_that_is_wrong_is_printed(capsys):
@@ -81,3 +81,20 @@ def closed():
     reading, writing = os.pipe()
     os.close(reading)
     return writing
+
+
+def test_the_stack_trace_of_a_connectors_defect_is_printed_below_it(capsys):
+    trace = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in open\nNameError: \x1b[2Jx'
+    )
+    print_error(InternalError(CONNECTOR_DEFECT, "A.open: NameError", detail=trace, fix="Mend it."))
+    assert capsys.readouterr().err.splitlines() == [
+        "error: [connector.defect] A.open: NameError",
+        "  fix: Mend it.",
+        "  trace:",
+        "    Traceback (most recent call last):",
+        '      File "a.py", line 3, in open',
+        "    NameError: \\x1b[2Jx",
+    ]
+    print_error(InternalError("a.b", "no", detail=trace))
+    assert capsys.readouterr().err.splitlines() == ["error: [a.b] no"]

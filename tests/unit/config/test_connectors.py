@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -109,6 +110,21 @@ def test_a_target_state_is_kept_by_later_configurations(room, state):
         await room.connectors.set_target_state("orders", state)
         stored, _ = await room.connectors.put(wanted(a="2"), 0)
         assert stored.connector.target_state is state
+
+    room(test)
+
+
+def test_secret_keys_of_an_equal_configuration_are_stored_as_no_new_version(room):
+    async def test(room):
+        made, _ = await room.connectors.put(wanted(pin="1"), 0)
+        again = replace(wanted(pin="1"), secret_keys=("pin",))
+        stored, is_new = await room.connectors.put(again, 0)
+        assert not is_new
+        assert stored == await room.connectors.get("orders")
+        assert stored.connector.secret_keys == ("pin",)
+        assert stored.connector.version == made.connector.version
+        found, _ = await room.revisions.list("orders")
+        assert [one.version for one in found] == [1]
 
     room(test)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +89,14 @@ def test_keys_that_were_secrets_once_stay_so():
         "a",
         "b",
     )
+
+
+def test_a_configuration_that_is_stored_again_unchanged_gets_its_secret_keys():
+    """It may be of before its plugin declared them. It makes no new version."""
+    existing = Stored(connector(config={"pin": "1"}))
+    new = rules.changed(existing, connector(config={"pin": "1"}, secret_keys=("pin",)), 5)
+    assert new.connector == replace(existing.connector, secret_keys=("pin",))
+    assert rules.changed(new, connector(config={"pin": "1"}, secret_keys=("pin",)), 6) is new
 
 
 def test_a_kind_that_was_unset_may_be_set_and_never_changed():

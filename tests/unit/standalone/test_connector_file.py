@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.model.config_def import single_errors
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
 from penstock.standalone.connector_file import connector_of, is_connector, read_connector
 from penstock.standalone.files import read_document
 from penstock.standalone.pipeline import read_pipeline
+from penstock.worker.sections import sections
 from penstock.worker.settings import KEYS
 from support.checkout import ROOT
 
@@ -196,3 +198,19 @@ def test_a_workers_file_is_no_connector(tmp_path):
     text = "bootstrap.servers=x\nkey.converter=y\nconfig.providers=file\nstate.dir=/x\n"
     assert not is_connector(read_document(write(tmp_path, "w.properties", text)))
     assert is_connector({"connector.class": "x"})
+
+
+def test_everything_that_is_wrong_in_a_pipeline_is_said_at_once(tmp_path):
+    text = "surce: {connector.class: a}\nstat: x\n"
+    with pytest.raises(ConfigError) as caught:
+        read_pipeline(write(tmp_path, "p.yaml", text))
+    found = [one.diagnostic for one in single_errors(caught.value)]
+    assert [one.config_path for one in found] == ["surce", "stat", "sink"]
+    assert all("p.yaml" in one.message for one in found)
+
+
+def test_every_key_of_no_end_is_named():
+    with pytest.raises(ConfigError) as caught:
+        sections({"fille": "x", "source.a": "1", "formt": "y"}, ConnectorKind.PIPELINE)
+    found = [one.diagnostic.config_path for one in single_errors(caught.value)]
+    assert found == ["fille", "formt"]

@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from penstock.telemetry import LogFormat, attributed, set_up
+from penstock.telemetry import TRACE, LogFormat, attributed, register_secret, set_up
 
 log = logging.getLogger("penstock.somewhere")
 
@@ -98,3 +98,24 @@ def test_a_traceback_is_shown_below_its_line(stream):
     lines = stream.getvalue().splitlines()
     assert lines[0].endswith("ERROR   penstock.somewhere: what")
     assert lines[-1] == "    ValueError: why"
+
+
+@pytest.mark.parametrize("form", list(LogFormat))
+def test_a_trace_that_came_as_a_text_is_shown_as_that_of_an_exception(stream, form):
+    """That of a plugin: it is no exception of this process. Secrets in it are masked."""
+    set_up(form, stream=stream)
+    register_secret("trace-canary")
+    log.error("it failed", extra={TRACE: "File a.py\n  url = 'trace-canary'"})
+    if form is LogFormat.JSON:
+        shown = json.loads(stream.getvalue())["exception"].splitlines()
+    else:
+        shown = [line.removeprefix("    ") for line in stream.getvalue().splitlines()[1:]]
+    assert shown == ["File a.py", "  url = '***'"]
+
+
+def test_errors_that_a_verb_prints_itself_are_not_in_the_stream(stream):
+    set_up(stream=stream, printed=[log.name])
+    log.error("1")
+    log.warning("2")
+    logging.getLogger("penstock.b").error("3")
+    assert [line[-3:] for line in stream.getvalue().splitlines()] == [": 2", ": 3"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.model.config_def import single_errors
 from penstock.model.connector import Connector, ConnectorKind
-from penstock.model.errors import Diagnostic, PenstockError
+from penstock.model.errors import ConfigError, Diagnostic, InternalError, PenstockError, Severity
 from penstock.plugin import PluginHost, PluginPath
 from penstock.plugin.redact import Redactor
 from penstock.scheduler import wanted
@@ -162,3 +163,22 @@ def test_each_text_of_a_finding_is_looked_through():
     told = Diagnostic("a.b", **dict.fromkeys(texts, "it is hunter22, here"))
     found = hidden(told, {"hunter22"})
     assert [getattr(found, name) for name in texts] == ["it is ***, here"] * len(texts)
+
+
+def test_all_errors_among_findings_are_raised():
+    findings = [
+        ConfigError("config.a", "no a", config_path="a").diagnostic,
+        Diagnostic("config.w", "well", severity=Severity.WARNING),
+        InternalError("config.b", "no b", fix="Drop b.", config_path="b").diagnostic,
+    ]
+    with pytest.raises(ConfigError) as caught:
+        refuse_errors(findings)
+    found = single_errors(caught.value)
+    assert [(one.code, one.diagnostic.fix) for one in found] == [
+        ("config.a", ""),
+        ("config.b", "Drop b."),
+    ]
+    assert all(isinstance(one, ConfigError) for one in found)
+    with pytest.raises(ConfigError, match="no a") as caught:
+        refuse_errors(findings[:2])
+    assert len(single_errors(caught.value)) == 1

@@ -10,7 +10,8 @@ from penstock.conformance.bench import Bench
 from penstock.conformance.calls import RefusedError, call, collect
 from penstock.conformance.cases import Case
 from penstock.conformance.checks.register import case
-from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, require
+from penstock.conformance.declared import FILE_NAME
+from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, reasons, require
 from penstock.model.identity import partition_id, partition_key
 
 _NONSENSE: Final = "~ no such value ~"
@@ -26,8 +27,8 @@ async def valid(bench: Bench, case: Case) -> None:
     async with bench.world() as world:
         for _ in range(2):
             found = await _validate(bench, world.target())
-            errors = [f"{d.code}: {d.message}" for d in found if _is_error(d)]
-            require(not errors, f"the declared configuration is refused: {errors[:3]}")
+            errors = [one for one in found if _is_error(one)]
+            require(not errors, f"`config` of {FILE_NAME} is refused: {reasons(errors)}")
 
 
 @case("config.required")
@@ -84,8 +85,8 @@ async def check(bench: Bench, case: Case) -> None:
         steps = await _steps(plugin, request, case.seconds)
     require(steps, "CheckConnection named no step")
     require(all(step.step for step in steps), "a step has no name")
-    failed = [f"{step.step}: {step.diagnostics[:1]}" for step in steps if not step.ok]
-    require(not failed, f"steps failed with the declared configuration: {failed[:2]}")
+    failed = [f"{step.step}: {reasons(step.diagnostics)}" for step in steps if not step.ok]
+    require(not failed, f"steps failed with `config` of {FILE_NAME}: {' · '.join(failed[:2])}")
 
 
 @case("config.check_fails")
