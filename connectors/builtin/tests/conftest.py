@@ -100,13 +100,14 @@ class Writer:
         self.epoch = epoch
         self.txn = 0
         self.prepared = None
+        self.refused = []
 
     def stage(self, *batches, slot=0, attempt=0, dataset=""):
         batches = [to_batch(batch) for batch in batches]
         self.sink.apply_schema(dataset, batches[0].schema, ())
         staging = self.sink.stage(self.txn, slot, attempt, dataset, batches[0].schema)
         for batch in batches:
-            assert not staging.put(batch)
+            self.refused += [(row, error.code) for row, error in staging.put(batch) or ()]
         staging.close()
         return staging
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from penstock_builtin.delta_sink import DeltaSink, DeltaSinkConfig
 from penstock_builtin.delta_sink.types import table_schema
-from penstock_connector import ConfigError, RetriableError, SchemaError
+from penstock_connector import ConfigError, Op, RetriableError, SchemaError
 
 
 class Writer:
@@ -18,21 +18,32 @@ class Writer:
         self.sink.init(DeltaSinkConfig(path=str(path), **config))
         self.sink.connect(task, epoch)
         self.txn = 0
+        self.key = ()
+        self.refused = []
 
     def prepare(self, *batches, dataset="", txn=None):
         self.txn = txn or self.txn + 1
         staged = []
         for slot, rows in enumerate(batches):
             batch = rows if isinstance(rows, pa.RecordBatch) else pa.RecordBatch.from_pylist(rows)
-            self.sink.apply_schema(dataset, batch.schema, ())
+            self.sink.apply_schema(dataset, batch.schema, self.key)
             staging = self.sink.stage(self.txn, slot, 0, dataset, batch.schema)
-            assert not staging.put(batch)
+            self.refused += [(row, error.code) for row, error in staging.put(batch) or ()]
             staging.close()
             staged.append(staging)
         return self.sink.prepare(self.txn, 1, staged, b"")
 
     def commit(self, state):
         return self.sink.commit(self.txn, 1, state)
+
+    def merge(self, *batches, **options):
+        """Write rows with their operations beside them."""
+        made = []
+        for rows in batches:
+            batch = pa.RecordBatch.from_pylist([row for _, row in rows])
+            ops = pa.array([int(op) for op, _ in rows], pa.int8())
+            made.append(batch.append_column("__op", ops))
+        return self.write(*made, **options)
 
     def write(self, *batches, **options):
         return self.commit(self.prepare(*batches, **options))
@@ -162,3 +173,143 @@ def test_a_file_is_no_table(tmp_path):
     with pytest.raises(ConfigError) as caught:
         DeltaSink.check(DeltaSinkConfig(path=str(tmp_path / "t")))
     assert caught.value.code == "delta.not_a_folder"
+
+
+# ── changes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rows_that_are_added_are_no_changes(tmp_path):
+    sink = Writer(tmp_path / "t")
+    sink.merge([(Op.CREATE, {"id": 1}), (Op.SNAPSHOT, {"id": 2}), (Op.UNSPECIFIED, {"id": 3})])
+    assert sink.refused == []
+    assert [row["id"] for row in rows_of(tmp_path / "t")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("op", [Op.UPDATE, Op.DELETE, Op.UPSERT, Op.PATCH, Op.TRUNCATE])
+def test_a_change_is_refused_where_rows_are_added(tmp_path, op):
+    sink = Writer(tmp_path / "t")
+    sink.merge([(Op.CREATE, {"id": 1}), (op, {"id": 1}), (Op.CREATE, {"id": 2})])
+    assert sink.refused == [(1, "delta.change")]
+    assert [row["id"] for row in rows_of(tmp_path / "t")] == [1, 2]
+
+
+def test_changes_are_added_as_rows_that_say_what_they_are(tmp_path):
+    named = Writer(tmp_path / "named", operation_column="op")
+    kept = Writer(tmp_path / "kept", reserved_columns=True)
+    for sink in (named, kept):
+        sink.merge([(Op.CREATE, {"id": 1}), (Op.DELETE, {"id": 1})])
+        assert sink.refused == []
+    assert rows_of(tmp_path / "named") == [{"id": 1, "op": "create"}, {"id": 1, "op": "delete"}]
+    assert rows_of(tmp_path / "kept") == [{"id": 1, "__op": 1}, {"id": 1, "__op": 3}]
+    with pytest.raises(SchemaError) as caught:
+        named.merge([(Op.CREATE, {"id": 1, "op": "x"})])
+    assert caught.value.code == "sink.operation_column"
+
+
+def upserting(path, **config):
+    return Writer(path, write_mode="upsert", **config)
+
+
+def test_the_last_row_of_each_key_stays_and_deletes_delete(tmp_path):
+    sink = upserting(tmp_path / "t", pk_fields=("id",))
+    de, ch, at = ({"id": id_, "name": name} for id_, name in ((1, "DE"), (2, "CH"), (3, "AT")))
+    sink.merge([(Op.SNAPSHOT, de), (Op.SNAPSHOT, ch)])
+    sink.merge(
+        [(Op.UPDATE, {"id": 1, "name": "DE!"}), (Op.CREATE, at), (Op.DELETE, at)],
+        [(Op.DELETE, ch), (Op.UPDATE, {"id": 1, "name": "DE!!"})],
+    )
+    assert rows_of(tmp_path / "t") == [{"id": 1, "name": "DE!!"}]
+    sink.merge([(Op.DELETE, de)], [(Op.CREATE, de)])
+    assert rows_of(tmp_path / "t") == [de]
+    assert [path.name for path in (tmp_path / "t").glob("part-g-0-*")] == []
+
+
+def test_a_truncation_empties_the_table_in_its_place(tmp_path):
+    sink = upserting(tmp_path / "t", pk_fields=("id",))
+    sink.merge([(Op.CREATE, {"id": id_}) for id_ in (1, 2, 3)])
+    sink.merge(
+        [(Op.CREATE, {"id": 4}), (Op.TRUNCATE, {"id": None}), (Op.CREATE, {"id": 2})],
+        [(Op.CREATE, {"id": 5})],
+    )
+    assert sink.refused == []
+    assert rows_of(tmp_path / "t") == [{"id": 2}, {"id": 5}]
+    sink.merge([(Op.CREATE, {"id": 9}), (Op.TRUNCATE, {"id": None})])
+    assert rows_of(tmp_path / "t") == []
+
+
+def test_a_merge_that_is_repeated_or_changes_nothing_is_done_once(tmp_path):
+    sink = upserting(tmp_path / "t", pk_fields=("id",))
+    state = sink.prepare([{"id": 1, "n": 1}])
+    versions = [sink.commit(state) for _ in range(3)]
+    assert versions[0] == versions[1] == versions[2]
+    gone = pa.record_batch([pa.array([7]), pa.array([0]), pa.array([3], pa.int8())],
+                           ["id", "n", "__op"])  # fmt: skip
+    nothing = sink.prepare(gone)
+    sink.commit(nothing)
+    second = upserting(tmp_path / "t", pk_fields=("id",), epoch=2)
+    second.write([{"id": 1, "n": 2}])
+    for late in (state, nothing):  # an old process wakes up: its files are gone, and not needed
+        sink.commit(late)
+    assert rows_of(tmp_path / "t") == [{"id": 1, "n": 2}]
+
+
+def test_a_merge_that_was_prepared_is_finished_by_another_process(tmp_path):
+    first = upserting(tmp_path / "t", pk_fields=("id",))
+    first.write([{"id": 1, "n": 1}, {"id": 2, "n": 1}])
+    state = first.prepare([{"id": 1, "n": 2}])
+    second = Writer(tmp_path / "t", epoch=2)  # set to append meanwhile
+    second.commit(state)
+    assert rows_of(tmp_path / "t") == [{"id": 1, "n": 2}, {"id": 2, "n": 1}]
+
+
+def test_columns_that_rows_lack_keep_their_values(tmp_path):
+    sink = upserting(tmp_path / "t", pk_fields=("id",))
+    sink.write([{"id": 1, "a": 1, "b": "x"}, {"id": 2, "a": 1, "b": "x"}])
+    sink.write([{"id": 1, "a": 2}])
+    sink.write([{"id": 2, "a": 3}], [{"id": 3, "c": 1, "a": 7}])
+    assert rows_of(tmp_path / "t") == [
+        {"id": 1, "a": 2, "b": "x", "c": None},
+        {"id": 2, "a": 3, "b": "x", "c": None},
+        {"id": 3, "a": 7, "b": None, "c": 1},
+    ]
+
+
+def test_names_and_keys_of_any_kind(tmp_path):
+    names = ['q"q', "b`b", "a.b", "SelEct", "t", "s", "with space", "é"]
+    sink = upserting(tmp_path / "t", pk_fields=('q"q', "a.b"))
+    row = dict.fromkeys(names, "x")
+    sink.write([row, row | {"a.b": "y"}])
+    sink.merge([(Op.DELETE, row), (Op.UPDATE, row | {"a.b": "y", "é": "z"})])
+    assert rows_of(tmp_path / "t") == [row | {"a.b": "y", "é": "z"}]
+
+
+def test_the_key_is_that_of_the_rows_where_none_is_named(tmp_path):
+    sink = upserting(tmp_path / "${topic}")
+    sink.key = ("id",)
+    sink.write([{"id": 1, "n": 1}], dataset="a")
+    sink.write([{"id": 1, "n": 2}], dataset="a")
+    assert rows_of(tmp_path / "a") == [{"id": 1, "n": 2}]
+    sink.key = ()
+    keyed = [{"id": 1, "n": 1, "__key": {"id": 1}}]
+    sink.write(keyed, dataset="b")
+    sink.write(keyed, dataset="b")
+    assert rows_of(tmp_path / "b") == [{"id": 1, "n": 1}]
+    with pytest.raises(ConfigError) as caught:
+        sink.write([{"id": 1}], dataset="c")
+    assert caught.value.code == "delta.no_key"
+    with pytest.raises(SchemaError) as caught:
+        upserting(tmp_path / "d", pk_fields=("no",)).write([{"id": 1}])
+    assert caught.value.code == "delta.key_column"
+
+
+def test_a_row_without_its_key_is_refused(tmp_path):
+    sink = upserting(tmp_path / "t", pk_fields=("id", "k"))
+    sink.write([{"id": 1, "k": "a"}, {"id": None, "k": "a"}, {"id": 1, "k": None}])
+    assert sink.refused == [(1, "delta.key_missing"), (2, "delta.key_missing")]
+    assert rows_of(tmp_path / "t") == [{"id": 1, "k": "a"}]
+
+
+def test_a_key_for_rows_that_are_only_added_is_refused():
+    with pytest.raises(ConfigError) as caught:
+        DeltaSinkConfig(path="/t", pk_fields=("id",))
+    assert caught.value.code == "config.contradiction"

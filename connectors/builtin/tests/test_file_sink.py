@@ -12,7 +12,7 @@ import pytest
 
 from penstock_builtin.file_sink import FileSink, FileSinkConfig, disk, place, spill
 from penstock_builtin.file_sink.place import target_path
-from penstock_connector import ConfigError, FencedError, RetriableError, SchemaError
+from penstock_connector import ConfigError, FencedError, Op, RetriableError, SchemaError
 
 ROWS = [
     {"id": 1, "name": 'say "hi"\\\n\tthere', "price": 1.5, "at": dt.date(2020, 1, 2)},
@@ -149,7 +149,7 @@ def test_parquet_files_have_the_rows_and_names_that_say_whose(writer, tmp_path):
 
 
 def test_reserved_columns_are_left_out_unless_they_are_wanted(writer, tmp_path):
-    rows = [{"a": 1, "__op": 2, "__ts_us": 3}]
+    rows = [{"a": 1, "__op": 1, "__ts_us": 3}]
     for kind in ("jsonl", "csv", "parquet"):
         writer(path=kind, format=kind).write(rows)
         writer(path=f"{kind}-all", format=kind, reserved_columns=True).write(rows)
@@ -157,6 +157,45 @@ def test_reserved_columns_are_left_out_unless_they_are_wanted(writer, tmp_path):
     assert (json.loads(plain), json.loads(full)) == ({"a": 1}, rows[0])
     assert pq.read_table(tmp_path / "parquet").column_names == ["a"]
     assert pq.read_table(tmp_path / "parquet-all").column_names == ["a", "__op", "__ts_us"]
+
+
+@pytest.mark.parametrize("op", [Op.UPDATE, Op.DELETE, Op.UPSERT, Op.PATCH, Op.TRUNCATE])
+def test_a_change_is_refused_where_nothing_would_tell_it_from_a_row(writer, tmp_path, op):
+    for kind in ("jsonl", "csv", "parquet", "text"):
+        sink = writer(path=kind, format=kind, text_column="a" if kind == "text" else "")
+        sink.write([{"a": n, "__op": o} for n, o in enumerate((None, 0, 1, int(op), 4))])
+        assert sink.refused == [(3, "file.change")]
+    (lines,) = files(tmp_path / "jsonl").values()
+    assert [json.loads(line)["a"] for line in lines.splitlines()] == [0, 1, 2, 4]
+
+
+def test_changes_are_rows_of_a_column_that_says_what_they_are(writer, tmp_path):
+    rows = [{"a": n, "__op": op} for n, op in enumerate((None, 0, 1, 2, 3, 4, 5, 6, 7, 99, -1))]
+    words = [None, None, "create", "update", "delete", "snapshot", "upsert", "patch", "truncate"]
+    for kind in ("jsonl", "csv", "parquet"):
+        sink = writer(path=kind, format=kind, operation_column="op")
+        sink.write(rows)
+        assert sink.refused == []
+    assert pq.read_table(tmp_path / "parquet").to_pylist() == [
+        {"a": n, "op": word} for n, word in enumerate([*words, None, None])
+    ]
+    sink = writer(path="by", format="jsonl", operation_column="op", partition_by=("op",))
+    sink.write(rows)
+    assert (tmp_path / "by" / "op=delete").is_dir()
+    plain = writer(path="plain", format="jsonl", operation_column="op")
+    plain.write([{"a": 1}])
+    assert [json.loads(text) for text in files(tmp_path / "plain").values()] == [
+        {"a": 1, "op": None}
+    ]
+
+
+def test_an_operation_has_a_column_of_its_own(writer):
+    with pytest.raises(SchemaError) as caught:
+        writer(path="out", format="jsonl", operation_column="a").write([{"a": 1, "__op": 1}])
+    assert caught.value.code == "sink.operation_column"
+    with pytest.raises(ConfigError) as refused:
+        writer(path="out", format="text", operation_column="op")
+    assert refused.value.code == "config.contradiction"
 
 
 def test_rows_of_reserved_columns_alone_are_refused(writer):

@@ -28,7 +28,10 @@ _KINDS: Final[dict[str, tuple[type[ConnectorError], str]]] = {
     "busy": (RetriableError, "Another transaction was in the way; it is tried again."),
     "overloaded": (RetriableError, "It is tried again; look at the server's limits."),
     "read_only": (RetriableError, "The server takes no writes now; it is tried again."),
-    "auth": (AuthError, "Correct `connection.user` and `connection.password`."),
+    "auth": (
+        AuthError,
+        "Correct `connection.user` and `connection.password` (or `database.user` and so on).",
+    ),
     "denied": (AuthError, "Give the user the rights that the connector's page names."),
     "no_database": (ConfigError, "Correct the database in `connection.url`, or make it."),
     "no_table": (SchemaError, "Was it dropped or renamed? Correct the configuration."),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -12,21 +13,25 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from penstock_builtin.delta_sink.staging import DeltaStaging
+from penstock_builtin.delta_sink.merging import key_of
+from penstock_builtin.delta_sink.staging import DeltaStaging, Writing
 from penstock_builtin.delta_sink.types import table_schema
 from penstock_builtin.opening import telling
-from penstock_builtin.rowcolumns import row_names
+from penstock_builtin.rowcolumns import OP, operation_schema, row_names
 from penstock_connector import (
     ConfigError,
     Staging,
     TransactionalSink,
     key,
 )
+
+if TYPE_CHECKING:
+    from penstock_builtin.delta_sink.table import File
 
 
 @dataclass(frozen=True)
@@ -37,14 +42,45 @@ class DeltaSinkConfig:
     compression: str = key(
         "snappy", doc="Of Parquet.", choices=("none", "snappy", "zstd", "gzip", "lz4")
     )
-    reserved_columns: bool = key(False, doc="Write columns like __op, too.")
+    write_mode: str = key(
+        "append",
+        doc="`append` adds rows, and refuses changes of rows; `upsert` keeps the last row of each "
+        "key: changes change, deletes delete, a truncation empties the table.",
+        choices=("append", "upsert"),
+    )
+    pk_fields: tuple[str, ...] = key(
+        (), doc="Columns of the key of `write.mode=upsert`; empty: those that the rows name."
+    )
+    operation_column: str = key(
+        "",
+        doc="A column of this name that says `create`, `update`, `delete`, …; changes are then "
+        "added as rows. Empty: there is none.",
+    )
+    reserved_columns: bool = key(
+        False, doc="Write columns like __op, too; changes are then added as rows."
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        if self.pk_fields and not self.merges:
+            raise ConfigError(
+                "config.contradiction",
+                "`pk.fields` is a key to merge rows by, and `write.mode` is append",
+                fix="Set `write.mode=upsert`, or leave `pk.fields` out.",
+                config_path="pk.fields",
+            )
+
+    @property
+    def merges(self) -> bool:
+        """Whether rows are merged by their keys."""
+        return self.write_mode == "upsert"
 
 
 class DeltaSink(TransactionalSink[DeltaSinkConfig]):
     """A Delta table.
 
-    Makes the table, adds columns as they come, and appends: a transaction is one entry of the
-    table's log, exactly once.
+    Makes the table, adds columns as they come, and adds rows or merges them by key: a transaction
+    is one entry of the table's log, exactly once.
     """
 
     name = "delta-sink"
@@ -71,12 +107,15 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
         self._life = f"{epoch}-{secrets.token_hex(4)}"
         self._numbers = itertools.count()
         self._numbered: dict[str, int] = {}
+        self._keys: dict[tuple[str, bytes], tuple[str, ...]] = {}
 
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
     ) -> Sequence[str] | None:
         """Make the table, or add the columns that it lacks."""
-        del key_columns
+        if self.config.merges:
+            keys = tuple(key_of(self.config.pk_fields, schema, key_columns))
+            self._keys[dataset, _fingerprint(schema)] = keys
         return self._table(self._path(dataset)).evolve(self._columns(schema))
 
     def stage(
@@ -89,7 +128,16 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
         name = f"part-{task}-{self._life}-{txn_id}-{slot}-{attempt}-{number}.parquet"
         has = self._table(path).schema()
         columns = [has.field(name) for name in self._columns(schema).names]
-        return DeltaStaging(path, name, pa.schema(columns), self.config.compression)
+        config = self.config
+        if config.merges and OP in schema.names and not config.reserved_columns:
+            columns.append(schema.field(OP))
+        how = Writing(
+            key=self._keys[dataset, _fingerprint(schema)] if config.merges else (),
+            told=bool(config.operation_column) or config.reserved_columns,
+            operation=config.operation_column,
+            compression=config.compression,
+        )
+        return DeltaStaging(path, name, pa.schema(columns), how)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Name the files, and give each table's part of the transaction its number there.
@@ -99,24 +147,33 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
         """
         del txn_id, epoch, token
         files: dict[str, list[list[Any]]] = {}
+        keys: dict[str, list[list[str]]] = {}
         for staging in staged:
             assert isinstance(staging, DeltaStaging)  # noqa: S101 - we made them
             if staging.rows:
                 files.setdefault(staging.table, []).append(
                     [staging.name, staging.size, staging.rows]
                 )
+                keys.setdefault(staging.table, []).append(list(staging.key))
         tables = []
         for path, some in files.items():
             _sync_folder(path)
-            tables.append([path, self._next_number(path), some])
+            merged = [keys[path]] if self.config.merges else []
+            tables.append([path, self._next_number(path), some, *merged])
         return json.dumps({"version": 1, "tables": tables}, separators=(",", ":")).encode()
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
-        """Add the files to their tables, where that was not done yet."""
+        """Add the files to their tables, or merge them, where that was not done yet."""
         del txn_id, epoch
         versions = {}
-        for path, number, files in json.loads(state)["tables"]:
-            version = self._table(path).append(self._task, number, files)
+        for path, number, files, *keys in json.loads(state)["tables"]:
+            table = self._table(path)
+            if keys:
+                packing = self.config.compression
+                version = table.merge(self._task, number, _merges(keys[0], files), packing)
+                _remove(path, files)
+            else:
+                version = table.append(self._task, number, files)
             self._numbered[path] = max(number, self._numbered.get(path, 0))
             versions[f"version of {path}"] = str(version)
         return versions
@@ -129,11 +186,37 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
 
     def _columns(self, schema: pa.Schema) -> pa.Schema:
         names = row_names(schema, reserved=self.config.reserved_columns)
-        return table_schema(pa.schema([schema.field(name) for name in names]))
+        kept = pa.schema([schema.field(name) for name in names])
+        if self.config.operation_column:
+            kept = operation_schema(kept, self.config.operation_column)
+        return table_schema(kept)
 
     def _path(self, dataset: str) -> str:
         topic = quote(dataset, safe=" +=@,").replace("..", "%2E%2E") or "rows"
         return os.path.abspath(self.config.path.replace("${topic}", topic))
+
+
+def _merges(
+    keys: Sequence[Sequence[str]], files: Sequence[File]
+) -> list[tuple[list[str], list[File]]]:
+    """Return files in groups of one key, in their order."""
+    merges: list[tuple[list[str], list[File]]] = []
+    for key_, file in zip(keys, files, strict=True):
+        if not merges or merges[-1][0] != list(key_):
+            merges.append((list(key_), []))
+        merges[-1][1].append(file)
+    return merges
+
+
+def _remove(path: str, files: Sequence[File]) -> None:
+    """Remove files whose rows were merged into others. One that stays costs only its space."""
+    for name, _, _ in files:
+        with contextlib.suppress(OSError):
+            Path(path, name).unlink()
+
+
+def _fingerprint(schema: pa.Schema) -> bytes:
+    return bytes(schema.serialize())
 
 
 def _sync_folder(path: str) -> None:

@@ -48,7 +48,14 @@ class FileSinkConfig(S3Keys):
     text_column: str = key(
         "", doc="The column to write as text; by default `line`, or the only one there is."
     )
-    reserved_columns: bool = key(False, doc="Write columns like __op, too.")
+    operation_column: str = key(
+        "",
+        doc="A column of this name that says `create`, `update`, `delete`, …; changes are then "
+        "written as rows. Empty: there is none.",
+    )
+    reserved_columns: bool = key(
+        False, doc="Write columns like __op, too; changes are then written as rows."
+    )
     csv_delimiter: str = key(",", doc="Character between columns; \\t is a tab.")
     csv_header: bool = key(True, doc="Begin every CSV file with the names of the columns.")
     rotate_rows: int = key(0, doc="Most rows of a file in a folder; 0: any number.")
@@ -82,6 +89,13 @@ class FileSinkConfig(S3Keys):
                 config_path="file",
             )
         self._refuse_one_file()
+        if self.operation_column and self.format == "text":
+            raise ConfigError(
+                "config.contradiction",
+                "text is one column, and has no place for the operation",
+                fix="Set `format` to jsonl, csv, parquet or avro, or leave it out.",
+                config_path="operation.column",
+            )
         if self.packing not in _PACKINGS[self.format]:
             raise ConfigError(
                 "config.invalid_value",
@@ -133,6 +147,11 @@ class FileSinkConfig(S3Keys):
     def is_whole(self) -> bool:
         """Whether files of the format have an end, so that nothing can be appended to them."""
         return self.format in {"parquet", "avro"}
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether a column of what is written says which rows are changes of others."""
+        return self.format != "text" and (self.reserved_columns or bool(self.operation_column))
 
     @property
     def is_s3(self) -> bool:

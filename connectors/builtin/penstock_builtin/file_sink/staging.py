@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock_builtin.file_sink.config import FileSinkConfig
 from penstock_builtin.file_sink.encode import Encoder, encoder_for
@@ -13,8 +14,8 @@ from penstock_builtin.file_sink.partitions import Partitions
 from penstock_builtin.file_sink.sheet import Part, Sheet
 from penstock_builtin.file_sink.writers import RowWriter, packed_head, writer_for
 from penstock_builtin.opening import telling
-from penstock_builtin.rowcolumns import row_names
-from penstock_connector import SchemaError
+from penstock_builtin.rowcolumns import changes, operation_schema, row_names, with_operation
+from penstock_connector import DataError, Refused, SchemaError
 
 
 class Sheets(Protocol):
@@ -30,6 +31,14 @@ class Sheets(Protocol):
 _OPEN_MOST: Final = 32
 """Files of one attempt that are written to at once. More are more memory; fewer end files early
 when rows come of many folders in turn."""
+
+
+_CHANGE: Final = DataError(
+    "file.change",
+    "the row changes or deletes one that was written, and nothing in the file would say so",
+    fix="Set `operation.column` to the name of a column that says it, or `reserved.columns=true`; "
+    "`delta-sink` with `write.mode=upsert` writes tables that change.",
+)
 
 
 @dataclass(slots=True)
@@ -62,6 +71,8 @@ class Layout:
         Raises:
             SchemaError: the format cannot hold rows of it, or folders cannot be named by them.
         """
+        if config.operation_column:
+            schema = operation_schema(schema, config.operation_column)
         terms, zone = config.terms, config.partition_zone
         partitions = Partitions(terms, zone, schema, keep=config.partition_keep)
         kept = pa.schema([schema.field(name) for name in partitions.kept])
@@ -108,11 +119,22 @@ class FileStaging:
         self._open: dict[str, _Open] = {}
         self._begun = 0
 
-    def put(self, rows: pa.RecordBatch) -> None:
-        """Stage rows, in parts of the rows and bytes that a file may have."""
+    def put(self, rows: pa.RecordBatch) -> Refused:
+        """Stage rows, in parts of the rows and bytes that a file may have. Changes are refused
+        where nothing in the file would tell them from rows.
+        """
+        config = self._layout.config
+        refused = None if config.tells_changes else changes(rows)
+        if refused is not None:
+            rows = rows.filter(pc.invert(refused))
+        if config.operation_column:
+            rows = with_operation(rows, config.operation_column)
         with telling(self.where):
             for sub, some in self._layout.partitions.split(rows):
                 self._put(sub, some.select(self._layout.schema.names))
+        if refused is None:
+            return None
+        return [(row, _CHANGE) for row in pc.indices_nonzero(refused).to_pylist()]
 
     def close(self) -> None:
         """End the last parts. What is on disk then stays there, as invariant 1 wants it."""

@@ -91,7 +91,7 @@ class StampedReader:
         if stamp is None:
             return None
         look = self._look(session, relation, stamp)
-        beside = _beside(relation, columns, stamp)
+        beside = _beside(columns, stamp)
         names = [stamp.sql] if beside else []
         sql = relation.select(look.where.clause + order(look.order), names, limit=look.limit)
         rows = self._source.read(session, sql, look.where.values, [beside] if beside else [])
@@ -193,11 +193,10 @@ class StampedReader:
         return self._source.batch(rows, _offset(settled, self._window), connection)
 
 
-def _beside(relation: Relation, columns: tuple[Column, ...], stamp: Stamp) -> Column | None:
+def _beside(columns: tuple[Column, ...], stamp: Stamp) -> Column | None:
     """Return the column that is selected beside the row; None when a column is its time."""
     if len(columns) == 1 and stamp.form == "text":
         return None
-    del relation
     return renamed(columns[0], _AT, INSTANT if stamp.instant else STAMP)
 
 

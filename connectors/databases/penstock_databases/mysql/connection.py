@@ -137,7 +137,7 @@ def _connect(
         host=host,
         port=port,
         user=login.user,
-        password=login.password,
+        password=login.password.encode(),  # the driver would make texts latin1
         database=target.database or None,
         charset="utf8mb4",
         autocommit=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -109,14 +109,20 @@ class MysqlCdcConfig:
         )
 
     @property
+    def lists(self) -> Lists:
+        """The lists that say which tables are meant, by their keys; only those that are set."""
+        lists = {
+            "database.include.list": self.database_include_list,
+            "database.exclude.list": self.database_exclude_list,
+            "table.include.list": self.table_include_list,
+            "table.exclude.list": self.table_exclude_list,
+        }
+        return {name: list(patterns) for name, patterns in lists.items() if patterns}
+
+    @property
     def chosen(self) -> Chosen:
         """The rule that says which tables are meant."""
-        return Chosen(
-            _compiled("database.include.list", self.database_include_list),
-            _compiled("database.exclude.list", self.database_exclude_list),
-            _compiled("table.include.list", self.table_include_list),
-            _compiled("table.exclude.list", self.table_exclude_list),
-        )
+        return Chosen.of(self.lists)
 
     def dataset(self, database: str, table: str) -> str:
         """Return the dataset of a table's rows."""
@@ -133,6 +139,9 @@ class MysqlCdcConfig:
         return self.offset_lost == "snapshot" or self.snapshot_mode == "when_needed"
 
 
+Lists = Mapping[str, Sequence[str]]
+"""Patterns of databases and tables, by the keys of the configuration."""
+
 _SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 
 
@@ -144,6 +153,16 @@ class Chosen:
     not_databases: Sequence[Pattern] = ()
     tables: Sequence[Pattern] = ()
     not_tables: Sequence[Pattern] = ()
+
+    @staticmethod
+    def of(lists: Lists) -> Chosen:
+        """Return the rule of some lists."""
+        return Chosen(
+            _compiled("database.include.list", lists),
+            _compiled("database.exclude.list", lists),
+            _compiled("table.include.list", lists),
+            _compiled("table.exclude.list", lists),
+        )
 
     def includes(self, database: str, table: str) -> bool:
         """Tell whether a table is meant.
@@ -165,7 +184,8 @@ def _any(patterns: Sequence[Pattern], name: str) -> bool:
     return any(pattern.matches(name) for pattern in patterns)
 
 
-def _compiled(path: str, patterns: Sequence[str]) -> tuple[Pattern, ...]:
+def _compiled(path: str, lists: Lists) -> tuple[Pattern, ...]:
+    patterns = lists.get(path, ())
     return tuple(Pattern.compile(pattern, path, ignore_case=True) for pattern in patterns)
 
 

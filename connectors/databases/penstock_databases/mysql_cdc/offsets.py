@@ -1,7 +1,8 @@
-"""The offset: where in the log, and how far the snapshot is. Plain values that people can read.
+r"""The offset: where in the log, and how far the snapshot is. Plain values that people can read.
 
     {"file": "binlog.000004", "pos": 512, "gtid": "0-1-9", "server": "1/…",
      "rows": 0, "txn": "",                     rows given of the transaction that comes next
+     "lists": {"table.include.list": ["shop\\.orders"]},    which tables were meant
      "snapshot": {"work": [{"table": ["shop", "orders"], "last": ["i:41"], …}],
                   "windows": [{"table": […], "after": […], "upto": […], "file": …, "pos": …}]}}
 
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock_connector import ConfigError
+from penstock_databases.mysql_cdc.config import Lists
 from penstock_databases.mysql_cdc.position import Place
 from penstock_databases.mysql_cdc.progress import Key, KeyValue, Progress, Window, Work
 from penstock_databases.mysql_cdc.statements import TableName
@@ -31,6 +33,7 @@ class Offset:
         txn: The GTID of that transaction, where there is one.
         progress: The snapshot.
         prepared: Where transactions begin that were prepared (XA) and not ended, by their names.
+        lists: The lists that said which tables are meant; None: those of now.
     """
 
     place: Place
@@ -39,6 +42,7 @@ class Offset:
     txn: str = ""
     prepared: Mapping[str, Place] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
+    lists: Lists | None = None
 
 
 def to_fields(offset: Offset) -> dict[str, Any]:
@@ -51,6 +55,8 @@ def to_fields(offset: Offset) -> dict[str, Any]:
     }
     if offset.rows:
         fields |= {"rows": offset.rows, "txn": offset.txn}
+    if offset.lists is not None:
+        fields["lists"] = {name: list(patterns) for name, patterns in offset.lists.items()}
     if offset.prepared:
         fields["prepared"] = {xid: [at.file, at.pos] for xid, at in offset.prepared.items()}
     if offset.progress.running:
@@ -91,6 +97,7 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
                 for xid, (file, pos) in (fields.get("prepared") or {}).items()
             },
             progress,
+            _read_lists(fields.get("lists")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
@@ -98,6 +105,12 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
             f"the offset cannot be read: {error}",
             fix='Write {"file": "binlog.000001", "pos": 4} or {"gtid": "0-1-9"}, or reset it.',
         ) from error
+
+
+def _read_lists(lists: Mapping[str, Any] | None) -> Lists | None:
+    if lists is None:
+        return None
+    return {str(name): [str(one) for one in patterns] for name, patterns in lists.items()}
 
 
 def _work(work: Work) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock_connector import (
@@ -23,7 +24,7 @@ from penstock_databases.mysql_cdc.batches import (
     snapshot_batch,
     truncate_batch,
 )
-from penstock_databases.mysql_cdc.config import MysqlCdcConfig
+from penstock_databases.mysql_cdc.config import Chosen, MysqlCdcConfig
 from penstock_databases.mysql_cdc.following import Follower, Halt
 from penstock_databases.mysql_cdc.gathering import Changes, Gathering, Table
 from penstock_databases.mysql_cdc.offsets import Offset, from_fields, to_fields
@@ -41,6 +42,10 @@ _LONGEST_WAIT: Final = 5.0
 
 _CHUNK_WAIT: Final = 0.2
 """The same while tables are read: a chunk that failed is begun again by looking."""
+
+
+_NAMES_MOST: Final = 10
+"""Names of tables in a line of the log."""
 
 
 class MysqlCdc(Source[MysqlCdcConfig]):
@@ -109,6 +114,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
     def _resume(self, offset: Offset) -> None:
         origin = self._origin
         self._tables = origin.tables
+        self._lists = self.config.lists if offset.lists is None else offset.lists
+        if self._chooses:
+            self._tables.choose(Chosen.of(self._lists))
         self._progress = offset.progress
         self._progress.resumed()
         self._follower = Follower(
@@ -146,10 +154,14 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         follower, snapshot = self._task()
         if not follower.connected:
             self._connect(follower)
+        if self._chooses and not follower.track.midway:
+            self._choose(snapshot)
         self._limited = False
         if self._progress.running:
             self._progress.passed(follower.track.number)
-            if not follower.track.open:  # else where the chunk must be behind is not known
+            if not (
+                follower.track.open or self._chooses
+            ):  # else where the chunk must be behind is not known
                 snapshot.start(follower.track.floor)
             if self._rows_next and self._give_piece(snapshot):
                 self._rows_next = False
@@ -161,6 +173,38 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if not self._ready:
             self._limited = halt == Halt.LIMIT
             self._heartbeat(follower)
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether other tables are to be meant soon: the offset is of other lists than ours."""
+        return self._lists != self.config.lists
+
+    def _choose(self, snapshot: Snapshot) -> None:
+        """Mean the tables that the configuration names now, which were others before. Not in the
+        middle of a transaction: what was given of it is known by the number of its rows.
+        """
+        origin = self._origin
+        was = Chosen.of(self._lists)
+        self._tables.choose(self.config.chosen)
+        self._lists = self.config.lists
+        begun = {one.table for one in self._progress.windows} | self._progress.work.keys()
+        left_out = [name for name in begun if not self._tables.meant(*name)]
+        for name in left_out:
+            self._progress.forget(name)
+            snapshot.drop(name)
+        added = [
+            name
+            for name in origin.chosen()
+            if not was.includes(*name) and name not in self._progress.work
+        ]
+        if self.config.reads_tables:
+            self._progress.add(added, keep=not origin.exact)
+        _LOG.info(
+            "the lists of tables were changed; not read any more: %s; new, %s: %s",
+            _names(left_out),
+            "read from now on" if self.config.reads_tables else "followed in the log from now on",
+            _names(added),
+        )
 
     def _task(self) -> tuple[Follower, Snapshot]:
         assert self._follower is not None  # noqa: S101 - connect came before
@@ -197,6 +241,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._announce()
 
     def _settle(self, table: Table, changes: Changes) -> Changes:
+        if self._chooses and not self.config.chosen.includes(table.database, table.name):
+            return changes.kept(np.zeros(len(changes.ops), np.bool_))
         return self._progress.settle(table, changes)
 
     def _announce(self, *, await_commit: bool = False) -> None:
@@ -206,8 +252,9 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._told = follower.track.place
         self._moved_at = time.monotonic()
         offset = Offset(
-            self._told, self._origin.identity, rows, txn, follower.prepared, self._progress
-        )
+            self._told, self._origin.identity, rows, txn, follower.prepared,
+            self._progress, self._lists,
+        )  # fmt: skip
         if not self._ready or self._ready[-1].offset is not None:
             self._ready.append(Batch())
         self._ready[-1].offset = to_fields(offset)
@@ -338,7 +385,8 @@ class MysqlCdc(Source[MysqlCdcConfig]):
     def finished(self) -> bool:
         """Tell whether only the snapshot was wanted, and it is complete."""
         only = self.config.snapshot_mode == "initial_only"
-        return only and not (self._progress.running or self._ready or self._awaiting)
+        left = self._progress.running or self._ready or self._awaiting or self._chooses
+        return only and not left
 
     def close(self) -> None:
         """Let go of everything."""
@@ -351,3 +399,10 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._follower.close()
         if self._snapshot is not None:
             self._snapshot.close()
+
+
+def _names(tables: Sequence[TableName]) -> str:
+    """Return names of tables for people; not of all where they are many."""
+    names = [".".join(name) for name in tables[:_NAMES_MOST]]
+    more = len(tables) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "") if names else "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock_databases.dialect import Shape
-from penstock_databases.mysql_cdc.config import MysqlCdcConfig
+from penstock_databases.mysql_cdc.config import Chosen, MysqlCdcConfig
 from penstock_databases.mysql_cdc.gathering import Table, batch_schema
 from penstock_databases.mysql_cdc.layouts import Server, layout_of
 from penstock_databases.mysql_cdc.rows import Layout
@@ -51,6 +51,12 @@ class Tables:
             table = self._made(body)
         self._known[body] = table
         return table
+
+    def choose(self, chosen: Chosen) -> None:
+        """Mean other tables from now on."""
+        self._chosen = chosen
+        self._meant.clear()
+        self._known.clear()
 
     def forget(self) -> None:
         """Forget what the catalog said: a statement changed tables."""

@@ -41,6 +41,11 @@ class Track:
         """Rows read of the transaction behind the place, and its GTID."""
         return self._rows + self.skip, self._txn or self._skip_txn
 
+    @property
+    def midway(self) -> bool:
+        """Whether some rows of the transaction behind the place were given."""
+        return self.open or self._rows + self.skip > 0
+
     def again(self) -> None:
         """Begin anew behind the place; what was read of the next transaction is skipped."""
         self.skip, self._skip_txn = self.done

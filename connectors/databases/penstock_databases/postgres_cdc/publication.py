@@ -32,6 +32,11 @@ _PUBLISHED: Final = (
 )
 _EXISTING: Final = "SELECT oid::bigint FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p')"
 
+_NAMES: Final = (
+    "SELECT c.oid::bigint, n.nspname, c.relname FROM pg_catalog.pg_class c "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY(%s::oid[])"
+)
+
 _ROOTS_FROM: Final = 130_000
 """Version from which changes of parts can be told as those of the whole table."""
 
@@ -116,6 +121,13 @@ def published(connection: Connection, name: str, wanted: Wanted) -> dict[int, Pu
 def existing(connection: Connection) -> frozenset[int]:
     """Return the numbers of all tables of the database."""
     return frozenset(int(oid) for (oid,) in connection.execute(_EXISTING))
+
+
+def unwanted(connection: Connection, oids: Iterable[int], wanted: Wanted) -> dict[int, TableId]:
+    """Return the tables of these numbers that are there and are not wanted."""
+    rows = connection.execute(_NAMES, (list(oids),))
+    tables = {int(oid): TableId(name, schema=schema) for oid, schema, name in rows}
+    return {oid: table for oid, table in tables.items() if not wanted(table)}
 
 
 def _make(connection: Connection, how: Membership, wanted: Wanted, version: int) -> None:

@@ -77,6 +77,7 @@ def start(
         return _anew(connection, config, version, again=True)
     known, plan = tables_of(offset), plan_of(offset)
     tables = Tables(config, known or (), plan)
+    tables.leave_out(connection)
     tables.look(connection, version, first=True)
     if known is None:
         plan.todo.clear()  # an offset of a person: the log from there on

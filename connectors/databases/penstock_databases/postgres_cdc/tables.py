@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from penstock_databases.dialect import Connection
 from penstock_databases.names import TableId
+from penstock_databases.postgres_cdc import rules
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import Plan
 from penstock_databases.postgres_cdc.pgoutput import Message, Relation
@@ -21,6 +22,7 @@ from penstock_databases.postgres_cdc.publication import (
     ensure_publication,
     existing,
     published,
+    unwanted,
 )
 from penstock_databases.postgres_cdc.rows import RowShape
 from penstock_databases.postgres_cdc.shapes import Naming, Shapes
@@ -82,6 +84,16 @@ class Tables:
         for oid in added:
             self._follow(oid, born=self._everything and oid in born)
         return bool(added)
+
+    def leave_out(self, connection: Connection) -> None:
+        """Forget the tables that are not wanted any more: named again, they are read again."""
+        left_out = unwanted(connection, self.followed, self._config.wanted)
+        for oid in left_out:
+            self.followed.discard(oid)
+            rules.forget(self.plan, oid)
+        if left_out:
+            names = ", ".join(sorted(map(str, left_out.values()))[:10])
+            _log.info("%d tables are not wanted any more: %s", len(left_out), names)
 
     def find(self, oid: int) -> Published | None:
         """Return a table by its number."""

@@ -19,6 +19,15 @@ def test_rows_are_inserted_into_a_table_that_is_made(db):
     assert db.rows("orders") == [(1, "x"), (2, None), (3, "z")]
 
 
+def test_a_password_with_other_letters_than_those_of_english_logs_in(my):
+    my.sql("CREATE USER IF NOT EXISTS secretive IDENTIFIED BY 'Sécret!1'")
+    my.sql("GRANT ALL PRIVILEGES ON *.* TO secretive")
+    login = {"connection_user": "secretive", "connection_password": "Sécret!1"}
+    with my.sink(auto_create="true", **login) as task:
+        task.write([{"id": 1}], dataset="t")
+    assert my.rows("t") == [(1,)]
+
+
 def test_a_row_that_is_there_already_fails_an_insert_and_nothing_is_written(db):
     with db.sink(auto_create="true", pk_mode="record_value", pk_fields="id") as task:
         task.write([{"id": 1, "name": "x"}], dataset="orders")

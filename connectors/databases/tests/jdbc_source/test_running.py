@@ -77,6 +77,15 @@ def test_tables_take_turns(database, read):
     assert turns[:8] == ["t", "u"] * 4
 
 
+def test_a_password_with_other_letters_than_those_of_english_logs_in(mysql, read):
+    mysql.sql("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY)")
+    mysql.sql("INSERT INTO t VALUES ()")
+    mysql.sql("CREATE USER IF NOT EXISTS secretive IDENTIFIED BY 'Sécret!1'")
+    mysql.sql("GRANT ALL PRIVILEGES ON *.* TO secretive")
+    keys = growing(mysql, connection_user="secretive", connection_password="Sécret!1")
+    assert read(keys).take(1) == [{"id": 1}]
+
+
 def test_a_broken_connection_is_opened_again(server_database, read):
     database = server_database
     database.sql(f"CREATE TABLE t (id {NUMBERED[database.kind]}, a INT)")

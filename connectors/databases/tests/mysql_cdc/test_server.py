@@ -44,6 +44,20 @@ def test_a_server_that_is_killed_and_comes_back_is_gone_on_with(own, run):
     assert [row["id"] for row in of(host, f"{db.name}.t")] == [1, 2]
 
 
+def test_a_password_with_other_letters_than_those_of_english_logs_in(db, run):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    db.sql("INSERT INTO t VALUES (1)")
+    db.sql("CREATE USER IF NOT EXISTS secretive IDENTIFIED BY 'Sécret!1'")
+    db.sql("GRANT ALL PRIVILEGES ON *.* TO secretive")
+    login = {"connection.user": "", "connection.password": ""}
+    login |= {"database.user": "secretive", "database.password": "Sécret!1"}
+    with run(db.config() | login) as host:
+        host.until(lambda: host.rows)
+        db.sql("INSERT INTO t VALUES (2)")  # comes over the connection of the log
+        host.settled(db)
+    assert [row["id"] for row in of(host, f"{db.name}.t")] == [1, 2]
+
+
 def test_a_connection_that_is_killed_loses_and_doubles_nothing(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, filler VARCHAR(200))")
     with run(db.config(connection_backoff_ms="10")) as host:

@@ -60,6 +60,40 @@ def test_a_table_that_came_while_nobody_read_is_read(database, follow):
         assert ops(reader.take(1)) == ["SNAPSHOT"]
 
 
+def test_a_table_that_is_not_wanted_any_more_is_not_read_on(database, follow):
+    for name in ("a", "b"):
+        database.sql(
+            f"CREATE TABLE {name} (id int PRIMARY KEY)",
+            f"INSERT INTO {name} SELECT i FROM generate_series(1, 5000) i",
+        )
+    with follow(credit=1, snapshot_fetch_size="100") as reader:
+        reader.take(200)
+        offsets = dict(reader.task.offsets)
+    with follow(offsets, table_exclude_list=r".*\.a") as reader:
+        reader.settled()
+        database.sql("INSERT INTO a VALUES (9001)", "INSERT INTO b VALUES (9001)")
+        rows = reader.caught_up(database).rows
+    assert {name for name, _ in rows} == {"public.b"}
+    assert len(rows) == 5001
+
+
+def test_a_table_that_is_wanted_again_is_read_again(database, follow):
+    for name in ("a", "b"):
+        database.sql(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+    with follow() as reader:
+        reader.settled()
+        offsets = dict(reader.task.offsets)
+    with follow(offsets, table_exclude_list=r".*\.b") as reader:
+        database.sql("INSERT INTO b VALUES (2)")
+        reader.caught_up(database)
+        offsets = dict(reader.task.offsets)
+        assert reader.rows == []
+    with follow(offsets) as reader:
+        rows = reader.take(2)
+        reader.settled()
+    assert [(name, row["id"]) for name, row in rows] == [("public.b", 1), ("public.b", 2)]
+
+
 def signal(database, order, transactional="false"):
     text = order if isinstance(order, str) else json.dumps(order)
     database.sql(f"SELECT pg_logical_emit_message({transactional}, 'penstock', '{text}')")
