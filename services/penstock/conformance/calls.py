@@ -13,6 +13,7 @@ import grpc.aio
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.conformance.verdict import RuleBrokenError
 from penstock.plugin.failures import DIAGNOSTIC_KEY
+from penstock.rpc.status import was_reset
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -43,6 +44,11 @@ class RefusedError(Exception):
     def unknown(self) -> bool:
         """Whether gRPC lost the status: it wrote to a stream that had ended."""
         return "Internal error from Core" in self.text
+
+    @property
+    def reset(self) -> bool:
+        """Whether the HTTP/2 server of the plugin reset the call, rather than that it said no."""
+        return was_reset(self.status, self.text) and not self.diagnostic.code
 
     @property
     def lost(self) -> bool:

@@ -100,6 +100,17 @@ async def health(bench: Bench, case: Case) -> None:
         require(status == "SERVING", f"grpc.health.v1 says {status} for 'plugin'")
 
 
+@case("start.authority")
+async def authority(bench: Bench, case: Case) -> None:
+    """Calls to the socket whose `:authority` is `localhost` are served, as the host's have it."""
+    async with bench.fresh() as plugin:
+        request = health_pb2.HealthCheckRequest(service="plugin")
+        try:
+            await call(plugin.health.Check, request, plugin.metadata, case.seconds)
+        except RefusedError as error:
+            require(not error.reset, f"a call with `:authority: localhost` is refused: {error}")
+
+
 @case("start.credential")
 async def credential(bench: Bench, case: Case) -> None:
     """Calls without the credential of the launch are refused."""
