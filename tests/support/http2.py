@@ -132,4 +132,4 @@ async def serve_as_plugin(accepts: Callable[[str], bool] = is_host) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_as_plugin())
+    asyncio.run(serve_as_plugin((lambda _: False) if "refuse" in sys.argv else is_host))

@@ -33,7 +33,12 @@ class RefusedError(Exception):
             if name == DIAGNOSTIC_KEY and isinstance(value, bytes):
                 self.diagnostic.ParseFromString(value)
         self.text = f"{error.details()} {self.diagnostic}"
-        super().__init__(f"{self.status.name}: {self.diagnostic.code} {error.details()}"[:500])
+        self.reset = was_reset(self.status, error.details()) and not self.diagnostic.code
+        """Whether the HTTP/2 server of the plugin reset the call, rather than that it said no."""
+        told = f"{self.status.name}: {self.diagnostic.code} {error.details()}"
+        if self.reset:
+            told = f"its HTTP/2 server reset the call before it was answered: {error.details()}"
+        super().__init__(told[:500])
 
     @property
     def fenced(self) -> bool:
@@ -44,11 +49,6 @@ class RefusedError(Exception):
     def unknown(self) -> bool:
         """Whether gRPC lost the status: it wrote to a stream that had ended."""
         return "Internal error from Core" in self.text
-
-    @property
-    def reset(self) -> bool:
-        """Whether the HTTP/2 server of the plugin reset the call, rather than that it said no."""
-        return was_reset(self.status, self.text) and not self.diagnostic.code
 
     @property
     def lost(self) -> bool:
