@@ -110,6 +110,7 @@ class ForeignBed:
         options = [
             ("grpc.max_receive_message_length", _MESSAGE_MOST),
             ("grpc.max_send_message_length", _MESSAGE_MOST),
+            ("grpc.default_authority", "localhost"),  # as the host's: a path is none
         ]
         self.channel = grpc.insecure_channel(f"unix:{address}", options)
         return self

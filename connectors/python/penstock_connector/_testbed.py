@@ -86,6 +86,7 @@ class Testbed:
         options = [
             ("grpc.max_receive_message_length", MESSAGE_MOST),
             ("grpc.max_send_message_length", MESSAGE_MOST),
+            ("grpc.default_authority", "localhost"),  # as the host's: a path is none
         ]
         return grpc.insecure_channel(self.address, options)
 

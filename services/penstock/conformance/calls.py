@@ -13,6 +13,7 @@ import grpc.aio
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.conformance.verdict import RuleBrokenError
 from penstock.plugin.failures import DIAGNOSTIC_KEY
+from penstock.rpc.status import was_reset
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -32,7 +33,12 @@ class RefusedError(Exception):
             if name == DIAGNOSTIC_KEY and isinstance(value, bytes):
                 self.diagnostic.ParseFromString(value)
         self.text = f"{error.details()} {self.diagnostic}"
-        super().__init__(f"{self.status.name}: {self.diagnostic.code} {error.details()}"[:500])
+        self.reset = was_reset(self.status, error.details()) and not self.diagnostic.code
+        """Whether the HTTP/2 server of the plugin reset the call, rather than that it said no."""
+        told = f"{self.status.name}: {self.diagnostic.code} {error.details()}"
+        if self.reset:
+            told = f"its HTTP/2 server reset the call before it was answered: {error.details()}"
+        super().__init__(told[:500])
 
     @property
     def fenced(self) -> bool:

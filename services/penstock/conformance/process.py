@@ -29,6 +29,7 @@ from penstock.plugin.handshake import Handshake, address_of, find
 from penstock.plugin.launch import CREDENTIAL_KEY, Launch, how_it_ended, prepare, remove_folder
 from penstock.plugin.lines import LineCutter
 from penstock.plugin.manifest import Manifest
+from penstock.rpc.channels import authority
 
 _MOST_KEPT: Final = 4 << 20
 """Bytes of output that are kept to be looked through, of each process."""
@@ -125,6 +126,7 @@ class Plugin:
             ("grpc.max_send_message_length", -1),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", 0),
+            *authority(address),
         ]
         self.channel = grpc.aio.insecure_channel(address, options)
         self._channels.append(self.channel)

@@ -21,8 +21,19 @@ _STYLES: Mapping[Outcome, str] = {
 }
 
 
+def causes(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return what failed several cases for the same reason, by that reason."""
+    failed: dict[str, list[Result]] = {}
+    for one in results:
+        if one.outcome is Outcome.FAIL:
+            failed.setdefault(one.why, []).append(one)
+    return {why: them for why, them in failed.items() if len(them) > 1}
+
+
 def print_table(results: Sequence[Result], console: Console) -> None:
-    """Print a line for each case, and a last one that sums them up."""
+    """Print a line for each case, each cause that failed several once, and the sum of all."""
+    shared = causes(results)
+    numbers = {why: f"cause {number}" for number, why in enumerate(shared, start=1)}
     table = Table("connector", "case", "", "result", "why", box=None, pad_edge=False)
     table.add_column("s", justify="right")
     before = None
@@ -35,10 +46,16 @@ def print_table(results: Sequence[Result], console: Console) -> None:
             one.case,
             one.level,
             f"[{style}]{one.outcome}[/]",
-            escape(printable(one.why, 300)),
+            escape(printable(numbers.get(one.why, one.why), 300)),
             f"{one.seconds:.1f}",
         )
     console.print(table)
+    for why, them in shared.items():
+        names = ", ".join(f"{one.connector} {one.case}".strip() for one in them)
+        console.print(
+            escape(f"{numbers[why]}: {printable(why, 300)}\n  fails {len(them)} cases: {names}"),
+            highlight=False,
+        )
     console.print(summary(results))
 
 

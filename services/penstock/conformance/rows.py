@@ -33,6 +33,11 @@ def decode(data: bytes, schema: bytes, encoding: int) -> list[Row]:
         if encoding == pb.ENCODING_JSON_LINES:
             lines = data.decode("utf-8").split("\n")  # a text may have other ends of lines in it
             return [json.loads(line, parse_float=float) for line in lines if line]
+        if data and pa.ipc.read_message(data).type == "schema":
+            raise RuleBrokenError(
+                "the data of a batch begins with a schema, as a whole Arrow stream does: send the "
+                "record batch message alone"
+            )
         with pa.ipc.open_stream(pa.py_buffer(schema + data)) as reader:
             table = reader.read_all()
             table.validate(full=True)

@@ -134,7 +134,7 @@ async def _outcome(bench: Bench, case: Case) -> tuple[Outcome, str]:
     except RuleBrokenError as error:
         return Outcome.FAIL, str(error)
     except RefusedError as error:
-        return Outcome.FAIL, f"a call failed: {error}"
+        return Outcome.FAIL, str(error) if error.reset else f"a call failed: {error}"
     except PenstockError as error:  # a command of the author failed
         return Outcome.FAIL, str(error)
     except TimeoutError:

@@ -20,7 +20,7 @@ from penstock.model.errors import (
     error_of,
 )
 from penstock.plugin.escape import printable
-from penstock.rpc.status import cut_off, too_large
+from penstock.rpc.status import cut_off, too_large, was_reset
 from penstock.wire import error as error_wire
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
@@ -82,6 +82,16 @@ def stream_ended(what: str) -> PenstockError:
     )
 
 
+def call_reset(stage: str, how: str) -> PenstockError:
+    """Return the error for a call that the HTTP/2 server of a plugin reset."""
+    return InternalError(
+        "plugin.call_reset",
+        f"stage {stage}: the plugin's HTTP/2 server reset the call before it was answered: {how}",
+        fix="Look in the plugin's log for why its gRPC server refuses calls. The host sends "
+        "`:authority: localhost` and no TLS to a unix socket.",
+    )
+
+
 def from_status(
     error: grpc.aio.AioRpcError, stage: str, seconds: float | None, redact: Callable[[str], str]
 ) -> PenstockError:
@@ -94,6 +104,8 @@ def from_status(
         return deadline(stage, seconds)
     if cut_off(code, error.details()):
         code = grpc.StatusCode.UNAVAILABLE
+    if was_reset(code, error.details()):
+        return call_reset(stage, printable(redact(str(error.details())), _MOST_MESSAGE))
     if too_large(code, error.details()):
         return violation("message_too_large", f"stage {stage}: {error.details()}")
     kind, name, fix = _BY_STATUS.get(code, (InternalError, "plugin.failed", ""))

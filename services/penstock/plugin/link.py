@@ -17,6 +17,7 @@ from penstock.plugin.idleness import Idleness
 from penstock.plugin.launch import CREDENTIAL_KEY
 from penstock.plugin.life import Life
 from penstock.plugin.redact import Redactor
+from penstock.rpc.channels import authority
 from penstock.rpc.status import cut_off
 from penstock.rpc.tls import ClientTls
 from penstock.rpc.tracing import span, with_trace
@@ -121,6 +122,7 @@ def _channel(address: str, tls: ClientTls | None) -> grpc.aio.Channel:
         ("grpc.max_send_message_length", -1),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_http_proxy", 0),
+        *authority(address),
     ]
     if tls is None:
         return grpc.aio.insecure_channel(address, options=options)

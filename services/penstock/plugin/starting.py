@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
@@ -22,6 +23,11 @@ from penstock.plugin.redact import Redactor
 from penstock.plugin.running import Running
 
 _log = logging.getLogger(__name__)
+
+_NOT_ANSWERED: Final = frozenset(
+    {"plugin.call_reset", "plugin.deadline", "plugin.unavailable", "plugin.cancelled"}
+)
+"""Codes of a call that no health service answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,9 @@ async def start_plugin(manifest: Manifest, entry: ConnectorEntry, ground: Ground
 
     Raises:
         PenstockError: `plugin.exited_early`, `plugin.handshake_timeout`, `plugin.bad_handshake`,
-            `plugin.wrong_protocol`, `plugin.foreign_address`, `plugin.not_serving`,
-            `plugin.describe_mismatch` and the others of `handshake`, `launch`, `seal`, `remote`.
+            `plugin.wrong_protocol`, `plugin.foreign_address`, `plugin.not_answered`,
+            `plugin.not_serving`, `plugin.describe_mismatch` and the others of `handshake`,
+            `launch`, `seal`, `remote`.
     """
     if manifest.remote is not None:
         return await _connect(manifest, manifest.remote, entry, ground.deadlines)
@@ -125,8 +132,20 @@ async def _check_health(link: Link, limits: Deadlines) -> None:
         status = await link.health(limits.health)
     except PenstockError as error:
         await link.life.ended(limits.end)
-        status = error.diagnostic.message
+        why = error.diagnostic.message
+        if error.code in _NOT_ANSWERED:
+            raise link.death() or _not_answered(link, why) from None
+        status = why
     _must_serve(link, status)
+
+
+def _not_answered(link: Link, why: str) -> PenstockError:
+    return RetriableError(
+        "plugin.not_answered",
+        f"plugin {link.who} shook hands, but its first call was not answered: {why}",
+        fix="Listen on the socket of the handshake before the handshake, and serve gRPC there "
+        "without TLS, for `:authority: localhost`. See in the plugin's log what its server says.",
+    )
 
 
 def _must_serve(link: Link, status: str) -> None:

@@ -65,6 +65,14 @@ def server_options(max_message_bytes: int) -> list[tuple[str, int]]:
     ]
 
 
+def authority(address: str) -> list[tuple[str, str]]:
+    """Return the option for `:authority` of calls to an address. By default that of a unix socket
+    is its percent-encoded path, which is no host: strict servers of HTTP/2, as in Rust, reset
+    every call with it (grpc/grpc#38142).
+    """
+    return [("grpc.default_authority", "localhost")] if address.startswith("unix:") else []
+
+
 def options(max_message_bytes: int) -> list[tuple[str, int]]:
     """Return the options of a channel."""
     return [*_OPTIONS, *limits(max_message_bytes)]
@@ -72,4 +80,5 @@ def options(max_message_bytes: int) -> list[tuple[str, int]]:
 
 def open_channel(address: str, max_message_bytes: int = MAX_MESSAGE_BYTES) -> grpc.aio.Channel:
     """Return a channel to `unix:/path` or `host:port`; it connects when first used."""
-    return grpc.aio.insecure_channel(address, options=options(max_message_bytes))
+    chosen = [*options(max_message_bytes), *authority(address)]
+    return grpc.aio.insecure_channel(address, options=chosen)

@@ -127,6 +127,13 @@ def too_large(code: grpc.StatusCode | None, details: str | None) -> bool:
     return code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in (details or "")
 
 
+def was_reset(code: grpc.StatusCode | None, details: str | None) -> bool:
+    """Tell the status of a call that the peer's HTTP/2 server reset: no code of the peer saw it, or
+    what it said is lost.
+    """
+    return code is grpc.StatusCode.INTERNAL and "RST_STREAM" in (details or "")
+
+
 def raise_from(error: grpc.RpcError, where: str = "") -> NoReturn:
     """Raise the error that a failed call stands for."""
     raise error_from(error, where) from error

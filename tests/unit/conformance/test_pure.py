@@ -1,5 +1,6 @@
 """What the kit does without a plugin: cases, declarations, rows, results."""
 
+import io
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -236,6 +237,26 @@ def test_the_table_shows_what_a_plugin_says_without_obeying_it():
     assert "no [bold]end\\x1b" in shown
     told = "1 passed, 2 failed, 1 of them a MUST, 1 not applicable"
     assert summary([PASS, FAIL, WISH, NONE]) == told
+
+
+def test_a_cause_of_many_failures_is_printed_once_with_the_names_of_the_cases():
+    console = Console(width=160, record=True, file=io.StringIO())
+    cause = "its HTTP/2 server reset the call before it was answered"
+    alike = [replace(FAIL, case=f"read.{name}", why=cause) for name in ("rows", "end", "bytes")]
+    print_table([PASS, *alike, replace(FAIL, case="read.counts", why="another")], console)
+    shown = console.export_text()
+    assert shown.count(cause) == 1
+    assert "fails 3 cases: queue read.rows, queue read.end, queue read.bytes" in shown
+    assert shown.count("another") == 1
+
+
+def test_a_whole_arrow_stream_is_named_as_the_mistake():
+    schema = pa.schema([("id", pa.int64())])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_pylist([{"id": 1}], schema=schema))
+    with pytest.raises(RuleBrokenError, match="begins with a schema"):
+        decode(sink.getvalue(), bytes(schema.serialize()), record_pb2.ENCODING_ARROW_IPC)
 
 
 def test_a_plugin_that_is_not_there_is_told_once_and_ends_the_command_with_2(capsys, tmp_path):

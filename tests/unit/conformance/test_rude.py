@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.conformance import Outcome, Spec, Subject, load, read_declaration, run_cases
+from penstock.conformance.report import causes
 from penstock.plugin import Manifest
+from support import http2
 
 PLUGINS = Path(__file__).parent / "plugins"
 DECLARATION = read_declaration(PLUGINS / "conformance.toml")
@@ -39,6 +41,15 @@ def test_a_plugin_that_breaks_a_case_is_found(case):
     result = result_of(shorter, "rude.py", case.id)
     assert result.outcome is Outcome.FAIL, f"{case.id} did not see it: {result}"
     assert result.why
+
+
+def test_a_server_that_resets_calls_is_one_cause_of_all_cases_of_the_process():
+    command = (sys.executable, http2.__file__, "refuse")
+    subject = Subject(Manifest("strict", "1", command, PLUGINS, ()), DECLARATION, False)
+    results = asyncio.run(run_cases(subject, load().chosen(["start", "describe"])))
+    (why,) = causes(results)
+    assert "HTTP/2 server reset the call" in why
+    assert len(causes(results)[why]) >= 4
 
 
 def test_what_a_task_holds_until_it_has_ended_is_no_leak():

@@ -1,6 +1,7 @@
 """The handshake: found in dirt, refused with a code of its own when it is wrong."""
 
 import asyncio
+import sys
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.model.errors import InternalError, PenstockError
 from penstock.plugin import Deadlines
 from penstock.plugin.handshake import Handshake, address_of, find
+from support import http2
 
 
 @pytest.mark.parametrize(
@@ -88,8 +90,8 @@ def test_a_plugin_is_found_whatever_else_it_prints(kit, run, modes):
         ("tls", "plugin.unwanted_tls", {}),
         ("foreign", "plugin.foreign_address", {}),
         ("dotdot", "plugin.foreign_address", {}),
-        ("no_server", "plugin.not_serving", {"health": 0.5}),
-        ("deaf", "plugin.not_serving", {"health": 0.5}),
+        ("no_server", "plugin.not_answered", {"health": 0.5}),
+        ("deaf", "plugin.not_answered", {"health": 0.5}),
         ("no_health", "plugin.not_serving", {}),
         ("not_serving", "plugin.not_serving", {}),
         ("hang_describe", "plugin.deadline", {"describe": 0.5}),
@@ -104,6 +106,16 @@ def test_each_way_to_fail_at_the_start_has_a_code_and_leaves_nothing(
     assert caught.value.code == code
     assert code == "plugin.deadline" or caught.value.diagnostic.fix
     kit.wait_for(lambda: not kit.processes(), "no process")
+
+
+def test_a_server_that_resets_calls_is_not_called_one_that_does_not_serve(kit, run):
+    command = (sys.executable, http2.__file__, "refuse")
+    with pytest.raises(PenstockError) as caught:
+        run(kit.start_of(kit.manifest(*command, name="strict")))
+    assert caught.value.code == "plugin.not_answered"
+    assert "HTTP/2 server reset the call" in caught.value.diagnostic.message
+    assert ":authority" in caught.value.diagnostic.fix
+    assert "serving" not in caught.value.diagnostic.message
 
 
 def test_a_plugin_that_ends_early_is_told_with_its_last_lines_and_the_usual_causes(kit, run):

@@ -184,3 +184,12 @@ def test_a_message_that_grpc_decompresses_is_bounded(plugin):
     batch = zeros(100)
     plugin.compression = grpc.Compression.Gzip
     assert code_of(plugin, batch, message(batch)) == "plugin.protocol.message_too_large"
+
+
+def test_a_whole_stream_is_named_as_the_mistake():
+    batch = pa.RecordBatch.from_pydict({"n": [1]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(UndeclaredError, match="begins with a schema; send the record batch"):
+        declared.declared(sink.getvalue().to_pybytes())

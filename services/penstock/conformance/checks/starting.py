@@ -95,9 +95,23 @@ async def health(bench: Bench, case: Case) -> None:
         try:
             answer = await call(plugin.health.Check, request, plugin.metadata, case.seconds)
         except RefusedError as error:
+            if error.reset:
+                raise
             raise RuleBrokenError(f"grpc.health.v1 for 'plugin': {error}") from None
         status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
         require(status == "SERVING", f"grpc.health.v1 says {status} for 'plugin'")
+
+
+@case("start.authority")
+async def authority(bench: Bench, case: Case) -> None:
+    """Calls to the socket whose `:authority` is `localhost` are served, as the host's have it."""
+    async with bench.fresh() as plugin:
+        request = health_pb2.HealthCheckRequest(service="plugin")
+        try:
+            await call(plugin.health.Check, request, plugin.metadata, case.seconds)
+        except RefusedError as error:
+            if error.reset:
+                raise
 
 
 @case("start.credential")

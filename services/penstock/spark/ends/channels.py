@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 
 from penstock.model.errors import InternalError, PenstockError
+from penstock.rpc.channels import authority
 from penstock.rpc.tls import ClientTls, from_dict
 
 CREDENTIAL: Final = "penstock-credential"
@@ -46,7 +47,7 @@ def channel(place: Mapping[str, Any]) -> grpc.Channel:
 @functools.lru_cache(maxsize=64)
 def _channel(address: str, tls: ClientTls | None) -> grpc.Channel:
     if tls is None:
-        return grpc.insecure_channel(address, options=_OPTIONS)
+        return grpc.insecure_channel(address, options=[*_OPTIONS, *authority(address)])
     return grpc.secure_channel(address, tls.credentials(), options=[*_OPTIONS, *tls.options()])
 
 

@@ -23,6 +23,7 @@ MOST_INFLATED: Final = 64 << 20
 4 MiB are asked for, so a larger one is a single large row, which is better sent as it is."""
 
 _CONTINUATION: Final = 0xFFFFFFFF
+_SCHEMA: Final = 1
 _DICTIONARY_BATCH: Final = 2
 _RECORD_BATCH: Final = 3
 _MOST_MESSAGES: Final = 100_000
@@ -176,6 +177,11 @@ def _messages(data: memoryview) -> Iterator[tuple[_Table, int, memoryview]]:
         if body_length < 0 or body_at + body_length > len(data):
             raise UndeclaredError("a body that is longer than the frame")
         kind = message.byte(1)
+        if kind == _SCHEMA:
+            raise UndeclaredError(
+                "it begins with a schema; send the record batch message alone, without the schema "
+                "and the end of a stream"
+            )
         if kind not in {_DICTIONARY_BATCH, _RECORD_BATCH}:
             raise UndeclaredError(f"a message of kind {kind}")
         yield message.table(2), kind, data[body_at : body_at + body_length]

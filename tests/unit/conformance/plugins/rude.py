@@ -12,6 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[3]))
+
 import good
 from google.protobuf.duration_pb2 import Duration
 
@@ -38,6 +40,7 @@ from penstock_connector import (
     _writing,
 )
 from penstock_connector._committer import Committer
+from support import http2
 
 KEPT = []
 """What a leak keeps."""
@@ -110,6 +113,12 @@ def start_health():
             await kept(self, service, status)
 
     replace(_server.health.aio.HealthServicer, "set", for_others)
+
+
+def start_authority():
+    """Serve calls to the path of the socket, and reset those to localhost."""
+    asyncio.run(http2.serve_as_plugin(lambda authority: authority != "localhost"))
+    sys.exit()
 
 
 def start_credential():
