@@ -14,6 +14,7 @@ from penstock_connector.decimals import from_texts, may_be_long
 
 _DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?(\S+)\]")
+_NESTED: Final = re.compile(r"(?P<name>.*?):(?P<kind>(?:list|struct)<.*>)\s*")
 _MORE: Final[Mapping[str, pa.DataType]] = {
     "text": pa.string(),
     "date": pa.date32(),
@@ -36,7 +37,9 @@ def joined_items(items: Sequence[str]) -> list[str]:
 
 
 def _is_open(text: str) -> bool:
-    return text.count("(") + text.count("[") > text.count(")") + text.count("]")
+    nested = ":list<" in text or ":struct<" in text  # else a name may have these characters
+    opening, closing = ("([<", ")]>") if nested else ("([", ")]")
+    return sum(map(text.count, opening)) > sum(map(text.count, closing))
 
 
 def parse_columns(
@@ -50,7 +53,9 @@ def parse_columns(
     names: list[str] = []
     types: dict[str, pa.DataType] = {}
     for column in columns:
+        nested = _NESTED.fullmatch(column)
         name, _, kind = column.rpartition(":") if ":" in column else (column, "", "")
+        name, kind = (nested["name"], nested["kind"]) if nested else (name, kind)
         names.append(name)
         if kind:
             types[name] = _parse_type(name, kind, config_path)
@@ -65,6 +70,8 @@ def declared_types(items: Sequence[str]) -> dict[str, pa.DataType]:
 def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
     kind = kind.strip()
     try:
+        if kind.endswith(">") and config_path == "types":
+            return _parse_nested(name, kind, config_path)
         if match := _DECIMAL.fullmatch(kind.replace(" ", "")):
             return pa.decimal128(int(match[1]), int(match[2]))
         if match := _ZONED.fullmatch(kind):
@@ -80,6 +87,19 @@ def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
             "timestamp[us, UTC].",
             config_path=config_path,
         ) from error
+
+
+def _parse_nested(name: str, kind: str, config_path: str) -> pa.DataType:
+    if kind.startswith("list<"):
+        return pa.list_(_parse_type(name, kind[5:-1], config_path))
+    if not kind.startswith("struct<"):
+        raise ValueError(kind)
+    fields = kind[7:-1]
+    items = joined_items([item.strip() for item in fields.split(",")])
+    names, types = parse_columns(items, config_path)
+    if len(types) < len(names):
+        raise ValueError("a field has no type, or is there twice")
+    return pa.struct(list(types.items()))
 
 
 def needs_care(data: bytes, kinds: Iterable[pa.DataType]) -> bool:

@@ -6,6 +6,8 @@ import codecs
 from dataclasses import dataclass
 from typing import Final
 
+from pyarrow.types import is_nested
+
 from penstock_builtin.file_source.declared import joined_items, parse_columns
 from penstock_builtin.places.port import Names
 from penstock_connector import ConfigError, Pattern, key
@@ -97,8 +99,15 @@ class ReadingKeys:
             raise _wrong("encoding", f"{self.encoding!r} is no encoding of text") from error
         if not self.has_lines and self.compression not in {"auto", "none"}:
             raise _wrong("compression", f"{self.format} compresses by itself: leave it out")
-        parse_columns(joined_items(self.types), "types")
+        self._refuse_nested_types()
         self.names  # noqa: B018 - raises for what is no pattern
+
+    def _refuse_nested_types(self) -> None:
+        """Lists and structs are in JSON alone."""
+        types = parse_columns(joined_items(self.types), "types")[1]
+        nested = [column for column, kind in types.items() if is_nested(kind)]
+        if nested and self.format != "jsonl":
+            raise _wrong("types", f"column {nested[0]!r} can have parts in JSON lines alone")
 
     @property
     def names(self) -> Names:

@@ -29,16 +29,27 @@ class Shapes:
         Raises:
             DataError: `file.schema_incompatible`.
         """
+        grown = self.joined(dataset, seen, path)
+        self.keep(dataset, grown)
+        return grown
+
+    def joined(self, dataset: str, seen: pa.Schema, path: str) -> pa.Schema:
+        """Return the schema that holds all rows of a dataset and these.
+
+        Raises:
+            DataError: `file.schema_incompatible`.
+        """
         known = self._known.get(dataset)
         if known is None:
-            grown = seen
-        else:
-            try:
-                grown = pa.unify_schemas([known, seen], promote_options="permissive")
-            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                raise incompatible(path, str(error)) from error
-        self._known[dataset] = grown
-        return grown
+            return seen
+        try:
+            return pa.unify_schemas([known, seen], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise incompatible(path, str(error)) from error
+
+    def keep(self, dataset: str, schema: pa.Schema) -> None:
+        """Take a schema for that of a dataset from now on."""
+        self._known[dataset] = schema
 
 
 def incompatible(path: str, why: str) -> DataError:
@@ -55,7 +66,7 @@ def settled(schema: pa.Schema, *, times: bool, declared: pa.Schema = _NOTHING) -
     """Return an inferred schema with types that every reader knows.
 
     A column that had no value yet is left out: its type is not known. Only when no other column is
-    there it becomes a string, because rows must not vanish.
+    there texts stand for what is not known, because rows must not vanish.
 
     Args:
         schema: As it was inferred.
@@ -63,13 +74,30 @@ def settled(schema: pa.Schema, *, times: bool, declared: pa.Schema = _NOTHING) -
         declared: Columns whose types are not inferred.
     """
     fields = [
-        (field.name, field.type)
+        (field.name, declared.field(field.name).type)
         if field.name in declared.names
         else (field.name, _settled(field.type, times=times))
         for field in schema
     ]
     kept = [(name, kind) for name, kind in fields if kind is not None]
-    return pa.schema(kept or [(field.name, pa.string()) for field in schema])
+    if not kept:
+        filled = [(field.name, _filled(field.type)) for field in schema]
+        kept = [(name, kind) for name, kind in filled if kind is not None]
+    return pa.schema(kept)
+
+
+def _filled(kind: pa.DataType) -> pa.DataType | None:
+    """Return a type in which texts stand for what is not known; None for objects without a
+    field.
+    """
+    if pa.types.is_list(kind):
+        inner = _filled(kind.value_type)
+        return None if inner is None else pa.list_(inner)
+    if pa.types.is_struct(kind):
+        children = [(child.name, _filled(child.type)) for child in kind]
+        fields = [(name, child) for name, child in children if child is not None]
+        return pa.struct(fields) if fields else None
+    return pa.string()
 
 
 def _settled(kind: pa.DataType, *, times: bool) -> pa.DataType | None:
