@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from penstock_builtin.file_source import FileSource, FileSourceConfig
-from penstock_builtin.file_source.cutting import cut_escaped, cut_lines, cut_quoted
+from penstock_builtin.file_source.cutting import cut_lines
 from penstock_builtin.file_source.declared import joined_items, parse_columns
 from penstock_builtin.file_source.encoding import encoded_cut
+from penstock_builtin.file_source.records import Dialect, cut_records
 from penstock_connector import ConfigError, DataError
 
 
@@ -50,11 +51,11 @@ def test_an_escape_works_without_quotes(read, tmp_path):
 
 
 def test_cuts_know_escapes():
-    cut = cut_escaped(b'"', b"\\")
+    cut = cut_records(Dialect(b",", b'"', b"\\"), strict=True, header=True)
     for data, wanted in [
         (b'a\n"b\\"\n', 2), (b'"b\\""\nc', 6), (b"a\\\nb\n", 5), (b'"\\\\"\nx', 5), (b'"\n', 0),
     ]:  # fmt: skip
-        assert cut(bytearray(data), len(data)) == wanted, data
+        assert cut(bytearray(data), len(data), 0) == wanted, data
 
 
 def test_a_header_may_have_newlines_inside_its_names(read, tmp_path):
@@ -175,10 +176,10 @@ def test_the_mark_of_a_file_says_the_order_of_its_bytes(read, tmp_path, mark):
 def test_a_byte_of_a_newline_inside_a_character_cuts_nothing():
     cut = encoded_cut(cut_lines, "utf-16-le")
     data = "aĊ\n∀".encode("utf-16-le")
-    assert cut(bytearray(data), len(data)) == 6
-    quoted = encoded_cut(cut_quoted(b'"'), "utf-16-le")
+    assert cut(bytearray(data), len(data), 0) == 6
+    quoted = encoded_cut(cut_records(Dialect(b","), strict=True, header=True), "utf-16-le")
     data = '∢\n"a\nb'.encode("utf-16-le")  # U+2222: two bytes of a quote
-    assert quoted(bytearray(data), len(data)) == 4
+    assert quoted(bytearray(data), len(data), 0) == 4
 
 
 @pytest.mark.parametrize("invalid", ["fail", "replace", "dead-letter"])

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from penstock_builtin.file_source import FileSource, FileSourceConfig
-from penstock_builtin.file_source.cutting import cut_quoted
 from penstock_connector import ConfigError, DataError
 
 
@@ -39,15 +38,6 @@ def test_csv_goes_on_from_every_offset_with_newlines_inside_quotes(read, tmp_pat
     for seen, offsets in checkpoints:
         again = read("a.csv", tail=False, format="csv", offsets=offsets, block_bytes=block)
         assert again.drain() == rows[seen:]
-
-
-def test_a_cut_never_falls_between_quotes():
-    cut = cut_quoted(b'"')
-    for data, wanted in [
-        (b'a,"b\nc"\nd', 8), (b'a,"b\nc', 0), (b"a\nb\nc", 4), (b'"x""\n"\n"y\n', 7),
-        (b'"a\nb\n', 0),
-    ]:  # fmt: skip
-        assert cut(bytearray(data), len(data)) == wanted, data
 
 
 def test_csv_delimiter_and_names_may_be_given(read, tmp_path):
@@ -96,7 +86,7 @@ def test_csv_rows_with_other_columns_fail_or_go_to_the_dead_letters(read, tmp_pa
     assert code_of(read("a.csv", tail=False, format="csv")) == "file.invalid_csv"
     tolerant = read("a.csv", tail=False, format="csv", invalid_rows="dead-letter")
     assert tolerant.drain() == [{"a": 1, "b": 2}, {"a": 4, "b": 5}]
-    assert [raw for raw, _ in tolerant.bad] == [b"1,2,3"]
+    assert [raw for raw, _ in tolerant.bad] == [b"1,2,3\n"]
 
 
 def test_csv_headers_that_name_a_column_twice_are_refused(read, tmp_path):

@@ -10,6 +10,7 @@
               `columnar` (Parquet), `avro`
 - `mark`      how far a file was read, and how to know it again; `altering` what people may set
 - `chunk`, `cutting`   a block of lines, and where it may be cut
+- `records`, `csvblock`, `csvtypes`   of CSV: where records end, those that are broken, inference
 - `slicing`   what was read, as batches
 - `text`, `matching`, `delimited`, `jsonl`   lines to rows; `encoding` comes before them, `declared`
               and `shapes` are their types

@@ -130,7 +130,17 @@ def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return _zoned(texts, kind)
     if pa.types.is_binary(kind):
         return texts.cast(pa.binary())
+    if pa.types.is_time(kind):
+        return _times(texts, kind)
+    if pa.types.is_duration(kind):
+        return texts.cast(pa.int64()).cast(kind)
     return texts.cast(kind)
+
+
+def _times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times of day are read as times of a day: Arrow casts texts to those only."""
+    moments = pc.binary_join_element_wise("1970-01-01T", texts, "")
+    return moments.cast(pa.timestamp(kind.unit)).cast(kind)
 
 
 def _zoned(texts: pa.Array, kind: pa.DataType) -> pa.Array:

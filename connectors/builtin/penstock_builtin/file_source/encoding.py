@@ -77,11 +77,11 @@ def encoded_cut(inner: Cut, encoding: str) -> Cut:
 def _wide_cut(inner: Cut, encoding: str, unit: int) -> Cut:
     """Cuts are made in UTF-8 and carried back: a byte 0x0A or 0x22 may be half of a character."""
 
-    def cut(data: bytearray, size: int) -> int:
+    def cut(data: bytearray, size: int, start: int) -> int:
         block = bytes(memoryview(data)[: size - size % unit])
         order = _order_of(block, encoding, unit) if encoding in _MARKS else encoding
         text = bytearray(as_utf8(block, order))
-        kept = inner(text, len(text))
+        kept = inner(text, len(text), start)
         return len(text[:kept].decode("utf-8", "replace").encode(order, "replace")) if kept else 0
 
     return cut

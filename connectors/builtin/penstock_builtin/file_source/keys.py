@@ -78,7 +78,7 @@ class ReadingKeys:
     csv_null: str | None = key(
         None, doc="Text, without quotes, that stands for no value; by default the usual ones do."
     )
-    csv_header: bool = key(True, doc="The first line of every file names the columns.")
+    csv_header: bool = key(True, doc="The first record of every file names the columns.")
     csv_columns: tuple[str, ...] = key(
         (), doc="Names of the columns, where no header does; `name:type` fixes a type."
     )

@@ -73,7 +73,7 @@ class LinesContent:
             data = self._more(self._how.block)
             self._held += data
             self._at_end = len(data) < self._how.block
-            end = self._how.cut(self._held, len(self._held))
+            end = self._how.cut(self._held, len(self._held), self._position)
             if end:
                 return self._chunk(end)
             self._refuse_long(len(self._held))
@@ -172,6 +172,7 @@ class LinesContent:
                 "file.line_too_long",
                 f"{self._opened.found.path}: the line at byte {self._position} is longer than "
                 f"{self._how.line_most} bytes",
-                fix="Raise `max.line.bytes`, or check that the file has lines at all.",
+                fix="Raise `max.line.bytes`, or check that the file has lines at all, and that "
+                "each quoted value of CSV is closed.",
                 config_path="max.line.bytes",
             )

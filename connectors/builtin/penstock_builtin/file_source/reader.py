@@ -259,7 +259,7 @@ class FileReader:
         want = self._how.block
         while True:
             space, got = self._pread(min(want, left))
-            end = self._how.cut(space, got)
+            end = self._how.cut(space, got, self._mark.position)
             if end:
                 return self._chunk(space, end, size)
             self._refuse_long(got)
@@ -328,6 +328,7 @@ class FileReader:
                 "file.line_too_long",
                 f"{self.path}: the line at byte {self._mark.position} is longer than "
                 f"{self._how.line_most} bytes",
-                fix="Raise `max.line.bytes`, or check that the file has lines at all.",
+                fix="Raise `max.line.bytes`, or check that the file has lines at all, and that "
+                "each quoted value of CSV is closed.",
                 config_path="max.line.bytes",
             )

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock_builtin.file_source.chunk import Chunk, Reading
-from penstock_builtin.file_source.cutting import Cut, cut_escaped, cut_lines, cut_quoted
+from penstock_builtin.file_source.cutting import Cut, cut_lines
 from penstock_builtin.file_source.declared import declared_types
-from penstock_builtin.file_source.delimited import CsvDecoder
+from penstock_builtin.file_source.delimited import CsvDecoder, dialect_of
 from penstock_builtin.file_source.encoding import EncodedDecoder, encoded_cut
 from penstock_builtin.file_source.jsonl import JsonDecoder
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.file_source.matching import MatchDecoder
+from penstock_builtin.file_source.records import cut_records
 from penstock_builtin.file_source.text import Decoded, TextDecoder
 from penstock_builtin.opening import Roots
 from penstock_connector import Batch
@@ -56,10 +57,10 @@ def _decoder_of_utf8(keys: ReadingKeys) -> Decoder:
 def reading_for(keys: ReadingKeys, roots: Roots) -> Reading:
     """Return how files of lines are read."""
     cut: Cut = cut_lines
-    if keys.format == "csv" and keys.csv_escape:
-        cut = cut_escaped(keys.csv_quote.encode(), keys.csv_escape.encode())
-    elif keys.format == "csv" and keys.csv_quote:
-        cut = cut_quoted(keys.csv_quote.encode())
+    if keys.format == "csv":
+        cut = cut_records(
+            dialect_of(keys), strict=keys.invalid_rows == "fail", header=keys.csv_header
+        )
     return Reading(
         roots=roots,
         cut=cut if keys.is_utf8 else encoded_cut(cut, keys.encoding),
