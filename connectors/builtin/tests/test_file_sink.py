@@ -135,6 +135,37 @@ def test_csv_of_nested_columns_is_refused(writer):
     assert caught.value.code == "file.csv_nested"
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.large_binary(), pa.binary(3), pa.binary_view(),
+     pa.dictionary(pa.int8(), pa.binary())],
+)  # fmt: skip
+def test_csv_of_bytes_is_base64(writer, tmp_path, kind):
+    rows = pa.record_batch([pa.array([b"\xff\x00a", None], kind)], names=["b"])
+    writer(file="out.csv", format="csv").write(rows)
+    assert (tmp_path / "out.csv").read_text() == '"b"\n"/wBh"\n\n'
+
+
+def test_csv_of_a_type_that_it_cannot_hold_is_refused(writer):
+    kind = pa.month_day_nano_interval()
+    rows = pa.record_batch([pa.array([1]), pa.array([(1, 2, 3)], kind)], names=["a", "b"])
+    with pytest.raises(SchemaError, match="column 'b' is month_day_nano_interval") as caught:
+        writer(file="out", format="csv").write(rows)
+    assert caught.value.code == "file.csv_type"
+
+
+@pytest.mark.parametrize("values", [["x", None, "", "y", None], [None, None], [1, None, 3], [None]])
+def test_missing_values_of_a_single_csv_column_come_back(writer, read, values):
+    writer(file="out.csv", format="csv").write([{"a": value} for value in values])
+    assert read("out.csv", tail=False, format="csv").drain() == [{"a": value} for value in values]
+
+
+def test_missing_texts_of_csv_come_back_where_an_empty_field_is_null(writer, read):
+    rows = [{"a": "x", "b": None}, {"a": None, "b": "\r"}, {"a": "", "b": '"\n'}]
+    writer(file="out.csv", format="csv").write(rows)
+    assert read("out.csv", tail=False, format="csv", csv_null="").drain() == rows
+
+
 def test_parquet_files_have_the_rows_and_names_that_say_whose(writer, tmp_path):
     sink = writer(path="out", format="parquet", compression="zstd")
     sink.write(ROWS, ROWS)
@@ -480,6 +511,8 @@ def test_a_process_that_hangs_in_a_commit_does_not_hang_others(writer, monkeypat
         ({"file": "a", "path": "b"}, "config.contradiction"),
         ({"file": "a", "format": "parquet"}, "config.contradiction"),
         ({"file": "a", "csv_delimiter": "ab"}, "config.invalid_value"),
+        ({"file": "a", "csv_delimiter": '"'}, "config.invalid_value"),
+        ({"file": "a", "csv_delimiter": "\n"}, "config.invalid_value"),
     ],
 )
 def test_what_cannot_mean_anything_is_refused(keys, code):

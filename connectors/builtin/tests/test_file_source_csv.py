@@ -75,12 +75,11 @@ def test_a_quote_inside_an_unquoted_value_opens_nothing(csv, block):
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", '"'])
 def test_the_dead_letter_is_the_bad_row(csv, block, mark):
-    text = f"t,id\na{mark}b,1\nc{mark},x\nd,3\n\ne,{mark}y"
+    text = f"t,id\na{mark}b,1\nc{mark},x\nd,3\n\ne,y{mark}"
     reader = csv(text, types=("id:int64",), block_bytes=block, invalid_rows="dead-letter")
     rows, letters = dead_letters(reader)
     assert rows == [{"t": f"a{mark}b", "id": 1}, {"t": "d", "id": 3}]
-    if mark != '"':
-        assert letters == [(f"c{mark},x\n".encode(), 3), (f"e,{mark}y".encode(), 6)]
+    assert letters == [(f"c{mark},x\n".encode(), 3), (f"e,y{mark}".encode(), 6)]
     error = error_of(csv(text, types=("id:int64",), block_bytes=block))
     assert "a.csv, line 3 cannot be read: 'id' is no int64" in error.message
 
@@ -145,14 +144,13 @@ def test_rows_of_carriage_returns_alone_are_refused(csv, tail):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_quote_that_is_never_closed_is_an_error_with_its_line(csv, block):
-    text = 'n,t\n1,"a\nb"\n2,"x ""y""\n3,z\n'
+    text = 'n,t\n1,"a\nb"\n"2\n","x ""y""\n3,z\n'
     error = error_of(csv(text, block_bytes=block))
     assert error.code == "file.invalid_csv"
-    assert "the quote that opens on" in error.message
-    assert "a.csv, line 4 is never closed" in error.message
+    assert "a.csv, line 4 cannot be read: the quote that opens on line 5" in error.message
     rows, letters = dead_letters(csv(text, block_bytes=block, invalid_rows="dead-letter"))
     assert rows == [{"n": 1, "t": "a\nb"}]
-    assert letters == [(b'2,"x ""y""\n3,z\n', 4)]
+    assert letters == [(b'"2\n","x ""y""\n3,z\n', 4)]
 
 
 def test_a_header_with_a_quote_that_is_never_closed_is_refused(csv):
@@ -246,6 +244,27 @@ def test_an_escape_that_is_the_quote_is_a_doubled_quote(csv):
 def test_a_type_is_inferred_when_it_says_all_that_the_texts_say(csv, texts, kind, values):
     reader = csv("k,v\n" + "".join(f"a,{text}\n" for text in texts))
     assert column(reader) == (kind, texts if values is None else values)
+
+
+@pytest.mark.parametrize(
+    ("value", "keys"),
+    [
+        ("|007|", {"csv_quote": "|"}),
+        ("|-007|", {"csv_quote": "|"}),
+        ("\\007", {"csv_escape": "\\"}),
+        ("007", {"csv_delimiter": "~"}),
+        ("007", {"csv_delimiter": "-"}),
+        ("~007~", {"csv_delimiter": "-", "csv_quote": "~"}),
+        ('"007"', {"csv_delimiter": "\\t"}),
+        ("007", {"csv_quote": ""}),
+        (" 007 ", {}),
+    ],
+)
+def test_leading_zeros_are_seen_in_every_dialect(csv, value, keys):
+    mark = {"\\t": "\t"}.get(keys.get("csv_delimiter"), keys.get("csv_delimiter", ","))
+    for text in (f"k{mark}v\n5{mark}{value}\n", f"k{mark}v\n5{mark}1\n5{mark}{value}"):
+        assert column(csv(text, **keys))[0] == "string"
+    assert column(csv(f"v\n{value}\n", **keys))[0] == "string"
 
 
 def test_nan_is_a_number(csv):

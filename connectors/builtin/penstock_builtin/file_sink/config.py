@@ -113,10 +113,10 @@ class FileSinkConfig(S3Keys):
                 fix="For instance UTC or Europe/Berlin.",
                 config_path="partition.zone",
             ) from error
-        if len(self.delimiter.encode()) != 1:
+        if len(self.delimiter.encode()) != 1 or self.delimiter in '"\r\n':
             raise ConfigError(
                 "config.invalid_value",
-                "the delimiter must be one ASCII character",
+                "the delimiter must be one ASCII character, and no quote, CR or LF",
                 config_path="csv.delimiter",
             )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,9 +68,32 @@ class CsvEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> Sequence[Any]:
         """Return the records."""
+        columns = [_for_csv(rows.column(name)) for name in self._names]
         sink = pa.BufferOutputStream()
-        pa_csv.write_csv(rows.select(self._names), sink, self._options)
+        pa_csv.write_csv(pa.record_batch(columns, names=self._names), sink, self._options)
         return [sink.getvalue()]
+
+
+_BYTES: Final = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    lambda kind: kind == pa.binary_view(),
+)
+
+
+def _for_csv(column: pa.Array) -> pa.Array:
+    """Return a column as Arrow can write it to CSV: bytes are base64, as in JSON, because they need
+    not be text in any encoding.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if any(is_one(column.type) for is_one in _BYTES):
+        values = (
+            None if value is None else base64.b64encode(value) for value in column.to_pylist()
+        )
+        return pa.array(list(values), pa.string())
+    return column.cast(pa.string()) if column.type == pa.string_view() else column
 
 
 def encoder_for(config: FileSinkConfig, schema: pa.Schema) -> Encoder:
@@ -83,7 +107,7 @@ def encoder_for(config: FileSinkConfig, schema: pa.Schema) -> Encoder:
         case "text":
             return TextEncoder(text_column(config.text_column, schema, names))
         case "csv":
-            return CsvEncoder(_flat(schema, names), config.delimiter, header=config.csv_header)
+            return _csv_encoder(config, schema, names)
     return JsonEncoder(names)
 
 
@@ -109,7 +133,7 @@ def text_column(wanted: str, schema: pa.Schema, names: Sequence[str]) -> str:
     return name
 
 
-def _flat(schema: pa.Schema, names: Sequence[str]) -> Sequence[str]:
+def _csv_encoder(config: FileSinkConfig, schema: pa.Schema, names: Sequence[str]) -> CsvEncoder:
     nested = [name for name in names if pa.types.is_nested(schema.field(name).type)]
     if nested:
         raise SchemaError(
@@ -117,7 +141,19 @@ def _flat(schema: pa.Schema, names: Sequence[str]) -> Sequence[str]:
             f"columns have parts, and CSV cannot hold them: {', '.join(nested)}",
             fix="Set `format` to `jsonl` or `parquet`, or leave them out with a transform.",
         )
-    return names
+    for name in names:
+        kind = schema.field(name).type
+        try:
+            CsvEncoder([name], config.delimiter, header=False).encode(
+                pa.record_batch([pa.nulls(1, kind)], names=[name])
+            )
+        except pa.ArrowException as error:
+            raise SchemaError(
+                "file.csv_type",
+                f"column {name!r} is {kind}, which CSV cannot hold",
+                fix="Set `format` to `jsonl`, or cast or leave out the column with a transform.",
+            ) from error
+    return CsvEncoder(names, config.delimiter, header=config.csv_header)
 
 
 def joined_lines(column: pa.Array) -> Sequence[Any]:

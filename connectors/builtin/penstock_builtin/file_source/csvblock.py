@@ -48,14 +48,13 @@ class CsvBlock:
         is_last = self.chunk.complete or not data.endswith(b"\n")
         return is_last and bool(quote) and quote in data and self._records.unclosed >= 0
 
-    def leave_out_broken(self, width: int, *, is_utf8: bool) -> list[Rejected]:
+    def leave_out_broken(self, width: int, *, is_utf8: bool) -> Iterator[Rejected]:
         """Leave out the records that are no rows of so many columns, and return them."""
         self.is_checked = True
         reasons = dict(self._reasons(width, is_utf8=is_utf8))
         self._left_out = sorted(reasons)
-        rejected = [self.reject(record, *reasons[record]) for record in self._left_out]
         self.data = b"".join(self._kept())
-        return rejected
+        return (self.reject(record, *reasons[record]) for record in self._left_out)
 
     @property
     def where(self) -> str:
@@ -108,7 +107,8 @@ class CsvBlock:
 
     def _reasons(self, width: int, *, is_utf8: bool) -> Iterator[tuple[int, tuple[str, str]]]:
         """Yield the indices of broken records with what is wrong and its code; of several
-        reasons for a record the last counts.
+        reasons for a record the last counts: a block may end behind a lone carriage return, so
+        that one is an error whatever else is wrong with its record.
         """
         records = self._records
         widths = records.widths
@@ -120,17 +120,18 @@ class CsvBlock:
         for index in np.flatnonzero(wrong).tolist():
             counted = f"it has {widths[index]} columns instead of {width}"
             yield index, (counted, _BROKEN)
+        if not is_utf8:
+            for index in range(records.ends.size):
+                if not _is_utf8(self._bytes_of(index)):
+                    yield index, ("", _NO_TEXT)
         for index in {records.index_at(place) for place in records.lone_returns.tolist()}:
             lone = "a carriage return without a newline is in it, outside of quotes"
             yield index, (lone, _BROKEN)
         if records.unclosed >= 0:
             line = self._raw.count(b"\n", 0, records.unclosed)
-            text = f"the quote that opens on {self._spot(line)} is never closed"
+            place = self._spot(line).rpartition(", ")[2]
+            text = f"the quote that opens on {place} is never closed"
             yield records.ends.size - 1, (text, _BROKEN)
-        if not is_utf8:
-            for index in range(records.ends.size):
-                if not _is_utf8(self._bytes_of(index)):
-                    yield index, ("", _NO_TEXT)
 
 
 def broken_row(where: str, why: str, row: bytes) -> DataError:

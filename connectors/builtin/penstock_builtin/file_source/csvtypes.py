@@ -62,10 +62,10 @@ def settle_type(column: pa.ChunkedArray) -> pa.DataType:
     return micros
 
 
-def find_suspects(table: pa.Table, names: list[str], data: bytes, delimiter: bytes) -> list[str]:
+def find_suspects(table: pa.Table, names: list[str], data: bytes, marks: bytes) -> list[str]:
     """Return those columns of numbers among `names` whose texts must be looked at."""
     numbers = [name for name in names if is_number(table.schema.field(name).type)]
-    if numbers and may_have_codes(data, delimiter):
+    if numbers and may_have_codes(data, marks):
         return numbers
     return [name for name in numbers if _may_be_rounded(table.column(name))]
 
@@ -122,28 +122,32 @@ def largest_whole(column: pa.ChunkedArray) -> int:
     return max((abs(value) for value in bounds.values() if value is not None), default=0)
 
 
-def may_have_codes(data: bytes, delimiter: bytes) -> bool:
+def may_have_codes(data: bytes, marks: bytes) -> bool:
     """Tell whether a block may have numbers with a leading zero or plus, or hexadecimal ones, which
     Arrow reads without a word. A search over all bytes at once, which text columns with such values
     may trigger, too.
+
+    Args:
+        data: The block.
+        marks: The characters of the dialect, which may stand before or behind a number.
     """
     if data[:1] in {b"0", b"+", b"-"}:
         return True  # rare, and so the search always has a character before
     whole = np.frombuffer(data, np.uint8)
-    zeros = _begin_fields(whole, _find_behind(whole, _ZERO, delimiter), delimiter)
+    zeros = _begin_fields(whole, _find_behind(whole, _ZERO, marks), marks)
     following = _marks_at(whole, zeros + 1)
     if np.any(np.isin(following, _LETTERS[:2])):
         return True
-    if _end_as_numbers(whole, zeros[_are_digits(following)] + 1, delimiter):
+    if _end_as_numbers(whole, zeros[_are_digits(following)] + 1, marks):
         return True
     if b"+" not in data:
         return False
-    signs = _begin_fields(whole, _find_behind(whole, _PLUS, delimiter), delimiter)
+    signs = _begin_fields(whole, _find_behind(whole, _PLUS, marks), marks)
     following = _marks_at(whole, signs + 1)
     return bool(np.any(_are_digits(following) | (following == _DOT)))
 
 
-def _find_behind(whole: Marks, mark: int, delimiter: bytes) -> Places:
+def _find_behind(whole: Marks, wanted: int, marks: bytes) -> Places:
     """Return where a character stands behind one that may end a field or be a sign. It goes in
     steps, because memory for a whole block at once would cost more than the search.
     """
@@ -155,34 +159,42 @@ def _find_behind(whole: Marks, mark: int, delimiter: bytes) -> Places:
         before = whole[at - 1 : at - 1 + here.size]
         hit, other = hits[: here.size], others[: here.size]
         np.less_equal(before, _MINUS, out=hit)
-        if delimiter[0] > _MINUS:
-            hit |= np.equal(before, delimiter[0], out=other)
-        hit &= np.equal(here, mark, out=other)
+        for mark in marks:
+            if mark > _MINUS:
+                hit |= np.equal(before, mark, out=other)
+        hit &= np.equal(here, wanted, out=other)
         found.append(np.flatnonzero(hit) + at)
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
-def _begin_fields(whole: Marks, places: Places, delimiter: bytes) -> Places:
+def _begin_fields(whole: Marks, places: Places, marks: bytes) -> Places:
     """Return those places that may begin a number: a minus may stand before them, and what ends a
     field, a quote or a space before that.
     """
     before = whole[places - 1]
-    mark = np.where(before == _MINUS, whole[places - 2], before)
-    begun: Places = places[(mark <= _COMMA) | (mark == delimiter[0])]
+    first = np.where(before == _MINUS, whole[places - 2], before)
+    begun: Places = places[_are_marks(first, marks) | (before == marks[0])]
     return begun
 
 
-def _end_as_numbers(whole: Marks, places: Places, delimiter: bytes) -> bool:
+def _end_as_numbers(whole: Marks, places: Places, marks: bytes) -> bool:
     """Tell whether one of some runs of digits ends as a number does; times and UUIDs do not."""
     for _ in range(_DIGITS_MOST):
         if not places.size:
             return False
         ends = _marks_at(whole, places)
-        are_ends = (ends <= _COMMA) | (ends == delimiter[0]) | (ends == _DOT)
+        are_ends = _are_marks(ends, marks) | (ends == _DOT)
         if np.any(are_ends | np.isin(ends, _LETTERS[2:])):
             return True
         places = places[_are_digits(ends)] + 1
     return True
+
+
+def _are_marks(characters: Marks, marks: bytes) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = characters <= _COMMA
+    for mark in marks:
+        found |= characters == mark
+    return found
 
 
 def _marks_at(whole: Marks, places: Places) -> Marks:

@@ -213,7 +213,7 @@ class CsvDecoder:
     ) -> dict[str, str]:
         """Return columns of numbers with a text of each that its number does not say all of."""
         inferred = [name for name in names if name not in self._fixed]
-        suspects = find_suspects(table, inferred, block.data, self._dialect.delimiter)
+        suspects = find_suspects(table, inferred, block.data, self._dialect.marks)
         if not suspects:
             return {}
         texts = self._parse(block, names, dict.fromkeys(suspects, pa.string()), only=suspects)

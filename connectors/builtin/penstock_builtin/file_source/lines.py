@@ -74,6 +74,8 @@ class LinesContent:
             self._held += data
             self._at_end = len(data) < self._how.block
             end = self._how.cut(self._held, len(self._held), self._position)
+            if end and self._at_end and self._final:
+                end = len(self._held)  # the last line needs no newline
             if end:
                 return self._chunk(end)
             self._refuse_long(len(self._held))

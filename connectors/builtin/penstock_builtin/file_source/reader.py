@@ -260,6 +260,8 @@ class FileReader:
         while True:
             space, got = self._pread(min(want, left))
             end = self._how.cut(space, got, self._mark.position)
+            if end and got >= left and not self._how.tail:
+                end = got  # the last line needs no newline, and its values count for the types
             if end:
                 return self._chunk(space, end, size)
             self._refuse_long(got)

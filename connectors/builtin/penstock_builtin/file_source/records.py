@@ -37,6 +37,11 @@ class Dialect:
     quote: bytes = b'"'
     escape: bytes = b""
 
+    @property
+    def marks(self) -> bytes:
+        """All of them, the delimiter first."""
+        return self.delimiter + self.quote + self.escape
+
     @cached_property
     def tokens(self) -> re.Pattern[bytes]:
         """The pattern of the rest of a quoted value, up to its closing quote."""
