@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from penstock_builtin.file_sink.config import FileSinkConfig
-from penstock_builtin.file_sink.jsontext import json_lines
+from penstock_builtin.jsontext import base64_texts, duration_texts, json_lines
 from penstock_builtin.onevalue import one_list, one_text
 from penstock_builtin.rowcolumns import row_names
 from penstock_connector import SchemaError
@@ -68,8 +68,22 @@ class CsvEncoder:
     def encode(self, rows: pa.RecordBatch) -> Sequence[Any]:
         """Return the records."""
         sink = pa.BufferOutputStream()
-        pa_csv.write_csv(rows.select(self._names), sink, self._options)
+        written = pa.record_batch(
+            [_csv_column(rows.column(name)) for name in self._names], names=self._names
+        )
+        pa_csv.write_csv(written, sink, self._options)
         return [sink.getvalue()]
+
+
+def _csv_column(column: pa.Array) -> pa.Array:
+    """Bytes and durations have the texts that they have in JSON."""
+    kind = column.type
+    if pa.types.is_duration(kind):
+        return duration_texts(column)
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    if is_bytes or pa.types.is_fixed_size_binary(kind):
+        return base64_texts(column)
+    return column
 
 
 def encoder_for(config: FileSinkConfig, schema: pa.Schema) -> Encoder:
@@ -122,6 +136,8 @@ def _flat(schema: pa.Schema, names: Sequence[str]) -> Sequence[str]:
 
 def joined_lines(column: pa.Array) -> Sequence[Any]:
     """Return values as lines. The whole column is one text to Arrow: nothing is done per value."""
+    if pa.types.is_duration(column.type):
+        column = duration_texts(column)
     if not pa.types.is_string(column.type):
         is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
         column = column.cast(pa.binary() if is_bytes else pa.string())
