@@ -129,6 +129,22 @@ def test_other_columns_do_not_go_into_the_same_csv_file(writer, tmp_path):
     assert sorted(files(tmp_path / "rolling").values()) == ['"a"\n1\n', '"b"\n1\n']
 
 
+def test_bytes_and_durations_have_the_same_texts_in_csv_as_in_json(writer, tmp_path):
+    rows = pa.table(
+        {"b": [b"\xff", None], "d": pa.array([-1, None], pa.duration("us"))}
+    ).to_batches()[0]
+    writer(file="out.csv", format="csv").write(rows)
+    writer(file="out.jsonl", format="jsonl").write(rows)
+    writer(file="out.txt", text_column="d").write(rows)
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [
+            {"b": "/w==", "d": "PT-0.000001S"}, {"b": "", "d": ""}
+        ]  # fmt: skip
+    first = (tmp_path / "out.jsonl").read_text().splitlines()[0]
+    assert json.loads(first) == {"b": "/w==", "d": "PT-0.000001S"}
+    assert (tmp_path / "out.txt").read_text() == "PT-0.000001S\n\n"
+
+
 def test_csv_of_nested_columns_is_refused(writer):
     with pytest.raises(SchemaError) as caught:
         writer(file="out", format="csv").write([{"a": {"b": 1}}])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from penstock_builtin.file_sink.config import FileSinkConfig
-from penstock_builtin.file_sink.jsontext import json_lines
+from penstock_builtin.jsontext import base64_texts, duration_texts, json_lines
 from penstock_builtin.onevalue import one_list, one_text
 from penstock_builtin.rowcolumns import row_names
 from penstock_connector import SchemaError
@@ -83,16 +82,17 @@ _BYTES: Final = (
 
 
 def _for_csv(column: pa.Array) -> pa.Array:
-    """Return a column as Arrow can write it to CSV: bytes are base64, as in JSON, because they need
-    not be text in any encoding.
+    """Return a column as Arrow can write it to CSV: bytes and durations have the texts that they
+    have in JSON. Bytes need not be text in any encoding.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_duration(column.type):
+        return duration_texts(column)
+    if column.type == pa.binary_view():
+        column = column.cast(pa.binary())
     if any(is_one(column.type) for is_one in _BYTES):
-        values = (
-            None if value is None else base64.b64encode(value) for value in column.to_pylist()
-        )
-        return pa.array(list(values), pa.string())
+        return base64_texts(column)
     return column.cast(pa.string()) if column.type == pa.string_view() else column
 
 
@@ -158,6 +158,8 @@ def _csv_encoder(config: FileSinkConfig, schema: pa.Schema, names: Sequence[str]
 
 def joined_lines(column: pa.Array) -> Sequence[Any]:
     """Return values as lines. The whole column is one text to Arrow: nothing is done per value."""
+    if pa.types.is_duration(column.type):
+        column = duration_texts(column)
     if not pa.types.is_string(column.type):
         is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
         column = column.cast(pa.binary() if is_bytes else pa.string())
