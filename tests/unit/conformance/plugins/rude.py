@@ -731,6 +731,18 @@ def late_to_let_go():
     replace(good.Queue, "close", close_late)
 
 
+def deaf_to_prepare():
+    """Answer all but Prepare, with a heartbeat every now and then."""
+    kept = _writing._answer
+
+    async def without_prepare(task, request):
+        if request.HasField("prepare"):
+            return sink_pb.WriteResponse(progress=types_pb2.Progress(phase="busy"))
+        return await kept(task, request)
+
+    replace(_writing, "_answer", without_prepare)
+
+
 CASES = {name.replace("_", ".", 1): one for name, one in globals().items() if callable(one)}
 
 if __name__ == "__main__":
