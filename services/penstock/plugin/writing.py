@@ -307,7 +307,7 @@ class PluginWriteStream:
                 shown = failures.clean(warning, self._process.link.redact)
                 _log.warning("plugin %s: %s", self._process.who, shown)
             case _:
-                pass  # R16: credit, and what a newer plugin may say
+                pass  # R16: what a newer plugin may say
 
     def _answer(self, ask: _Ask, message: Any) -> None:
         answer = self._asked.get(ask)

@@ -251,7 +251,6 @@ def test_what_a_newer_sink_says_is_ignored(writing):
         return (await prepare(stream)).txn_id
 
     more = [
-        pb.WriteResponse(credit={"bytes": 1}),
         pb.WriteResponse(progress={"phase": "x"}),
         pb.WriteResponse(ask={"commit_now": True}),
         {"garbage": "fa3e03616263"},
