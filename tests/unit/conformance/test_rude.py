@@ -75,6 +75,13 @@ def test_a_sink_that_never_prepares_is_told_case_by_case_and_as_one_cause(monkey
     assert len(seen) == 6
 
 
+def test_a_large_row_that_was_compressed_into_one_message_is_no_failure():
+    (case,) = load().chosen(["limits.big_row"]).cases
+    result = result_of(case, "rude.py", "compresses.rows")
+    assert result.outcome is Outcome.NOT_APPLICABLE
+    assert "fit into one message" in result.why
+
+
 def test_what_a_task_holds_until_it_has_ended_is_no_leak():
     (case,) = load().chosen(["host.lost_read"]).cases
     result = result_of(case, "rude.py", "late.to_let_go")
