@@ -124,6 +124,7 @@ class Peer:
         place = {"kind": "plugin", "address": self.address, "credential": "c", "task_id": "bench"}
         schema = base64.b64encode(SCHEMA.serialize().to_pybytes()).decode()
         read = {"epoch": 1, "schema_id": 1, "seqs": [*range(1, batches + 1)], "schema": schema}
+        read["bytes"] = [1 << 30] * batches
         write = {"epoch": 1, "schema_id": 1, "txn_id": txn, "max_message_bytes": 4 << 20}
         return SlotTicket(slot, batches * self.size, {**place, **read}, {**place, **write})
 

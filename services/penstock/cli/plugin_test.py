@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.status import Status
+from rich.text import Text
 
 from penstock.cli.errors import FAILED
 from penstock.cli.remote.showing import OUTPUTS, show
-from penstock.cli.waiting import waiting
 from penstock.conformance import (
+    Case,
     Declaration,
+    Result,
     Subject,
+    Watch,
     as_json,
     kept,
     load,
@@ -51,8 +57,8 @@ def test(arguments: argparse.Namespace) -> int:
     spec = load()
     subject = _subject(arguments)
     chosen = spec.chosen(arguments.case)
-    with waiting(f"trying {len(chosen.cases)} cases"):
-        results = asyncio.run(run_cases(subject, chosen))
+    with _watching() as watch:
+        results = asyncio.run(run_cases(subject, chosen, watch))
     told = as_json(results, plugin=subject.manifest.name, spec=spec.version)
     if arguments.keep:
         text = kept(results, plugin=subject.manifest.name, spec=spec.version)
@@ -63,6 +69,35 @@ def test(arguments: argparse.Namespace) -> int:
     else:
         show(arguments.output, told)
     return 0 if told["conforms"] else FAILED
+
+
+@contextmanager
+def _watching() -> Iterator[Watch]:
+    """Show on the standard error which cases run and how each one ended: on a terminal a line that
+    changes, elsewhere a line for each case.
+    """
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    status = Status("", console=console)
+    running: list[str] = []
+    done = itertools.count(1)
+
+    def began(name: str, case: Case) -> None:
+        running.append(f"{name} {case.id}".strip())
+        status.update(Text(f"running: {', '.join(running)}"))
+
+    def ended(result: Result) -> None:
+        name = f"{result.connector} {result.case}".strip()
+        running.remove(name)
+        status.update(Text(f"running: {', '.join(running)}"))
+        if not console.is_terminal:
+            console.print(f"{next(done)}: {name}: {result.outcome} ({result.seconds:.1f} s)")
+
+    if console.is_terminal:
+        status.start()
+    try:
+        yield Watch(began, ended)
+    finally:
+        status.stop()
 
 
 def _subject(arguments: argparse.Namespace) -> Subject:

@@ -19,7 +19,7 @@ handshake, and nothing else of it.
 from penstock.conformance.cases import Case, Spec, load
 from penstock.conformance.declared import Declaration, Declared, read_declaration
 from penstock.conformance.report import as_json, kept, print_table, summary
-from penstock.conformance.run import Subject, run_cases
+from penstock.conformance.run import Subject, Watch, run_cases
 from penstock.conformance.verdict import Outcome, Result
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Result",
     "Spec",
     "Subject",
+    "Watch",
     "as_json",
     "kept",
     "load",

@@ -47,6 +47,8 @@ class Plugin:
         self.pid = process.pid
         self.handshakes: list[Handshake] = []
         self.broken_lines: list[str] = []
+        self.unanswered: dict[str, float] = {}
+        """Kinds of frames that never came, and how many seconds they were waited for."""
         self._process = process
         self._out, self._err = bytearray(), bytearray()
         self._news = asyncio.Event()

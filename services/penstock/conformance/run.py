@@ -48,49 +48,54 @@ class Subject:
     patience: float = 10.0
 
 
-async def run_cases(
-    subject: Subject, spec: Spec, tell: Callable[[Result], None] = lambda _: None
-) -> list[Result]:
-    """Run the cases of a specification; `tell` gets each result as it comes.
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is called as a case begins, with the connector's name, and as it ends."""
+
+    began: Callable[[str, Case], None] = lambda _name, _case: None
+    ended: Callable[[Result], None] = lambda _: None
+
+
+async def run_cases(subject: Subject, spec: Spec, watch: Watch | None = None) -> list[Result]:
+    """Run the cases of a specification; `watch` follows them.
 
     Raises:
         PenstockError: the plugin or its declaration cannot be tested at all.
     """
     results: list[Result] = []
+    watch = watch or Watch()
     async with _grounds(subject) as grounds:
-        await _process(grounds, spec, results, tell)
+        await _process(grounds, spec, results, watch)
         if all(case.kind == "plugin" for case in spec.cases):
             return results
         if any(one.breaks and one.case in _FIRST for one in results):
             return results  # nothing of its connectors can be reached
         benches = await _benches(grounds, subject)
         try:
-            await _connectors(benches, spec, results, tell)
+            await _connectors(benches, spec, results, watch)
         finally:
             for bench in benches:
                 await bench.close()
     return _in_order(results, spec, benches)
 
 
-async def _process(
-    grounds: Grounds, spec: Spec, results: list[Result], tell: Callable[[Result], None]
-) -> None:
+async def _process(grounds: Grounds, spec: Spec, results: list[Result], watch: Watch) -> None:
     """Run the cases of the process, some at once: most of their time is a process that starts."""
     bench, most = Bench(grounds), asyncio.Semaphore(_AT_ONCE)
 
     async def one(case: Case) -> None:
         async with most:
-            await _one(bench, case, results, tell)
+            await _one(bench, case, results, watch)
 
     await asyncio.gather(*(one(case) for case in spec.of_kind("plugin")))
 
 
 async def _connectors(
-    benches: Sequence[Bench], spec: Spec, results: list[Result], tell: Callable[[Result], None]
+    benches: Sequence[Bench], spec: Spec, results: list[Result], watch: Watch
 ) -> None:
     """Run the cases of connectors; those that only wait do so beside the others."""
     waiting = [
-        asyncio.create_task(_one(bench, case, results, tell))
+        asyncio.create_task(_one(bench, case, results, watch))
         for bench in benches
         for case in _of(bench, spec)
         if case.beside
@@ -99,7 +104,7 @@ async def _connectors(
         for bench in benches:
             for case in _of(bench, spec):
                 if not case.beside:
-                    await _one(bench, case, results, tell)
+                    await _one(bench, case, results, watch)
         await asyncio.gather(*waiting)
     finally:
         for task in waiting:
@@ -111,15 +116,14 @@ def _of(bench: Bench, spec: Spec) -> list[Case]:
     return spec.of_kind(bench.kind)
 
 
-async def _one(
-    bench: Bench, case: Case, results: list[Result], tell: Callable[[Result], None]
-) -> Result:
+async def _one(bench: Bench, case: Case, results: list[Result], watch: Watch) -> Result:
+    watch.began(bench.name, case)
     began = time.monotonic()
     outcome, why = await _outcome(bench, case)
     seconds = time.monotonic() - began
     result = Result(bench.name, case.id, case.level, outcome, why, round(seconds, 2))
     results.append(result)
-    tell(result)
+    watch.ended(result)
     return result
 
 

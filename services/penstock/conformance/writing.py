@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from penstock.conformance.world import World
 
 _ENDS_WITHIN: Final = 1.0
 """Seconds for a put to be refused before its first row."""
+_AGAIN_WITHIN: Final = 1.0
+"""Seconds for an answer of a kind that a process once did not give in its time: else each case that
+needs it would wait for all of it."""
 _HEADROOM: Final = 16 << 10
 """Bytes of a message kept free for what is not rows."""
 
@@ -72,18 +76,26 @@ class Writing:
         """Send a frame that this version does not know."""
         await self._frames.send(pb.WriteRequest.FromString(data))
 
-    async def until(self, kind: str, seconds: float = DEADLINE) -> pb.WriteResponse:
+    async def until(self, kind: str, seconds: float = 0.0) -> pb.WriteResponse:
         """Return the next frame of a kind; heartbeats and the like may come before it.
 
         Raises:
             RuleBrokenError: the stream ended, or none came in time.
         """
+        seconds = seconds or DEADLINE
+        unanswered = self._plugin.unanswered
+        if kind in unanswered:
+            seconds = min(seconds, _AGAIN_WITHIN)
         try:
-            while (frame := await self._frames.receive(seconds)) is not None:
-                if frame.WhichOneof("kind") == kind:
-                    return frame
+            async with asyncio.timeout(seconds):  # all of it: heartbeats may come for ever
+                while (frame := await self._frames.receive(seconds)) is not None:
+                    if frame.WhichOneof("kind") == kind:
+                        return frame
         except TimeoutError:
-            raise RuleBrokenError(f"no {kind} frame came within {seconds:g} s") from None
+            if kind not in unanswered and seconds >= DEADLINE:
+                unanswered[kind] = seconds
+            waited = unanswered.get(kind, seconds)
+            raise RuleBrokenError(f"no {kind} frame came within {waited:g} s") from None
         raise RuleBrokenError(f"the stream ended before a {kind} frame")
 
     async def ended(self, seconds: float) -> bool:

@@ -14,12 +14,15 @@ import uuid
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Scalar: TypeAlias = "bool | int | float | str | bytes | Decimal | date | datetime | None"
 Value: TypeAlias = "Scalar | list[Value] | Mapping[str, Value]"
 Fields: TypeAlias = Mapping[str, Any]
 """A structured key or offset: names to `Value`s."""
+
+MAX_ID_CHARACTERS: Final = 64 * 1024
+"""Longest id of a partition. It is a key of the offset store, and in every batch."""
 
 
 def canonical_json(value: object) -> str:
@@ -56,6 +59,16 @@ def partition_key(id_: str) -> dict[str, Any]:
     if not isinstance(key, dict):
         raise ValueError(f"not a partition id: {id_!r}")  # noqa: TRY004 - the text is what is wrong
     return key
+
+
+def is_partition_id(text: str) -> bool:
+    """Whether a text is the id of some partition: the canonical JSON of a key, to the character.
+    Another spelling of the same key would name other stored offsets.
+    """
+    try:
+        return len(text) <= MAX_ID_CHARACTERS and partition_id(partition_key(text)) == text
+    except (ValueError, TypeError, ArithmeticError, RecursionError):
+        return False
 
 
 def new_generation() -> str:

@@ -8,10 +8,14 @@ from enum import IntEnum
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
+from penstock.api.record.v1 import record_pb2
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import Diagnostic, Severity
+from penstock.model.identity import partition_id
 from penstock.plugin.describe import commit_mode
-from penstock.plugin.failures import clean
+from penstock.plugin.escape import printable
+from penstock.plugin.failures import clean, violation
+from penstock.plugin.read_rules import check_partition
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
@@ -118,7 +122,13 @@ def validation(message: pb.ValidateConfigResponse, redact: Redact) -> Validation
 
 
 def planned(message: pb.PlanResponse, redact: Redact) -> Planned:
-    """Return the plan in a message."""
+    """Return the plan in a message.
+
+    Raises:
+        InternalError: `plugin.protocol.partition_id`: an id is not that of its partition's key.
+    """
+    for partition in (*message.partitions, *(p for t in message.tasks for p in t.partitions)):
+        _check_partition(partition)
     return Planned(
         tasks=tuple(connector_wire.plan_from_proto(task) for task in message.tasks),
         partitions=tuple(record_wire.partition_from_proto(p) for p in message.partitions),
@@ -126,6 +136,17 @@ def planned(message: pb.PlanResponse, redact: Redact) -> Planned:
         diagnostics=diagnostics(message.diagnostics, redact),
         monitor=message.monitor,
     )
+
+
+def _check_partition(partition: record_pb2.Partition) -> None:
+    check_partition(partition.partition_id)
+    key = {name: record_wire.value_from_proto(value) for name, value in partition.key.items()}
+    if key and partition_id(key) != partition.partition_id:
+        raise violation(
+            "partition_id",
+            f"the id {printable(partition.partition_id, 200)!r} is not that of its key, which is "
+            f"{printable(partition_id(key), 200)!r}",
+        )
 
 
 def applied(message: pb.ApplyResponse, redact: Redact) -> Applied:

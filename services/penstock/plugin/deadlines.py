@@ -38,5 +38,7 @@ class Deadlines:
     hang."""
     commit: float = 120.0
     """Commit to TxnCommitted."""
+    slow: float = 10.0
+    """An answer of a sink that takes longer is warned of, with its stage and its deadline."""
     end: float = 2.0
     """Grace asked for to its end: how much later than asked a plugin may be."""

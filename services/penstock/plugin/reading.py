@@ -9,6 +9,7 @@ Rows never pass here. An executor fetches them with the dict that `ticket` makes
     task_id, epoch, schema_id
     encoding    that of the rows, as agreed on
     seqs        the batches to fetch, in this order
+    bytes       the bytes that each of them was announced with
     schema      base64 of the Arrow IPC schema message that all of them have
 """
 
@@ -124,6 +125,7 @@ class PluginReadStream:
             "schema_id": schema_id,
             "encoding": self._encoding,
             "seqs": list(seqs),
+            "bytes": [self._rules.announced_bytes(seq) for seq in seqs],
             "schema": self._schema_text(schema_id),
         }
 

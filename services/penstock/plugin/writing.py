@@ -247,6 +247,7 @@ class PluginWriteStream:
         until = loop.time() + seconds
         answer: asyncio.Future[Any] = loop.create_future()
         self._asked[ask] = answer
+        slow = loop.call_later(self._deadlines.slow, self._warn, stage, seconds)
         try:
             await control.send(frame, stage, seconds)
             async with asyncio.timeout_at(until):
@@ -254,7 +255,17 @@ class PluginWriteStream:
         except TimeoutError:
             raise control.fail(failures.deadline(stage, seconds)) from None
         finally:
+            slow.cancel()
             del self._asked[ask]
+
+    def _warn(self, stage: str, seconds: float) -> None:
+        _log.warning(
+            "plugin %s has not answered stage %s for %g s; after %g s the task fails",
+            self._process.who,
+            stage,
+            self._deadlines.slow,
+            seconds,
+        )
 
     async def _run(self, control: _Control) -> None:
         """Give each answer to who waits for it, and the reason of the end to all of them."""
@@ -296,7 +307,7 @@ class PluginWriteStream:
                 shown = failures.clean(warning, self._process.link.redact)
                 _log.warning("plugin %s: %s", self._process.who, shown)
             case _:
-                pass  # R16: credit, and what a newer plugin may say
+                pass  # R16: what a newer plugin may say
 
     def _answer(self, ask: _Ask, message: Any) -> None:
         answer = self._asked.get(ask)

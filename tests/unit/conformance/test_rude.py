@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.conformance import Outcome, Spec, Subject, load, read_declaration, run_cases
+from penstock.conformance import (
+    Outcome,
+    Spec,
+    Subject,
+    Watch,
+    load,
+    read_declaration,
+    run_cases,
+    writing,
+)
 from penstock.conformance.report import causes
 from penstock.plugin import Manifest
 from support import http2
@@ -50,6 +59,27 @@ def test_a_server_that_resets_calls_is_one_cause_of_all_cases_of_the_process():
     (why,) = causes(results)
     assert "HTTP/2 server reset the call" in why
     assert len(causes(results)[why]) >= 4
+
+
+def test_a_sink_that_never_prepares_is_told_case_by_case_and_as_one_cause(monkeypatch):
+    monkeypatch.setattr(writing, "DEADLINE", SHORT)
+    command = (sys.executable, str(PLUGINS / "rude.py"), "deaf.to_prepare")
+    subject = Subject(Manifest("good", "1", command, PLUGINS, ()), DECLARATION, False, ("shelf",))
+    spec = load().chosen(["prepare.state", "prepare.attempts", "commit.visible"])
+    seen = []
+    watch = Watch(lambda name, case: seen.append((name, case.id)), seen.append)
+    results = asyncio.run(run_cases(subject, spec, watch))
+    assert causes(results) == {"no prepared frame came within 2 s": results}
+    assert seen[0] == ("shelf", "prepare.state")
+    assert seen[1] == results[0]
+    assert len(seen) == 6
+
+
+def test_a_large_row_that_was_compressed_into_one_message_is_no_failure():
+    (case,) = load().chosen(["limits.big_row"]).cases
+    result = result_of(case, "rude.py", "compresses.rows")
+    assert result.outcome is Outcome.NOT_APPLICABLE
+    assert "fit into one message" in result.why
 
 
 def test_what_a_task_holds_until_it_has_ended_is_no_leak():

@@ -9,9 +9,11 @@ import grpc
 import grpc.aio
 import pytest
 
+from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.record.v1 import record_pb2
 from penstock.model.connector import CommitMode, Partition
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
-from penstock.plugin import ApplyAction, Deadlines
+from penstock.plugin import ApplyAction, Deadlines, answers
 from penstock.plugin.failures import DIAGNOSTIC_KEY, from_status
 
 
@@ -84,6 +86,22 @@ def test_more_tasks_than_asked_for_are_refused(kit, run):
             return caught.value.code
 
     assert run(scenario()) == "plugin.protocol.too_many_tasks"
+
+
+@pytest.mark.parametrize(
+    ("id_", "key"), [('{"file": "a"}', {"file": "a"}), ('{"file":"b"}', {"file": "a"}), ("", {})]
+)
+def test_a_plan_with_an_id_that_is_not_that_of_its_key_is_refused(id_, key):
+    partition = record_pb2.Partition(partition_id=id_)
+    for name, text in key.items():
+        partition.key[name].string_value = text
+    for message in (
+        pb.PlanResponse(partitions=[partition]),
+        pb.PlanResponse(tasks=[pb.TaskPlan(partitions=[partition])]),
+    ):
+        with pytest.raises(InternalError) as caught:
+            answers.planned(message, str)
+        assert caught.value.code == "plugin.protocol.partition_id"
 
 
 def test_a_call_that_hangs_is_ended_and_named(kit, run):

@@ -289,6 +289,7 @@ def test_a_ticket_has_all_that_an_executor_needs(reading, kit):
         "schema_id": 1,
         "encoding": 1,
         "seqs": [2, 1],
+        "bytes": [100, 100],
     }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ SLOTS = [PutSlot(0, 11, 3), PutSlot(1, 12, 2)]
 OFFSETS = {'{"file":"a"}': {"byte": 7}}
 
 
-QUICK = Deadlines(handshake=20, open=0.5, schema=0.5, prepare=0.5, commit=0.5, end=0.3)
+QUICK = Deadlines(handshake=20, open=0.5, schema=0.5, prepare=0.5, commit=0.5, slow=0.1, end=0.3)
 
 
 def waits_for_deadline(scripts):
@@ -250,7 +251,6 @@ def test_what_a_newer_sink_says_is_ignored(writing):
         return (await prepare(stream)).txn_id
 
     more = [
-        pb.WriteResponse(credit={"bytes": 1}),
         pb.WriteResponse(progress={"phase": "x"}),
         pb.WriteResponse(ask={"commit_now": True}),
         {"garbage": "fa3e03616263"},
@@ -298,3 +298,16 @@ def test_numbers_that_a_sink_has_of_itself_are_taken(writing):
     progress.progress.metrics["requests_total"] = 3
     assert writing(body, numbers=numbers, commit=[progress, done]).rows == 5
     assert numbers.now() == (PluginNumber("mine", "sink", "requests_total", 3),)
+
+
+def test_a_sink_that_never_prepares_is_warned_of_and_fails_with_its_stage(writing, caplog):
+    async def body(stream):
+        with pytest.raises(PenstockError) as error:
+            await prepare(stream)
+        return error.value
+
+    with caplog.at_level(logging.WARNING, "penstock.plugin.writing"):
+        error = writing(body, prepare=[{"hang": 1}])
+    assert error.code == "plugin.deadline"
+    assert "stage plugin.write.prepare took longer than 0.5 s" in error.diagnostic.message
+    assert "has not answered stage plugin.write.prepare for 0.1 s" in caplog.text

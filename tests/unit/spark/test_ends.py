@@ -98,6 +98,17 @@ def test_a_source_that_breaks_the_protocol_is_told_how(plugin, what):
     assert broken_by(plugin) == f"plugin.protocol.{what}"
 
 
+@pytest.mark.parametrize("cut", [1 << 30, 1 << 10], ids=["whole", "in chunks"])
+def test_a_batch_with_more_bytes_than_announced_is_refused(plugin, cut):
+    plugin.frames = in_chunks(cut)
+    size = rows(0, 1000).serialize().size
+    plugin.batches = {1: rows(0, 1000)}
+    assert read(plugin, plugin.ticket("t", [[1]], announced_bytes=size)) == plugin.source_rows()
+    with pytest.raises(InternalError) as caught:
+        read(plugin, plugin.ticket("t", [[1]], announced_bytes=size - 1))
+    assert caught.value.code == "plugin.protocol.bytes"
+
+
 def test_a_chunk_of_another_batch_is_astray(plugin):
     half = in_chunks(1 << 13)
     plugin.frames = lambda seq, batch: [half(1, batch)[0], *half(2, batch)[1:]]

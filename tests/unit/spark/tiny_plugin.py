@@ -118,6 +118,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
         """A ticket over these batches, one list of seqs a slot."""
         txn = more.pop("txn_id", 1)
         most = more.pop("max_message_bytes", 4 << 20)
+        announced = more.pop("announced_bytes", 1 << 30)
         head = {"kind": "plugin", "address": self.address, "credential": CREDENTIAL}
         place = {**head, "task_id": task, "epoch": 1, "schema_id": 1}
         schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
@@ -129,7 +130,7 @@ class TinyPlugin(source_grpc.SourceServiceServicer, sink_grpc.SinkServiceService
                 SlotTicket(
                     n,
                     sum(self.batches[seq].num_rows for seq in seqs),
-                    {**place, "seqs": seqs, "schema": schema},
+                    {**place, "seqs": seqs, "bytes": [announced] * len(seqs), "schema": schema},
                     {**place, "txn_id": txn, "max_message_bytes": most},
                 )
                 for n, seqs in enumerate(slots)

@@ -6,13 +6,15 @@ from typing import Any, Final
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
+from penstock.api.record.v1 import record_pb2
 from penstock.conformance.bench import Bench
 from penstock.conformance.calls import RefusedError, call, collect
 from penstock.conformance.cases import Case
 from penstock.conformance.checks.register import case
 from penstock.conformance.declared import FILE_NAME
 from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, reasons, require
-from penstock.model.identity import partition_id, partition_key
+from penstock.model.identity import is_partition_id, partition_id
+from penstock.wire.record import value_from_proto
 
 _NONSENSE: Final = "~ no such value ~"
 _STRICT: Final = frozenset({"boolean", "int", "long", "double", "duration", "size"})
@@ -131,26 +133,24 @@ async def same(bench: Bench, case: Case) -> None:
             await call(plugin.connectors.Plan, request, plugin.metadata, case.seconds)
             for _ in range(2)
         ]
-    ids = [_ids(answer) for answer in answers]
+    ids = [[partition.partition_id for partition in _partitions(one)] for one in answers]
     require(ids[0], "Plan gave no partition")
     require(ids[0] == ids[1], "two Plans of one configuration differ")
     require(len(set(ids[0])) == len(ids[0]), "a partition comes twice in the plan")
     require(len(answers[0].tasks) <= 1, f"{len(answers[0].tasks)} tasks, one was asked for at most")
-    for id_ in ids[0]:
-        _canonical(id_)
+    for partition in _partitions(answers[0]):
+        _check_id(partition)
 
 
-def _ids(answer: pb.PlanResponse) -> list[str]:
-    planned = [*answer.partitions, *(p for task in answer.tasks for p in task.partitions)]
-    return [partition.partition_id for partition in planned]
+def _partitions(answer: pb.PlanResponse) -> list[record_pb2.Partition]:
+    return [*answer.partitions, *(p for task in answer.tasks for p in task.partitions)]
 
 
-def _canonical(id_: str) -> None:
-    try:
-        canonical = partition_id(partition_key(id_)) == id_
-    except (ValueError, TypeError, ArithmeticError):
-        canonical = False
-    require(canonical, f"{id_[:100]!r} is not the canonical JSON of a partition's key")
+def _check_id(partition: record_pb2.Partition) -> None:
+    id_ = partition.partition_id
+    require(is_partition_id(id_), f"{id_[:100]!r} is not the canonical JSON of a partition's key")
+    key = {name: value_from_proto(value) for name, value in partition.key.items()}
+    require(not key or partition_id(key) == id_, f"{id_[:100]!r} is not the id of its key")
 
 
 async def _steps(plugin: Any, request: pb.CheckConnectionRequest, seconds: float) -> list[Any]:

@@ -31,6 +31,7 @@ def fetch(ticket: Ticket, slot: SlotTicket) -> Iterator[pa.RecordBatch]:
         encoding=place.get("encoding", record_pb2.ENCODING_ARROW_IPC),
     )
     wanted = deque(place["seqs"])
+    announced = dict(zip(wanted, place["bytes"], strict=True))
     if not wanted:
         return
     request = pb.FetchRequest(
@@ -46,6 +47,12 @@ def fetch(ticket: Ticket, slot: SlotTicket) -> Iterator[pa.RecordBatch]:
             for batch in whole(_responses(call, stall)):
                 if not wanted or batch.seq != wanted.popleft():
                     raise violation("fetch_order", f"Fetch gave batch {batch.seq} out of turn")
+                if len(batch.data) > announced[batch.seq]:
+                    raise violation(
+                        "bytes",
+                        f"batch {batch.seq} was announced with {announced[batch.seq]} bytes and "
+                        f"has {len(batch.data)} (R9)",
+                    )
                 yield decoder.rows(batch)
     finally:
         call.cancel()  # whoever wanted the rows may have given up; the source must not go on

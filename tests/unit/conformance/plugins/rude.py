@@ -291,7 +291,7 @@ def read_partitions():
 
 
 def read_bytes():
-    after_frame("ready", lambda frame: setattr(frame, "bytes", 1))
+    after_frame("ready", lambda frame: setattr(frame, "bytes", frame.bytes // 2))
 
 
 def after_frame(kind, change):
@@ -729,6 +729,29 @@ def late_to_let_go():
 
     replace(good.Queue, "connect", open_files)
     replace(good.Queue, "close", close_late)
+
+
+def compresses_rows():
+    def compressed(rows):
+        options = good.pa.ipc.IpcWriteOptions(compression="zstd")
+        sink = good.pa.BufferOutputStream()
+        with good.pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+            writer.write_batch(rows)
+        return sink.getvalue().slice(len(rows.schema.serialize()))
+
+    replace(_frames, "encode_rows", compressed)
+
+
+def deaf_to_prepare():
+    """Answer all but Prepare, with a heartbeat every now and then."""
+    kept = _writing._answer
+
+    async def without_prepare(task, request):
+        if request.HasField("prepare"):
+            return sink_pb.WriteResponse(progress=types_pb2.Progress(phase="busy"))
+        return await kept(task, request)
+
+    replace(_writing, "_answer", without_prepare)
 
 
 CASES = {name.replace("_", ".", 1): one for name, one in globals().items() if callable(one)}

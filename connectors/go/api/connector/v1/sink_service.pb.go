@@ -1114,7 +1114,6 @@ type WriteResponse struct {
 	//
 	//	*WriteResponse_Opened
 	//	*WriteResponse_SchemaApplied
-	//	*WriteResponse_Credit
 	//	*WriteResponse_Prepared
 	//	*WriteResponse_TxnCommitted
 	//	*WriteResponse_Assigned
@@ -1178,15 +1177,6 @@ func (x *WriteResponse) GetSchemaApplied() *SchemaApplied {
 	if x != nil {
 		if x, ok := x.Kind.(*WriteResponse_SchemaApplied); ok {
 			return x.SchemaApplied
-		}
-	}
-	return nil
-}
-
-func (x *WriteResponse) GetCredit() *Credit {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteResponse_Credit); ok {
-			return x.Credit
 		}
 	}
 	return nil
@@ -1278,11 +1268,6 @@ type WriteResponse_SchemaApplied struct {
 	SchemaApplied *SchemaApplied `protobuf:"bytes,2,opt,name=schema_applied,json=schemaApplied,proto3,oneof"`
 }
 
-type WriteResponse_Credit struct {
-	// More may be put.
-	Credit *Credit `protobuf:"bytes,3,opt,name=credit,proto3,oneof"`
-}
-
 type WriteResponse_Prepared struct {
 	// Transaction is safe.
 	Prepared *Prepared `protobuf:"bytes,5,opt,name=prepared,proto3,oneof"`
@@ -1327,8 +1312,6 @@ func (*WriteResponse_Opened) isWriteResponse_Kind() {}
 
 func (*WriteResponse_SchemaApplied) isWriteResponse_Kind() {}
 
-func (*WriteResponse_Credit) isWriteResponse_Kind() {}
-
 func (*WriteResponse_Prepared) isWriteResponse_Kind() {}
 
 func (*WriteResponse_TxnCommitted) isWriteResponse_Kind() {}
@@ -1356,8 +1339,6 @@ type WriteOpened struct {
 	Encoding v1.Encoding `protobuf:"varint,3,opt,name=encoding,proto3,enum=penstock.api.record.v1.Encoding" json:"encoding,omitempty"`
 	// Limits of the plugin.
 	Limits *Limits `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	// First credit.
-	Credit *Credit `protobuf:"bytes,5,opt,name=credit,proto3" json:"credit,omitempty"`
 	// Wanted time between commits.
 	CommitEvery *durationpb.Duration `protobuf:"bytes,6,opt,name=commit_every,json=commitEvery,proto3" json:"commit_every,omitempty"`
 	// Rows of txn n+1 may come while n commits.
@@ -1422,13 +1403,6 @@ func (x *WriteOpened) GetEncoding() v1.Encoding {
 func (x *WriteOpened) GetLimits() *Limits {
 	if x != nil {
 		return x.Limits
-	}
-	return nil
-}
-
-func (x *WriteOpened) GetCredit() *Credit {
-	if x != nil {
-		return x.Credit
 	}
 	return nil
 }
@@ -2019,11 +1993,10 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\"=\n" +
 	"\n" +
 	"WriteClose\x12/\n" +
-	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x88\x06\n" +
+	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\xd9\x05\n" +
 	"\rWriteResponse\x12@\n" +
 	"\x06opened\x18\x01 \x01(\v2&.penstock.api.connector.v1.WriteOpenedH\x00R\x06opened\x12Q\n" +
-	"\x0eschema_applied\x18\x02 \x01(\v2(.penstock.api.connector.v1.SchemaAppliedH\x00R\rschemaApplied\x12;\n" +
-	"\x06credit\x18\x03 \x01(\v2!.penstock.api.connector.v1.CreditH\x00R\x06credit\x12A\n" +
+	"\x0eschema_applied\x18\x02 \x01(\v2(.penstock.api.connector.v1.SchemaAppliedH\x00R\rschemaApplied\x12A\n" +
 	"\bprepared\x18\x05 \x01(\v2#.penstock.api.connector.v1.PreparedH\x00R\bprepared\x12N\n" +
 	"\rtxn_committed\x18\x06 \x01(\v2'.penstock.api.connector.v1.TxnCommittedH\x00R\ftxnCommitted\x12F\n" +
 	"\bassigned\x18\a \x01(\v2(.penstock.api.connector.v1.WriteAssignedH\x00R\bassigned\x126\n" +
@@ -2035,17 +2008,16 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"diagnostic\x12@\n" +
 	"\x06closed\x18\v \x01(\v2&.penstock.api.connector.v1.WriteClosedH\x00R\x06closed\x12@\n" +
 	"\x06looked\x18\f \x01(\v2&.penstock.api.connector.v1.WriteLookedH\x00R\x06lookedB\x06\n" +
-	"\x04kind\"\xc1\x03\n" +
+	"\x04kindJ\x04\b\x03\x10\x04R\x06credit\"\x94\x03\n" +
 	"\vWriteOpened\x12F\n" +
 	"\vcommit_mode\x18\x01 \x01(\x0e2%.penstock.api.connector.v1.CommitModeR\n" +
 	"commitMode\x12D\n" +
 	"\tcommitted\x18\x02 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\tcommitted\x12<\n" +
 	"\bencoding\x18\x03 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x129\n" +
-	"\x06limits\x18\x04 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x129\n" +
-	"\x06credit\x18\x05 \x01(\v2!.penstock.api.connector.v1.CreditR\x06credit\x12<\n" +
+	"\x06limits\x18\x04 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x12<\n" +
 	"\fcommit_every\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vcommitEvery\x12\x1c\n" +
 	"\tpipelined\x18\a \x01(\bR\tpipelined\x12\x14\n" +
-	"\x05looks\x18\b \x01(\bR\x05looks\"\xa5\x01\n" +
+	"\x05looks\x18\b \x01(\bR\x05looksJ\x04\b\x05\x10\x06R\x06credit\"\xa5\x01\n" +
 	"\rSchemaApplied\x12\x1b\n" +
 	"\tschema_id\x18\x01 \x01(\rR\bschemaId\x12\x18\n" +
 	"\aactions\x18\x02 \x03(\tR\aactions\x12C\n" +
@@ -2144,9 +2116,8 @@ var file_penstock_api_connector_v1_sink_service_proto_goTypes = []any{
 	(*Limits)(nil),              // 35: penstock.api.connector.v1.Limits
 	(*v11.Diagnostic)(nil),      // 36: penstock.api.error.v1.Diagnostic
 	(*durationpb.Duration)(nil), // 37: google.protobuf.Duration
-	(*Credit)(nil),              // 38: penstock.api.connector.v1.Credit
-	(*Progress)(nil),            // 39: penstock.api.connector.v1.Progress
-	(*v1.Offset)(nil),           // 40: penstock.api.record.v1.Offset
+	(*Progress)(nil),            // 38: penstock.api.connector.v1.Progress
+	(*v1.Offset)(nil),           // 39: penstock.api.record.v1.Offset
 }
 var file_penstock_api_connector_v1_sink_service_proto_depIdxs = []int32{
 	1,  // 0: penstock.api.connector.v1.PutRequest.open:type_name -> penstock.api.connector.v1.PutOpen
@@ -2173,41 +2144,39 @@ var file_penstock_api_connector_v1_sink_service_proto_depIdxs = []int32{
 	37, // 21: penstock.api.connector.v1.WriteClose.grace:type_name -> google.protobuf.Duration
 	15, // 22: penstock.api.connector.v1.WriteResponse.opened:type_name -> penstock.api.connector.v1.WriteOpened
 	16, // 23: penstock.api.connector.v1.WriteResponse.schema_applied:type_name -> penstock.api.connector.v1.SchemaApplied
-	38, // 24: penstock.api.connector.v1.WriteResponse.credit:type_name -> penstock.api.connector.v1.Credit
-	19, // 25: penstock.api.connector.v1.WriteResponse.prepared:type_name -> penstock.api.connector.v1.Prepared
-	20, // 26: penstock.api.connector.v1.WriteResponse.txn_committed:type_name -> penstock.api.connector.v1.TxnCommitted
-	21, // 27: penstock.api.connector.v1.WriteResponse.assigned:type_name -> penstock.api.connector.v1.WriteAssigned
-	22, // 28: penstock.api.connector.v1.WriteResponse.ask:type_name -> penstock.api.connector.v1.SinkAsk
-	39, // 29: penstock.api.connector.v1.WriteResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	36, // 30: penstock.api.connector.v1.WriteResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	23, // 31: penstock.api.connector.v1.WriteResponse.closed:type_name -> penstock.api.connector.v1.WriteClosed
-	6,  // 32: penstock.api.connector.v1.WriteResponse.looked:type_name -> penstock.api.connector.v1.WriteLooked
-	33, // 33: penstock.api.connector.v1.WriteOpened.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
-	8,  // 34: penstock.api.connector.v1.WriteOpened.committed:type_name -> penstock.api.connector.v1.PreparedTxn
-	34, // 35: penstock.api.connector.v1.WriteOpened.encoding:type_name -> penstock.api.record.v1.Encoding
-	35, // 36: penstock.api.connector.v1.WriteOpened.limits:type_name -> penstock.api.connector.v1.Limits
-	38, // 37: penstock.api.connector.v1.WriteOpened.credit:type_name -> penstock.api.connector.v1.Credit
-	37, // 38: penstock.api.connector.v1.WriteOpened.commit_every:type_name -> google.protobuf.Duration
-	36, // 39: penstock.api.connector.v1.SchemaApplied.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	18, // 40: penstock.api.connector.v1.BatchResult.failed:type_name -> penstock.api.connector.v1.RowError
-	37, // 41: penstock.api.connector.v1.BatchResult.retry_after:type_name -> google.protobuf.Duration
-	36, // 42: penstock.api.connector.v1.RowError.reason:type_name -> penstock.api.error.v1.Diagnostic
-	8,  // 43: penstock.api.connector.v1.Prepared.txn:type_name -> penstock.api.connector.v1.PreparedTxn
-	25, // 44: penstock.api.connector.v1.Prepared.safe_offsets:type_name -> penstock.api.connector.v1.Prepared.SafeOffsetsEntry
-	26, // 45: penstock.api.connector.v1.TxnCommitted.info:type_name -> penstock.api.connector.v1.TxnCommitted.InfoEntry
-	27, // 46: penstock.api.connector.v1.SinkAsk.rewind:type_name -> penstock.api.connector.v1.SinkAsk.RewindEntry
-	40, // 47: penstock.api.connector.v1.WritePrepare.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
-	40, // 48: penstock.api.connector.v1.Prepared.SafeOffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
-	40, // 49: penstock.api.connector.v1.SinkAsk.RewindEntry.value:type_name -> penstock.api.record.v1.Offset
-	4,  // 50: penstock.api.connector.v1.SinkService.Write:input_type -> penstock.api.connector.v1.WriteRequest
-	0,  // 51: penstock.api.connector.v1.SinkService.Put:input_type -> penstock.api.connector.v1.PutRequest
-	14, // 52: penstock.api.connector.v1.SinkService.Write:output_type -> penstock.api.connector.v1.WriteResponse
-	2,  // 53: penstock.api.connector.v1.SinkService.Put:output_type -> penstock.api.connector.v1.PutResponse
-	52, // [52:54] is the sub-list for method output_type
-	50, // [50:52] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	19, // 24: penstock.api.connector.v1.WriteResponse.prepared:type_name -> penstock.api.connector.v1.Prepared
+	20, // 25: penstock.api.connector.v1.WriteResponse.txn_committed:type_name -> penstock.api.connector.v1.TxnCommitted
+	21, // 26: penstock.api.connector.v1.WriteResponse.assigned:type_name -> penstock.api.connector.v1.WriteAssigned
+	22, // 27: penstock.api.connector.v1.WriteResponse.ask:type_name -> penstock.api.connector.v1.SinkAsk
+	38, // 28: penstock.api.connector.v1.WriteResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	36, // 29: penstock.api.connector.v1.WriteResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
+	23, // 30: penstock.api.connector.v1.WriteResponse.closed:type_name -> penstock.api.connector.v1.WriteClosed
+	6,  // 31: penstock.api.connector.v1.WriteResponse.looked:type_name -> penstock.api.connector.v1.WriteLooked
+	33, // 32: penstock.api.connector.v1.WriteOpened.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
+	8,  // 33: penstock.api.connector.v1.WriteOpened.committed:type_name -> penstock.api.connector.v1.PreparedTxn
+	34, // 34: penstock.api.connector.v1.WriteOpened.encoding:type_name -> penstock.api.record.v1.Encoding
+	35, // 35: penstock.api.connector.v1.WriteOpened.limits:type_name -> penstock.api.connector.v1.Limits
+	37, // 36: penstock.api.connector.v1.WriteOpened.commit_every:type_name -> google.protobuf.Duration
+	36, // 37: penstock.api.connector.v1.SchemaApplied.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	18, // 38: penstock.api.connector.v1.BatchResult.failed:type_name -> penstock.api.connector.v1.RowError
+	37, // 39: penstock.api.connector.v1.BatchResult.retry_after:type_name -> google.protobuf.Duration
+	36, // 40: penstock.api.connector.v1.RowError.reason:type_name -> penstock.api.error.v1.Diagnostic
+	8,  // 41: penstock.api.connector.v1.Prepared.txn:type_name -> penstock.api.connector.v1.PreparedTxn
+	25, // 42: penstock.api.connector.v1.Prepared.safe_offsets:type_name -> penstock.api.connector.v1.Prepared.SafeOffsetsEntry
+	26, // 43: penstock.api.connector.v1.TxnCommitted.info:type_name -> penstock.api.connector.v1.TxnCommitted.InfoEntry
+	27, // 44: penstock.api.connector.v1.SinkAsk.rewind:type_name -> penstock.api.connector.v1.SinkAsk.RewindEntry
+	39, // 45: penstock.api.connector.v1.WritePrepare.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
+	39, // 46: penstock.api.connector.v1.Prepared.SafeOffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
+	39, // 47: penstock.api.connector.v1.SinkAsk.RewindEntry.value:type_name -> penstock.api.record.v1.Offset
+	4,  // 48: penstock.api.connector.v1.SinkService.Write:input_type -> penstock.api.connector.v1.WriteRequest
+	0,  // 49: penstock.api.connector.v1.SinkService.Put:input_type -> penstock.api.connector.v1.PutRequest
+	14, // 50: penstock.api.connector.v1.SinkService.Write:output_type -> penstock.api.connector.v1.WriteResponse
+	2,  // 51: penstock.api.connector.v1.SinkService.Put:output_type -> penstock.api.connector.v1.PutResponse
+	50, // [50:52] is the sub-list for method output_type
+	48, // [48:50] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_sink_service_proto_init() }
@@ -2236,7 +2205,6 @@ func file_penstock_api_connector_v1_sink_service_proto_init() {
 	file_penstock_api_connector_v1_sink_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*WriteResponse_Opened)(nil),
 		(*WriteResponse_SchemaApplied)(nil),
-		(*WriteResponse_Credit)(nil),
 		(*WriteResponse_Prepared)(nil),
 		(*WriteResponse_TxnCommitted)(nil),
 		(*WriteResponse_Assigned)(nil),

@@ -29,6 +29,9 @@ const (
 //
 // SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
 // transaction from executors, several at once. Frames with no known kind are ignored.
+//
+// A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+// gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
 type SinkServiceClient interface {
 	// Write is the control stream of a task, until Closed or an error status.
 	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteResponse], error)
@@ -76,6 +79,9 @@ type SinkService_PutClient = grpc.BidiStreamingClient[PutRequest, PutResponse]
 //
 // SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
 // transaction from executors, several at once. Frames with no known kind are ignored.
+//
+// A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+// gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
 type SinkServiceServer interface {
 	// Write is the control stream of a task, until Closed or an error status.
 	Write(grpc.BidiStreamingServer[WriteRequest, WriteResponse]) error

@@ -159,11 +159,12 @@ type BatchReady struct {
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Schema of the rows; sent before.
 	SchemaId uint32 `protobuf:"varint,2,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
-	// Partition of the rows.
+	// Partition of the rows, as Partition.partition_id names it.
 	PartitionId string `protobuf:"bytes,3,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
 	// Rows.
 	Rows uint32 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Bytes; counted against the credit until released.
+	// At least the bytes of Batch.data, all chunks together, as they are sent: a batch that turns out larger is refused. Counted
+	// against the credit until released.
 	Bytes uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Largest event time, microseconds.
 	MaxEventTimeUs int64 `protobuf:"zigzag64,6,opt,name=max_event_time_us,json=maxEventTimeUs,proto3" json:"max_event_time_us,omitempty"`

@@ -96,7 +96,7 @@ func (x *Limits) GetLinger() *durationpb.Duration {
 	return nil
 }
 
-// Credit lets the sender send this much more.
+// Credit lets a source or a transform send this much more.
 type Credit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// More bytes.

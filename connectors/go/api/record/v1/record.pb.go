@@ -578,7 +578,8 @@ func (x *Offset) GetOpaque() []byte {
 // Partition is a unit of parallel work with an offset of its own.
 type Partition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Canonical JSON of key (sorted keys, no spaces): stable within the connector, and the offset service's key.
+	// Canonical JSON of key (sorted keys, no spaces): stable within the connector, and the offset service's key. At most 64 KiB.
+	// Another spelling of it is refused, in plans, batches and offsets alike, since it would name other offsets.
 	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
 	// The identity of the partition, arbitrarily structured (Kafka Connect's sourcePartition map).
 	Key map[string]*Value `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

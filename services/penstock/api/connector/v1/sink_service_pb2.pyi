@@ -176,10 +176,9 @@ class WriteClose(_message.Message):
     def __init__(self, grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WriteResponse(_message.Message):
-    __slots__ = ("opened", "schema_applied", "credit", "prepared", "txn_committed", "assigned", "ask", "progress", "diagnostic", "closed", "looked")
+    __slots__ = ("opened", "schema_applied", "prepared", "txn_committed", "assigned", "ask", "progress", "diagnostic", "closed", "looked")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_APPLIED_FIELD_NUMBER: _ClassVar[int]
-    CREDIT_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
     TXN_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
@@ -190,7 +189,6 @@ class WriteResponse(_message.Message):
     LOOKED_FIELD_NUMBER: _ClassVar[int]
     opened: WriteOpened
     schema_applied: SchemaApplied
-    credit: _types_pb2.Credit
     prepared: Prepared
     txn_committed: TxnCommitted
     assigned: WriteAssigned
@@ -199,15 +197,14 @@ class WriteResponse(_message.Message):
     diagnostic: _diagnostic_pb2.Diagnostic
     closed: WriteClosed
     looked: WriteLooked
-    def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., assigned: _Optional[_Union[WriteAssigned, _Mapping]] = ..., ask: _Optional[_Union[SinkAsk, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ..., looked: _Optional[_Union[WriteLooked, _Mapping]] = ...) -> None: ...
+    def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., assigned: _Optional[_Union[WriteAssigned, _Mapping]] = ..., ask: _Optional[_Union[SinkAsk, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ..., looked: _Optional[_Union[WriteLooked, _Mapping]] = ...) -> None: ...
 
 class WriteOpened(_message.Message):
-    __slots__ = ("commit_mode", "committed", "encoding", "limits", "credit", "commit_every", "pipelined", "looks")
+    __slots__ = ("commit_mode", "committed", "encoding", "limits", "commit_every", "pipelined", "looks")
     COMMIT_MODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
-    CREDIT_FIELD_NUMBER: _ClassVar[int]
     COMMIT_EVERY_FIELD_NUMBER: _ClassVar[int]
     PIPELINED_FIELD_NUMBER: _ClassVar[int]
     LOOKS_FIELD_NUMBER: _ClassVar[int]
@@ -215,11 +212,10 @@ class WriteOpened(_message.Message):
     committed: PreparedTxn
     encoding: _record_pb2.Encoding
     limits: _types_pb2.Limits
-    credit: _types_pb2.Credit
     commit_every: _duration_pb2.Duration
     pipelined: bool
     looks: bool
-    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipelined: bool = ..., looks: bool = ...) -> None: ...
+    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipelined: bool = ..., looks: bool = ...) -> None: ...
 
 class SchemaApplied(_message.Message):
     __slots__ = ("schema_id", "actions", "diagnostics", "refused")

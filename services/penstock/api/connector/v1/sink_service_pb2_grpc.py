@@ -28,6 +28,9 @@ if _version_not_supported:
 class SinkServiceStub(object):
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
     transaction from executors, several at once. Frames with no known kind are ignored.
+
+    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
     """
 
     def __init__(self, channel):
@@ -51,6 +54,9 @@ class SinkServiceStub(object):
 class SinkServiceServicer(object):
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
     transaction from executors, several at once. Frames with no known kind are ignored.
+
+    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
     """
 
     def Write(self, request_iterator, context):
@@ -91,6 +97,9 @@ def add_SinkServiceServicer_to_server(servicer, server):
 class SinkService(object):
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
     transaction from executors, several at once. Frames with no known kind are ignored.
+
+    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
     """
 
     @staticmethod

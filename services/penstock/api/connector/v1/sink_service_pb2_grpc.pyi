@@ -29,6 +29,9 @@ GRPC_VERSION: str
 class SinkServiceStub:
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
     transaction from executors, several at once. Frames with no known kind are ignored.
+
+    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
     """
 
     @_typing.overload
@@ -44,6 +47,9 @@ class SinkServiceStub:
 class SinkServiceAsyncStub(SinkServiceStub):
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
     transaction from executors, several at once. Frames with no known kind are ignored.
+
+    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -55,6 +61,9 @@ class SinkServiceAsyncStub(SinkServiceStub):
 class SinkServiceServicer(metaclass=_abc_1.ABCMeta):
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
     transaction from executors, several at once. Frames with no known kind are ignored.
+
+    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
+    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
     """
 
     @_abc_1.abstractmethod
