@@ -35,6 +35,7 @@ class KeyMeta:
     group: str = ""
     importance: str = ""
     title: str = ""
+    no_effect: str = ""
 
 
 def key(
@@ -49,6 +50,7 @@ def key(
     group: str = "",
     importance: str = "",
     title: str = "",
+    no_effect: str = "",
 ) -> Any:
     """Return a dataclass field that is a configuration key.
 
@@ -63,9 +65,13 @@ def key(
         group: Heading in a form.
         importance: high, medium or low; high for required keys, else medium.
         title: Label in a form.
+        no_effect: Why it does nothing, for a key that is taken for the sake of configurations from
+            elsewhere. Whoever sets it gets a warning that says so.
     """
     secret = sensitive or type == "password"
-    meta = KeyMeta(doc, required, type, name, tuple(choices), secret, group, importance, title)
+    meta = KeyMeta(
+        doc, required, type, name, tuple(choices), secret, group, importance, title, no_effect
+    )
     options: dict[str, Any] = {"metadata": {_META: meta}, "kw_only": True, "repr": not secret}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), **options)

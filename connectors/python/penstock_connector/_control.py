@@ -17,6 +17,7 @@ from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import connector_service_pb2_grpc as pb_grpc
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
+from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail
 from penstock_connector._config import keys_of, read_config
@@ -147,6 +148,8 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         values = {name: pb.ConfigValue(name=name, visible=True) for name in given}
         for key in keys_of(kind.config_type).values():
             value = values.setdefault(key.name, pb.ConfigValue(name=key.name, visible=True))
+            if key.meta.no_effect and key.name in given:
+                value.diagnostics.append(_no_effect(key.name, key.meta.no_effect))
             if not key.meta.sensitive:
                 shown = given.get(key.name, key.text(key.default))
                 if key.name in given or key.default is not None:
@@ -187,6 +190,17 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     def _check_outside(self, target: pb.Target) -> None:
         kind = self._connectors.find(target.connector, Connector)
         kind.check(configure(kind, target))
+
+
+def _no_effect(key: str, why: str) -> diagnostic_pb2.Diagnostic:
+    return diagnostic_pb2.Diagnostic(
+        severity=diagnostic_pb2.SEVERITY_WARNING,
+        error_class=diagnostic_pb2.ERROR_CLASS_CONFIG,
+        code="config.no_effect",
+        message=f"`{key}` has no effect here: {why}",
+        fix="Remove it, or leave it: it does no harm.",
+        config_path=key,
+    )
 
 
 def _error_of(step: Callable[[pb.Target], None], target: pb.Target) -> ConnectorError | None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from penstock_connector import ConfigError, key
+from penstock_connector import ConfigError, Source, key
 from penstock_connector._config import (
     keys_of,
     parse_config,
@@ -13,6 +13,7 @@ from penstock_connector._config import (
     parse_size,
     read_config,
 )
+from penstock_connector.testing import validate
 
 
 @dataclass(frozen=True)
@@ -151,3 +152,15 @@ def test_an_unsupported_annotation_is_told():
 
     with pytest.raises(TypeError, match="'when'"):
         keys_of(Odd)
+
+
+def test_a_key_that_does_nothing_is_warned_about_when_it_is_set():
+    @dataclass(frozen=True)
+    class Config:
+        old: str = key("", doc="Of another product.", no_effect="there is nothing to do")
+
+    class Idle(Source[Config]):
+        name = "idle"
+
+    assert validate(Idle, {}) == []
+    assert validate(Idle, {"old": "x"}) == ["config.no_effect"]

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_of, nearest
+from penstock.model.errors import (
+    ConfigError,
+    Diagnostic,
+    ErrorClass,
+    PenstockError,
+    Severity,
+    error_of,
+    nearest,
+)
 from penstock.model.units import parse_duration, parse_size
 
 KeyType: TypeAlias = Literal[
@@ -23,6 +31,7 @@ class ConfigKey:
     """A key: what it takes, and what it does.
 
     `default` is a value, not a text: seconds for a duration, bytes for a size, a tuple for a list.
+    `no_effect`: why the key, which is known from elsewhere, does nothing here.
     `sensitive` (and type `password`) keeps the value out of every message. `choices` bound a
     string, or each item of a list.
     """
@@ -34,6 +43,7 @@ class ConfigKey:
     sensitive: bool = False
     choices: tuple[str, ...] = ()
     doc: str = ""
+    no_effect: str = ""
 
 
 def parse(keys: Iterable[ConfigKey], config: Mapping[str, str], path: str = "") -> dict[str, Any]:
@@ -100,6 +110,29 @@ class CombinedError(ConfigError):
             detail="\n".join(str(error.diagnostic) for error in errors),
         )
         self.errors = tuple(errors)
+
+
+def without_effect(
+    keys: Iterable[ConfigKey], config: Mapping[str, str], path: str = ""
+) -> list[Diagnostic]:
+    """Return a warning for each key that is set and does nothing here."""
+    return [
+        no_effect(_join(path, key.name), key.no_effect)
+        for key in keys
+        if key.no_effect and key.name in config
+    ]
+
+
+def no_effect(key: str, why: str, fix: str = "") -> Diagnostic:
+    """Return the warning about a key that was set and has no effect."""
+    return Diagnostic(
+        "config.no_effect",
+        f"`{key}` has no effect here: {why}",
+        ErrorClass.CONFIG,
+        Severity.WARNING,
+        fix=fix or "Remove it, or leave it: it does no harm.",
+        config_path=key,
+    )
 
 
 def written(key: ConfigKey) -> str:

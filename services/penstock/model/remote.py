@@ -25,6 +25,7 @@ class Remote:
         credential: What calls must carry.
         stall: Longest time, in seconds, that it may take for a batch.
         tls: How it is reached over TLS, as JSON; empty for not at all.
+        version: Versions of its plugin that are allowed; empty for any.
     """
 
     connector: str
@@ -35,6 +36,7 @@ class Remote:
     credential: str = field(default="", repr=False)
     stall: float = 60.0
     tls: str = field(default="", repr=False)
+    version: str = ""
 
     @property
     def place(self) -> dict[str, Any]:

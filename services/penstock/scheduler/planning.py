@@ -47,6 +47,7 @@ class Planning:
         self._plans = plans
         self._feed = ConnectorFeed(plans, self._planned, take)
         self._places = asyncio.Semaphore(MOST_PLANNING)
+        self._lagless: set[str] = set()
 
     def load(self, planned: Mapping[str, Planned]) -> None:
         """Take in what is stored about plans that were made."""
@@ -69,6 +70,7 @@ class Planning:
     ) -> None:
         """Begin to make the plans that are missing; each calls `done` at its end."""
         self._measure(cluster, now)
+        self._lagless &= cluster.wanted.keys()
         for wish in self.needs.wishes(cluster.wanted.values(), cluster.workers, now):
             group.create_task(self._make(wish, done))
 
@@ -95,6 +97,19 @@ class Planning:
         log.warning("connector %s cannot be planned: %s", wish.connector.name, why)
         self.needs.failed(wish, why, self._clock())
 
+    def _warn_without_lag(self, wanted: Wanted) -> None:
+        """Say once that a connector's `lag.target` has no effect."""
+        if wanted.generation in self._lagless:
+            return
+        self._lagless.add(wanted.generation)
+        log.warning(
+            "`lag.target` of connector %s has no effect: its source does not say how many rows are "
+            "left, so it keeps %d tasks. Set `tasks.max` alone, or `tasks.min` to the number of "
+            "tasks that it should have",
+            wanted.connector.name,
+            len(wanted.plans),
+        )
+
     def _measure(self, cluster: Cluster, now: float) -> None:
         """Tell how far the connectors are behind whose number of tasks follows their lag."""
         for wanted in cluster.wanted.values():
@@ -104,5 +119,7 @@ class Planning:
             found = [cluster.workers.status(id_, o) if o else None for id_, o in owned]
             statuses = [status for status in found if status is not None]
             known = len(statuses) == len(found) and all(s.rows_left >= 0 for s in statuses)
+            if any(status.rows_left < 0 < status.rows_written for status in statuses):
+                self._warn_without_lag(wanted)
             left = sum(status.rows_left for status in statuses) if known else -1
             self.needs.observe(wanted, left, sum(s.rows_written for s in statuses), now)

@@ -11,10 +11,10 @@ from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest
 from penstock.standalone.connector_file import ENDS, naming, read_connector
 from penstock.worker.overrides import PREFIXES
-from penstock.worker.sections import CHAIN, FRAMEWORK, NOT_YET, sections
+from penstock.worker.sections import CHAIN, FOREIGN, FRAMEWORK, sections
 
 _HEADS: Final = frozenset(
-    key.split(".")[0] for key in (*ENDS, *CHAIN, *FRAMEWORK, *NOT_YET, *PREFIXES)
+    key.split(".")[0] for key in (*ENDS, *CHAIN, *FRAMEWORK, *FOREIGN, *PREFIXES)
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.gateway.settings import KEYS as OF_THE_GATEWAY
-from penstock.model.config_def import ConfigKey, read
+from penstock.model.config_def import ConfigKey, combined, read
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
 from penstock.worker import keys
 from penstock.worker.machine import MachineSettings, machine_settings
@@ -51,7 +51,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(keys.OPEN)}
     values, errors = read(KEYS, ours)
     if errors:
-        raise errors[0]
+        raise combined(errors)
     state = _state_dir(values)
     runs_with = machine_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in OF_THE_GATEWAY}

@@ -4,8 +4,8 @@ meaning.
 Pure: no Spark, and no I/O but that of the files of Python functions. The engine runs what comes out
 of here.
 
-- `building`: `build_chain(config)` checks a configuration; `chain`: `Chain.compile` fits it to one
-  dataset's schema
+- `building`: `build_chain(config)` checks a configuration, `chain_warnings` finds keys without
+  effect; `chain`: `Chain.compile` fits it to one dataset's schema
 - `members`, `registry`: which keys are whose, and which types there are under which names
 - `change`: what a transform answers, and how a predicate limits it to some rows; `row`, `part`,
   `field_path`: columns, keys and nested fields
@@ -22,7 +22,7 @@ of here.
   the JVM
 """
 
-from penstock.transform.building import Outside, build_chain
+from penstock.transform.building import Outside, build_chain, chain_warnings
 from penstock.transform.chain import Chain, Compiled
 
-__all__ = ["Chain", "Compiled", "Outside", "build_chain"]
+__all__ = ["Chain", "Compiled", "Outside", "build_chain", "chain_warnings"]

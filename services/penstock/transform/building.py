@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from penstock.model.config_def import ConfigKey, combined, did_you_mean, parse
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.config_def import (
+    ConfigKey,
+    combined,
+    did_you_mean,
+    no_effect,
+    parse,
+    without_effect,
+)
+from penstock.model.errors import ConfigError, Diagnostic, nearest
 from penstock.transform.chain import Chain, Link
 from penstock.transform.change import Kind, Transform
 from penstock.transform.filter import Filter
@@ -56,10 +63,53 @@ def build_chain(config: Mapping[str, str], outside: Outside = NOTHING) -> Chain:
     return Chain(tuple(links.values()))
 
 
+def chain_warnings(config: Mapping[str, str]) -> list[Diagnostic]:
+    """Return a warning for each key of a chain that does nothing. What is wrong is passed over:
+    `build_chain` refuses it.
+    """
+    found: list[Diagnostic] = []
+    for section, kinds in _KINDS.items():
+        listed = _listed(config, section)
+        for member in listed:
+            type_ = member.config.get("type", "").strip()
+            kind = kinds.get(type_)
+            if kind is not None:
+                found += without_effect((*_COMMON, *kind.keys), member.config, member.path)
+        found += _unlisted(config, section, [member.path for member in listed])
+    return found
+
+
+def _listed(config: Mapping[str, str], section: str) -> tuple[Member, ...]:
+    try:
+        return members(config, section)
+    except ConfigError:
+        return ()
+
+
+def _unlisted(
+    config: Mapping[str, str], section: str, listed: Sequence[str]
+) -> Iterator[Diagnostic]:
+    """Yield a warning for each member that has keys, and is not in the list of the section."""
+    owned = tuple(f"{path}." for path in listed)
+    keys = (key for key in config if key.startswith(f"{section}.") and not key.startswith(owned))
+    for path in dict.fromkeys(".".join(key.split(".")[:2]) for key in keys):
+        name = path.removeprefix(f"{section}.")
+        fix = f"List `{name}` in `{section}`, or remove its keys."
+        yield no_effect(path, f"`{section}` does not list `{name}`", fix)
+
+
 _COMMON: Final = (
     ConfigKey("type", required=True, doc="a type like `Filter` or `TopicNameMatches`."),
-    ConfigKey("plugin.version", doc="Kafka Connect's; built-in types have one version."),
+    ConfigKey(
+        "plugin.version",
+        doc="Which versions of its plugin are allowed; built-in types have one version.",
+        no_effect="this type is built in, and has the one version of the worker",
+    ),
 )
+_KINDS: Final[Mapping[str, Mapping[str, Kind[Any]]]] = {
+    "transforms": TRANSFORMS,
+    "predicates": PREDICATES,
+}
 _LIMITS: Final = (
     ConfigKey("predicate", doc="Name of the predicate that says which rows it is applied to."),
     ConfigKey("negate", "boolean", default=False, doc="Apply it where the predicate is false."),

@@ -28,6 +28,7 @@ NULLS: Final = ConfigKey(
     "boolean",
     default=True,
     doc="Kafka Connect's. Columns have no default values here, so null stays null either way.",
+    no_effect="columns have no default values, so null stays null either way",
 )
 
 

@@ -60,4 +60,5 @@ class PluginTransform:
 def plugin_transform(path: str, config: Mapping[str, str]) -> PluginTransform:
     """Return the transform of a member's keys."""
     own = sorted((key, value) for key, value in config.items() if key not in OURS)
-    return PluginTransform(Remote(config["type"].strip(), tuple(own), path))
+    version = config.get("plugin.version", "").strip()
+    return PluginTransform(Remote(config["type"].strip(), tuple(own), path, version=version))

@@ -51,7 +51,12 @@ KINDS: Final = (
         ("TimestampRouter", f"{KAFKA}.TimestampRouter"),
         (
             ConfigKey("topic.format", default="${topic}-${timestamp}", doc="The new name."),
-            ConfigKey("timestamp.format", default="yyyyMMdd", doc="Pattern of `${timestamp}`."),
+            ConfigKey(
+                "timestamp.format",
+                default="yyyyMMdd",
+                doc="Pattern of `${timestamp}`.",
+                no_effect="names have no `${timestamp}`: rows are not routed one by one",
+            ),
         ),
         _build,
     ),

@@ -48,6 +48,7 @@ def _of_converter(
         return
     prefix = f"{path}."
     own = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    own.pop("plugin.version", None)  # a warning says already that it has no effect
     try:
         converter(name, own)
     except ConfigError as error:

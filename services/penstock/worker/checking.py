@@ -10,6 +10,7 @@ from penstock.model.config_def import did_you_mean, single_errors
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError
 from penstock.plugin import PluginHost
+from penstock.transform import chain_warnings
 from penstock.worker.carried import carried_findings
 from penstock.worker.design import Design
 from penstock.worker.overrides import OverridePolicy
@@ -24,6 +25,7 @@ async def findings_of(
     asked.
     """
     findings = [*design.findings, *overrides.findings(design.parts.overrides)]
+    findings += chain_warnings(design.parts.chain)
     try:
         findings += carried_findings(design.values, kinds_of(host))
         chain = chain_of(host, design, functions)

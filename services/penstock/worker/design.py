@@ -33,6 +33,7 @@ from penstock.worker.sections import (
     sections,
 )
 from penstock.worker.settings import OF_SCHEDULER, ConnectorSettings, read_settings
+from penstock.worker.without_effect import findings_without_effect
 
 _KINDS: Mapping[Kind, ConnectorKind] = {
     Kind.SOURCE: ConnectorKind.SOURCE,
@@ -192,7 +193,10 @@ def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Des
     for key in resolved.secret - parts.framework.keys():
         for value in (resolved.config[key], *resolved.answers[key]):
             register_secret(value)  # invariant 9
-    settings, findings = read_settings({"name": connector.name, **parts.framework}, parts.not_yet)
+    settings, findings = read_settings({"name": connector.name, **parts.framework})
+    told = {found.config_path for found in findings}
+    idle = findings_without_effect(parts, settings, kind)
+    findings += [found for found in idle if found.config_path not in told]
     findings += letter_findings(settings, parts, kind)
     findings += replay_findings(settings.replay, settings.letters_topic, bool(parts.letters))
     findings += [_looked_up_by_nobody(key) for key in sorted(resolved.secret & OF_SCHEDULER)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.model.connector import Target
-from penstock.model.errors import ConfigError, Diagnostic
+from penstock.model.errors import ConfigError, Diagnostic, error_of
 from penstock.model.remote import Remote
 from penstock.plugin import Kind, PluginHost, PluginProcess
 from penstock.transform import Chain, Outside, build_chain
@@ -49,7 +49,7 @@ async def refused_by(host: PluginHost, chain: Chain, design: Design) -> list[Dia
     """Return what plugins find in the configurations of their transforms."""
     found: list[Diagnostic] = []
     for remote in chain.remotes:
-        process = await host.acquire(remote.connector)
+        process = await _acquired(host, remote)
         validation = await process.validate(_target(process, remote, design))
         told = [d for value in validation.values for d in value.diagnostics]
         found += [
@@ -68,7 +68,7 @@ async def plug(
     """Return the chain with the places of its plugins, and what keeps their processes for a run:
     executors call them, which their host does not see. `tell`: see Routed.
     """
-    processes = {remote.path: await host.acquire(remote.connector) for remote in chain.remotes}
+    processes = {remote.path: await _acquired(host, remote) for remote in chain.remotes}
 
     def place(remote: Remote) -> Remote:
         """Tell where its process is."""
@@ -87,6 +87,19 @@ async def plug(
 
     routed = Routed(chain.placed(place), design.settings.topic, tell)
     return routed, _held(list(processes.values()))
+
+
+async def _acquired(host: PluginHost, remote: Remote) -> PluginProcess:
+    try:
+        return await host.acquire(remote.connector, remote.version)
+    except ConfigError as error:
+        found = error.diagnostic
+        key = {"connector.class": "type", "connector.plugin.version": "plugin.version"}.get(
+            found.config_path
+        )
+        if key is None:
+            raise
+        raise error_of(replace(found, config_path=f"{remote.path}.{key}")) from error
 
 
 @contextmanager

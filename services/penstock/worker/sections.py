@@ -8,11 +8,11 @@ the plugin's share one mapping. A pipeline has two plugins, so their keys carry 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.model.config_def import combined, did_you_mean
+from penstock.model.config_def import combined, did_you_mean, no_effect
 from penstock.model.connector import ConnectorKind
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.errors import ConfigError, Diagnostic, nearest
 from penstock.worker.letters import LETTERS
 from penstock.worker.overrides import PREFIXES
 from penstock.worker.settings import KEYS
@@ -21,17 +21,34 @@ FRAMEWORK = frozenset(key.name for key in KEYS)
 
 CHAIN = ("transforms", "predicates")
 
-NOT_YET = (
-    "key.converter",
-    "value.converter",
-    "header.converter",
-    "topic.creation.",
-    "exactly.once.support",
-    "transaction.boundary",
-    "offsets.storage.topic",
-    "tasks.max.enforce",
-)
-"""Kafka Connect's keys that load and have no effect yet; each gets a warning that says so."""
+_TOPICS = "Set `topic.partitions`, `topic.retention` and `topic.retention.bytes` instead."
+_COLUMNS = "rows of topics are columns here, and nothing is converted"
+
+FOREIGN: Mapping[str, tuple[str, str]] = {
+    "key.converter": (_COLUMNS, ""),
+    "value.converter": (_COLUMNS, ""),
+    "header.converter": (_COLUMNS, ""),
+    "topic.creation.": ("topics are made by the keys of `topic.…`", _TOPICS),
+    "exactly.once.support": (
+        "offsets of every source are stored with its rows",
+        "Set `delivery` to say which guarantee the sink has to give.",
+    ),
+    "transaction.boundary": (
+        "a transaction ends at a checkpoint of the source",
+        "Set `flush.interval`, `flush.rows` and `flush.bytes` instead.",
+    ),
+    "offsets.storage.topic": ("offsets are in the offset service, not in a topic", ""),
+    "tasks.max.enforce": ("a connector never has more tasks than `tasks.max`", ""),
+}
+"""Keys of Kafka Connect that load and have no effect, by how they begin: why, and what to set
+instead. Each that is set gets a warning.
+"""
+
+
+def foreign_finding(key: str) -> Diagnostic:
+    """Return the warning about a key of Kafka Connect that has no effect."""
+    why, instead = next(found for start, found in FOREIGN.items() if key.startswith(start))
+    return replace(no_effect(key, why, instead), code="config.not_here_yet")
 
 
 LETTERS_SINK = f"{LETTERS}sink."
@@ -69,7 +86,7 @@ def sections(config: Mapping[str, str], kind: ConnectorKind) -> Sections:
             chain[key] = value
         elif key.startswith(PREFIXES):
             overrides.append(key)
-        elif key.startswith(NOT_YET):
+        elif key.startswith(tuple(FOREIGN)):
             not_yet.append(key)
         else:
             plugin[key] = value

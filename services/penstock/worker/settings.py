@@ -10,7 +10,7 @@ from typing import Any, Final
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import CommitMode
 from penstock.model.drift import DriftRules, Kind, Policy
-from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.pattern import Pattern, read_pattern
 from penstock.model.replay import default_topic
 from penstock.topic.embedded.spec import Retention
@@ -89,7 +89,13 @@ KEYS: Final = (
     ConfigKey("errors.retry.timeout", "int", 0, doc="Milliseconds to try again in; -1: for ever."),
     ConfigKey("errors.retry.delay.max.ms", "int", 60_000, doc="Most between two tries."),
     ConfigKey(f"{LETTERS}topic.name", default="", doc="Topic of dead letters."),
-    ConfigKey(f"{LETTERS}topic.replication.factor", "int", 3, doc="Of a topic of a broker."),
+    ConfigKey(
+        f"{LETTERS}topic.replication.factor",
+        "int",
+        3,
+        doc="Of a topic of a broker.",
+        no_effect="topics are tables: what keeps them keeps their copies",
+    ),
     ConfigKey(f"{LETTERS}context.headers.enable", "boolean", False, doc="With Kafka's headers."),
     *REPLAY_KEYS,
 )
@@ -123,9 +129,13 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """What the framework does for a connector."""
+    """What the framework does for a connector. The scheduler reads its keys by itself; `tasks_min`
+    and `lag_target` are here to be checked.
+    """
 
     tasks_max: int
+    tasks_min: int
+    lag_target: float
     topic: str
     topics: Topics
     topic_partitions: int
@@ -144,14 +154,11 @@ class ConnectorSettings:
     replay: Replay | None = None
 
 
-def read_settings(
-    framework: Mapping[str, str], not_yet: tuple[str, ...] = ()
-) -> tuple[ConnectorSettings, list[Diagnostic]]:
+def read_settings(framework: Mapping[str, str]) -> tuple[ConnectorSettings, list[Diagnostic]]:
     """Return the settings, and everything that is wrong or worth a warning."""
     values, errors = read(KEYS, framework)
     defaults = {key.name: key.default for key in KEYS}
     findings = [error.diagnostic for error in errors]
-    findings += [_no_effect(key) for key in not_yet]
     values = {**defaults, **values}
     topics, unreadable = _topics(values)
     letters, intolerable = read_rules(values)
@@ -174,6 +181,8 @@ def restarts_of(config: Mapping[str, str]) -> RestartPolicy:
 def _settings(values: Mapping[str, Any], topics: Topics, letters: LetterRules) -> ConnectorSettings:
     return ConnectorSettings(
         tasks_max=max(1, values["tasks.max"]),
+        tasks_min=max(1, values["tasks.min"]),
+        lag_target=values["lag.target"],
         topic=values["topic"] or values["name"] or "",
         topics=topics,
         topic_partitions=values["topic.partitions"],
@@ -227,14 +236,3 @@ def _kinds(values: Mapping[str, Any]) -> set[Kind]:
 def _retention(seconds: float | None, size: int | None) -> Retention | None:
     """Return the topic's own retention; None leaves it to the node."""
     return None if seconds is None and size is None else Retention(seconds or 0.0, size or 0)
-
-
-def _no_effect(key: str) -> Diagnostic:
-    return Diagnostic(
-        "config.not_here_yet",
-        f"`{key}` is known from Kafka Connect and has no effect here yet",
-        ErrorClass.CONFIG,
-        Severity.WARNING,
-        fix="Remove it, or leave it: it does no harm.",
-        config_path=key,
-    )

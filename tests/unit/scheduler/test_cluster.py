@@ -380,7 +380,7 @@ def test_a_worker_that_cannot_be_reached_keeps_its_tasks_and_gets_no_new_ones():
     assert not mesh.cluster.leaving
 
 
-def test_lag_decides_the_number_of_tasks_between_the_bounds():
+def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
     mesh = Simulation()
     worker = mesh.workers[mesh.join("n0")]
     bounds = {"tasks.min": "2", "tasks.max": "4", "lag.target": "10s"}
@@ -414,5 +414,9 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds():
         return wishes
 
     assert after(60, 100) == []
+    assert not caplog.records
+    assert after(60, -1) == []
+    (told,) = caplog.messages
+    assert "`lag.target` of connector c has no effect" in told
     assert after(120, 100_000) == [3, 4]
     assert after(2000, 0) == [3, 2]

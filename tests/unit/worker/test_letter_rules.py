@@ -15,7 +15,7 @@ SOURCE, SINK = ConnectorKind.SOURCE, ConnectorKind.SINK
 def findings(kind=SINK, **keys):
     config = {key.replace("__", "."): value for key, value in keys.items()}
     parts = sections({"connector.class": "x", **config}, kind)
-    settings, found = read_settings({"name": "c", **parts.framework}, parts.not_yet)
+    settings, found = read_settings({"name": "c", **parts.framework})
     return [*found, *letter_findings(settings, parts, kind)]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,13 @@ from penstock.model.errors import ConfigError
 from penstock.plugin import ConnectorEntry, Kind, Manifest, Registry
 from penstock.secrets import NO_SECRETS
 from penstock.worker.design import LETTERS_END, acquire, design_of
+from penstock.worker.plugging import chain_of, refused_by
 
-ENTRIES = (ConnectorEntry("read", Kind.SOURCE), ConnectorEntry("write", Kind.SINK))
+ENTRIES = (
+    ConnectorEntry("read", Kind.SOURCE),
+    ConnectorEntry("write", Kind.SINK),
+    ConnectorEntry("change", Kind.TRANSFORM),
+)
 PIPELINE = {
     "source.connector.class": "read",
     "source.connector.plugin.version": "[1,2)",
@@ -116,3 +122,46 @@ def test_what_is_no_pipeline_names_it_without_an_end():
     assert path_of_refusal({"connector.class": "raed"}, "source", ConnectorKind.SOURCE) == (
         "connector.class"
     )
+
+
+class Acquiring(Host):
+    """Notes the versions that are asked for."""
+
+    def __init__(self, *versions: str) -> None:
+        super().__init__(*versions)
+        self.wanted: list[tuple[str, str]] = []
+
+    async def acquire(self, name: str, version: str) -> Any:
+        self.wanted.append((name, version))
+        self.find(name, version)
+        return Valid()
+
+
+class Valid:
+    """A process whose plugin finds nothing wrong."""
+
+    connector = "change"
+
+    async def validate(self, _target: Any) -> Any:
+        return SimpleNamespace(values=(), diagnostics=())
+
+
+@pytest.mark.parametrize(("version", "refused"), [("[1,2)", False), ("[3,)", True)])
+def test_a_transform_of_a_plugin_has_the_version_that_it_names(version: str, refused: bool):
+    config = {
+        "transforms": "a",
+        "transforms.a.type": "change",
+        "transforms.a.plugin.version": version,
+    }
+    host: Any = Acquiring("1.5", "2.0")
+    made = design({"connector.class": "read", **config})
+    chain = chain_of(host, made, ())
+    assert chain.remotes[0].config == ()
+    if refused:
+        with pytest.raises(ConfigError) as caught:
+            asyncio.run(refused_by(host, chain, made))
+        assert caught.value.code == "plugin.no_such_version"
+        assert caught.value.diagnostic.config_path == "transforms.a.plugin.version"
+    else:
+        assert asyncio.run(refused_by(host, chain, made)) == []
+    assert host.wanted == [("change", version)]

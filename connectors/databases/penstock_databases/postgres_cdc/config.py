@@ -82,7 +82,9 @@ class PostgresCdcConfig:
     max_batch_size: int = key(20_000, doc="Changes after which the next commit ends a batch.")
     max_batch_bytes: int = key(8 << 20, type="size", doc="The same in bytes of the log.")
     tombstones_on_delete: bool = key(
-        False, doc="Has no effect: a delete is one row. Here for configurations that have it."
+        False,
+        doc="Has no effect: a delete is one row. Here for configurations that have it.",
+        no_effect="a delete is one row, and no tombstone follows it",
     )
     connection_attempts: int = key(10, doc="Times that a lost connection is opened again.")
     connection_backoff_ms: float = key(

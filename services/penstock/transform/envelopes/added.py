@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
+
+from penstock.model.columns import OP, TS_US, Op
 from penstock.model.errors import ConfigError
+from penstock.transform import sql
 from penstock.transform.change import Output
 from penstock.transform.part import members
+from penstock.transform.row import Row
 
 _OWN: Final = ("op", "ts_ms", "ts_us", "ts_ns")
 _TRANSACTION: Final = ("id", "total_order", "data_collection_order")
@@ -57,3 +62,35 @@ def _struct_of(field: str) -> str:
     if field in _OWN:
         return ""
     return "transaction" if field in _TRANSACTION else "source"
+
+
+_CODES: Final = {
+    Op.CREATE: "c",
+    Op.UPDATE: "u",
+    Op.DELETE: "d",
+    Op.SNAPSHOT: "r",
+    Op.UPSERT: "u",
+    Op.PATCH: "u",
+    Op.TRUNCATE: "t",
+}
+"""Debezium's codes of operations."""
+
+
+def of_changes(dataset: str, row: Row) -> Mapping[str, Output]:
+    """Return the fields of an envelope that rows tell of themselves, which have none: what the row
+    stands for, the table, and when it changed.
+    """
+    op, time = sql.name(OP), sql.name(TS_US)
+    cases = " ".join(f"WHEN {number:d} THEN {sql.literal(code)}" for number, code in _CODES.items())
+    table = sql.literal(dataset.rpartition(".")[2])
+    found = {
+        "op": Output("", f"CASE {op} {cases} END", pa.string(), certain=True),
+        "source.table": Output("", table, pa.string(), certain=True),
+    }
+    if row.get(TS_US) is not None:
+        # a number times a thousand may be too large for its type: such a time is none
+        times = {"ms": f"{time} div 1000", "us": time, "ns": f"try_multiply({time}, 1000L)"}
+        for unit, text in times.items():
+            output = Output("", text, pa.int64(), certain=True)
+            found |= {f"ts_{unit}": output, f"source.ts_{unit}": output}
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,8 +11,9 @@ import pyarrow as pa
 from penstock.model.columns import HEADERS, OP, TS_US, Op, is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
+from penstock.transform import sql
 from penstock.transform.change import Change, Kind, Output, Transform, projected
-from penstock.transform.envelopes.added import Added
+from penstock.transform.envelopes.added import Added, of_changes
 from penstock.transform.envelopes.unwrapping import carried, operation
 from penstock.transform.headers import as_header, with_values
 from penstock.transform.part import NULLS, new_name
@@ -28,7 +29,9 @@ _DELETED: Final = "__deleted"
 class ExtractNewRecordState:
     """Makes the row of what is in `after`, and of a delete of what is in `before`. A tombstone is
     here a row with `__op` DELETE; the empty rows that Debezium sends behind deletes are dropped,
-    but for `rewrite-with-tombstone`. Rows without an envelope stay as they are, as in Debezium.
+    but for `rewrite-with-tombstone`. Rows that stand for changes already (`__op`) get what the keys
+    ask for: deletes are dropped or rewritten, fields are added. Other rows without an envelope stay
+    as they are, as in Debezium.
     """
 
     path: str
@@ -37,12 +40,16 @@ class ExtractNewRecordState:
     headers: tuple[Added, ...]
 
     def change(self, dataset: str, row: Row) -> Change:
-        """Fit it to a dataset."""
-        del dataset
+        """Fit it to a dataset.
+
+        Raises:
+            ConfigError: `transform.no_envelope`, `transform.no_envelope_field`: the rows stand for
+                changes, and have no envelope from which this could be made.
+        """
         envelope = {column.name: Output.kept(column) for column in row.value}
         op, after, before = (envelope.get(name) for name in ("op", "after", "before"))
         if op is None or op.type != pa.string() or not (_struct(after) or _struct(before)):
-            return Change()
+            return self._unwrapped(dataset, row) if row.get(OP) is not None else Change()
         deleted = f"coalesce({op.sql} = 'd', false)"
         outputs = [*carried(before, after, deleted), *self._added(envelope, deleted)]
         outputs += self._reserved(row, envelope, op)
@@ -52,6 +59,44 @@ class ExtractNewRecordState:
             kept.append("''")
         where = f"coalesce({op.sql}, '') IN ({', '.join(kept)})"
         return Change(where=where, columns=change.columns, certain=True)
+
+    def _unwrapped(self, dataset: str, row: Row) -> Change:
+        """Return the change of rows that were never in an envelope, and have `__op`."""
+        if self.mode == "rewrite-with-tombstone":
+            raise ConfigError(
+                "transform.no_envelope",
+                f"a delete of {dataset!r} is one row, and cannot become a row and a tombstone",
+                fix="Set `delete.tombstone.handling.mode` to `rewrite`.",
+                config_path=f"{self.path}.delete.tombstone.handling.mode",
+            )
+        deleted = f"coalesce({sql.name(OP)} = {Op.DELETE:d}, false)"
+        where = f"NOT {deleted}" if self.mode == "drop" else None
+        outputs = self._of_changes(dataset, row, deleted)
+        if not outputs:
+            return Change(where=where, certain=True)
+        made = {output.name for output in outputs}
+        kept = [Output.kept(column) for column in row if column.name not in made]
+        change = projected((*kept, *outputs), self.path)
+        return Change(where=where, columns=change.columns, certain=True)
+
+    def _of_changes(self, dataset: str, row: Row, deleted: str) -> list[Output]:
+        """Return the columns that rows with `__op` get, or get anew."""
+        known = of_changes(dataset, row)
+        outputs = [_asked(added, known, f"{self.path}.add.fields") for added in self.fields]
+        headers = f"{self.path}.add.headers"
+        values = [
+            (added.name, as_header(_asked(added, known, headers), headers))
+            for added in self.headers
+        ]
+        if self._rewrites:
+            text = f"CAST({deleted} AS STRING)"
+            op = sql.name(OP)
+            rewritten = f"CAST(CASE WHEN {deleted} THEN {Op.UPDATE:d} ELSE {op} END AS TINYINT)"
+            outputs += [
+                Output(_DELETED, text, pa.string(), certain=True),
+                Output(OP, rewritten, pa.int8(), certain=True),
+            ]
+        return [*outputs, *([with_values(row, values)] if values else [])]
 
     @property
     def _rewrites(self) -> bool:
@@ -81,6 +126,20 @@ class ExtractNewRecordState:
         return [*columns, *kept, *([with_values(row, values)] if values else [])]
 
 
+def _asked(added: Added, known: Mapping[str, Output], path: str) -> Output:
+    name = f"{added.struct}.{added.field}" if added.struct else added.field
+    found = known.get(name)
+    if found is None:
+        there = ", ".join(f"`{one}`" for one in known)
+        raise ConfigError(
+            "transform.no_envelope_field",
+            f"the rows have no envelope, and nothing tells their `{name}`",
+            fix=f"Take one of these, or leave it out: {there}.",
+            config_path=path,
+        )
+    return replace(found, name=added.name)
+
+
 def _struct(field: Output | None) -> bool:
     return field is not None and field.type is not None and pa.types.is_struct(field.type)
 
@@ -104,10 +163,21 @@ def _build(path: str, values: Mapping[str, Any]) -> Transform:
         )
     fields = _listed(path, "add.fields", values)
     for added in fields:
-        new_name(added.name, f"{path}.add.fields")
+        _check_name(added, f"{path}.add.fields")
     return ExtractNewRecordState(
         path, _mode(path, values), fields, _listed(path, "add.headers", values)
     )
+
+
+def _check_name(added: Added, path: str) -> None:
+    """Refuse a reserved name. Debezium's own example has one: `op`, behind the prefix `__`."""
+    try:
+        new_name(added.name, path)
+    except ConfigError as error:
+        found, field = error.diagnostic, f"{added.struct}.{added.field}".lstrip(".")
+        other = f"{field}:operation" if field == "op" else f"{field}:other_name"
+        fix = f"Name it otherwise, as in `{other}`, or set `add.fields.prefix`."
+        raise ConfigError(found.code, found.message, fix=fix, config_path=path) from None
 
 
 def _listed(path: str, key: str, values: Mapping[str, Any]) -> tuple[Added, ...]:
