@@ -11,8 +11,8 @@ from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.altering import Alterer
+from penstock.worker.bounds import Bounds
 from penstock.worker.letter_reading import LetterReader
-from penstock.worker.overrides import OverridePolicy
 from penstock.worker.planning import Planner
 from penstock.worker.rehearsal import Rehearsals
 from penstock.worker.tasting import Tasting
@@ -30,12 +30,12 @@ class Asked:
         offsets: OffsetClient,
         functions: Sequence[Path],
         secrets: Secrets,
-        overrides: OverridePolicy,
+        bounds: Bounds,
     ) -> None:
         """All are as `Worker` has them."""
-        self.validator = Validator(host, functions, secrets, overrides)
-        self.planner = Planner(host, topics, secrets)
-        self.alterer = Alterer(host, secrets)
+        self.validator = Validator(host, functions, secrets, bounds)
+        self.planner = Planner(host, topics, secrets, bounds.reach)
+        self.alterer = Alterer(host, secrets, bounds.reach)
         tasting = Tasting(host, self.planner, topics)
-        self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets)
-        self.letters = LetterReader(topics, offsets)
+        self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets, bounds.reach)
+        self.letters = LetterReader(topics, offsets, bounds.reach)

@@ -15,6 +15,7 @@ from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import folder_of
 from penstock.worker import metering
+from penstock.worker.bounds import Bounds
 from penstock.worker.machine import MachineSettings
 from penstock.worker.worker import Worker
 
@@ -93,7 +94,7 @@ class Hosting:
             self._config,
             self._settings.functions_path,
             secrets,
-            self._settings.overrides,
+            Bounds(self._settings.overrides, self._settings.reach),
         )
         metering.observe(self.worker.holdings)
         noting = asyncio.create_task(self.worker.noting.run())
