@@ -20,6 +20,7 @@ from penstock.model.errors import PenstockError
 from penstock.secrets import PROVIDERS
 from penstock.standalone.files import read_flat
 from penstock.worker.keys import SPARK
+from penstock.worker.reach import RESERVED
 
 LEVEL: Final = "INFO"
 """Of the log, where nothing is said."""
@@ -78,6 +79,7 @@ def _meaning(group: BaseExceptionGroup[BaseException]) -> BaseException:
 _OPEN: Final = (
     f"  {SPARK + '*':22} {'':28} Any key of Spark's own, after that; in the file alone.",
     f"  {PROVIDERS + '.*':22} {'':28} Settings of providers of secrets; there, too.",
+    f"  {RESERVED + '*':22} {'':28} What a rule lets connectors reach; there, too.",
 )
 
 

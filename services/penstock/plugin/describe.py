@@ -42,7 +42,9 @@ class SinkAbilities:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSpec:
-    """One connector of a plugin. `kind` is None for a kind that this host does not know."""
+    """One connector of a plugin. `kind` is None for a kind that this host does not know;
+    `enforces_reach`: it keeps to the folders and hosts that it is told.
+    """
 
     name: str
     kind: Kind | None
@@ -52,6 +54,7 @@ class ConnectorSpec:
     keys: tuple[DescribedKey, ...] = ()
     source: SourceAbilities = SourceAbilities()
     sink: SinkAbilities = SinkAbilities()
+    enforces_reach: bool = False
 
     @property
     def alters_offsets(self) -> bool:
@@ -113,4 +116,5 @@ def _spec(message: pb.ConnectorSpec) -> ConnectorSpec:
             pipelined=sink.pipelined,
             alter_offsets=sink.alter_offsets,
         ),
+        enforces_reach=message.enforces_reach,
     )

@@ -13,6 +13,7 @@ providers' settings are Kafka Connect's (KIP-297).
 - `provider`     what a provider is
 """
 
+from penstock.secrets.references import Reference
 from penstock.secrets.resolving import NO_SECRETS, Resolved, Secrets
 from penstock.secrets.settings import (
     PROVIDERS,
@@ -25,6 +26,7 @@ __all__ = [
     "NO_SECRETS",
     "PROVIDERS",
     "ProviderSettings",
+    "Reference",
     "Resolved",
     "Secrets",
     "provider_settings",

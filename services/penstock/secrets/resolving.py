@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -52,6 +52,12 @@ class Secrets:
     def __init__(self, providers: Mapping[str, Provider]) -> None:
         self._providers = dict(providers)
 
+    def looked_up(self, config: Mapping[str, str]) -> Iterator[tuple[str, Reference]]:
+        """Iterate over the references that providers are asked for, each with the key that it
+        stands at.
+        """
+        return ((n, one) for n, one in referred(config) if one.provider in self._providers)
+
     async def resolve(self, config: Mapping[str, str]) -> Resolved:
         """Return the configuration with the values of its references. A reference to a provider
         that is not there is text, as for Kafka Connect.
@@ -60,10 +66,9 @@ class Secrets:
             PenstockError: `secrets.*`, with the key that the reference stands at.
         """
         wanted: dict[_Place, dict[str, str]] = {}
-        for name, reference in referred(config):
-            if reference.provider in self._providers:
-                keys = wanted.setdefault((reference.provider, reference.path), {})
-                keys.setdefault(reference.key, name)
+        for name, reference in self.looked_up(config):
+            keys = wanted.setdefault((reference.provider, reference.path), {})
+            keys.setdefault(reference.key, name)
         if not wanted:
             return Resolved(config)
         found: dict[Reference, str] = {}

@@ -12,6 +12,7 @@ from penstock.plugin import PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
 from penstock.worker.design import Design, acquire, design_of, refuse_errors
 from penstock.worker.hiding import unsaid
+from penstock.worker.reach import NO_RULES, Rules
 
 _READS_PLUGIN: Final = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
 
@@ -19,8 +20,10 @@ _READS_PLUGIN: Final = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
 class Alterer:
     """Asks plugins about offsets; stores none."""
 
-    def __init__(self, host: PluginHost, secrets: Secrets = NO_SECRETS) -> None:
-        self._host, self._secrets = host, secrets
+    def __init__(
+        self, host: PluginHost, secrets: Secrets = NO_SECRETS, reach: Rules = NO_RULES
+    ) -> None:
+        self._host, self._secrets, self._reach = host, secrets, reach
 
     async def alter(
         self,
@@ -34,7 +37,7 @@ class Alterer:
         Raises:
             PenstockError: the plugin refuses them, fails, or is not installed.
         """
-        design = await design_of(self._host, self._secrets, connector)
+        design = await design_of(self._host, self._secrets, connector, self._reach)
         if not (end := _asked(design)):
             return AlteredOffsets(asked=False, offsets=offsets)
         process, target = await acquire(self._host, design, end)

@@ -11,8 +11,8 @@ from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.altering import Alterer
+from penstock.worker.bounds import Bounds
 from penstock.worker.letter_reading import LetterReader
-from penstock.worker.overrides import OverridePolicy
 from penstock.worker.planning import Planner
 from penstock.worker.ports import Previews
 from penstock.worker.rehearsal import Rehearsals
@@ -31,14 +31,14 @@ class Asked:
         offsets: OffsetClient,
         functions: Sequence[Path],
         secrets: Secrets,
-        overrides: OverridePolicy,
+        bounds: Bounds,
         previews: Previews | None,
     ) -> None:
         """All are as `Worker` has them."""
-        self.validator = Validator(host, functions, secrets, overrides)
-        self.planner = Planner(host, topics, secrets)
-        self.alterer = Alterer(host, secrets)
+        self.validator = Validator(host, functions, secrets, bounds)
+        self.planner = Planner(host, topics, secrets, bounds.reach)
+        self.alterer = Alterer(host, secrets, bounds.reach)
         tasting = Tasting(host, self.planner, topics)
-        here = Rehearsals(host, engine, tasting, functions, secrets)
+        here = Rehearsals(host, engine, tasting, functions, secrets, bounds.reach)
         self.rehearsals: Previews = previews or here
-        self.letters = LetterReader(topics, offsets)
+        self.letters = LetterReader(topics, offsets, bounds.reach)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -23,6 +24,8 @@ from penstock.secrets import Resolved, Secrets
 from penstock.telemetry import register_secret
 from penstock.worker.hiding import hidden, parts_of
 from penstock.worker.letter_rules import letter_findings
+from penstock.worker.reach import ANYWHERE, NO_RULES, Reach, Rules, refuse_reserved
+from penstock.worker.reach_rules import topic_findings
 from penstock.worker.replay_rules import replay_findings
 from penstock.worker.sections import (
     LETTERS_SINK,
@@ -52,12 +55,16 @@ OF_END: Final[Mapping[str, Kind]] = {
 """What the plugin of an end has to be."""
 
 
+_OF_TRANSFORM: Final = re.compile(r"(?:transforms|predicates)\.[^.]+\.")
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """A connector taken apart: its kind, whose keys are whose, its settings, what was found.
 
     `connector` is as it is stored; `values` and `parts` have the values of its references, those
-    at the keys of `answers`, which hold for `ttl` seconds (None: for ever).
+    at the keys of `answers`, which hold for `ttl` seconds (None: for ever). `reach` is what it may
+    reach.
     """
 
     connector: Connector
@@ -68,6 +75,7 @@ class Design:
     findings: tuple[Diagnostic, ...]
     answers: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     ttl: float | None = None
+    reach: Reach = ANYWHERE
 
     def target(self, end: str) -> Target:
         """Return the configuration of the plugin of an end.
@@ -141,15 +149,16 @@ async def acquire(host: PluginHost, design: Design, end: str) -> tuple[PluginPro
     """Return the process that serves an end, and what it is told.
 
     Raises:
-        PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`; what is wrong with the key that
-            names the plugin is told as that is called in the whole configuration.
+        PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`; what is wrong
+            with the key that names the plugin is told as that is called in the whole configuration.
     """
     target = design.target(end)
     try:
         _, entry = host.find(target.connector, target.version)
         if entry.kind is not OF_END[end]:
             raise _wrong_kind(entry, OF_END[end])
-        return await host.acquire(target.connector, target.version), target
+        process = await host.acquire(target.connector, target.version)
+        return process, design.reach.told(process.spec, target)
     except ConfigError as error:
         found = error.diagnostic
         if found.config_path not in PLUGIN_KEYS:
@@ -167,29 +176,34 @@ def _wrong_kind(entry: ConnectorEntry, wanted: Kind) -> ConfigError:
     )
 
 
-async def design_of(host: PluginHost, secrets: Secrets, connector: Connector) -> Design:
+async def design_of(
+    host: PluginHost, secrets: Secrets, connector: Connector, rules: Rules = NO_RULES
+) -> Design:
     """Take a connector apart, with the values of its references. No plugin is started.
 
     Raises:
-        PenstockError: its class is missing, or not installed; `secrets.*`.
+        PenstockError: its class is missing, or not installed; `secrets.*`, `reach.*`.
     """
+    reach = rules.of(connector.name)
+    reach.require_secrets(secrets.looked_up(connector.config))
     resolved = await secrets.resolve(connector.config)
     values = parts_of(_looked_up(resolved.config, resolved.answers))
     try:
-        design = _designed(host, connector, resolved)
+        design = _designed(host, connector, resolved, reach)
     except PenstockError as error:
         raise changed_errors(error, lambda found: hidden(found, values)) from None
     findings = (*design.findings, *secrets.warnings(connector.config))
     return replace(design, findings=tuple(hidden(one, values) for one in findings))
 
 
-def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Design:
+def _designed(host: PluginHost, connector: Connector, resolved: Resolved, reach: Reach) -> Design:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
         name = plugin_class({}, resolved.config, "connector", "connector.class")
         _, entry = host.find(name, plugin_version({}, resolved.config))
         kind = _kind_of(entry)
     parts = sections(resolved.config, kind)
+    _refuse_reserved(parts, kind)
     for key in resolved.secret - parts.framework.keys():
         for value in (resolved.config[key], *resolved.answers[key]):
             register_secret(value)  # invariant 9
@@ -199,6 +213,7 @@ def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Des
     findings += [found for found in idle if found.config_path not in told]
     findings += letter_findings(settings, parts, kind)
     findings += replay_findings(settings.replay, settings.letters_topic, bool(parts.letters))
+    findings += topic_findings(settings, parts, kind, reach)
     findings += [_looked_up_by_nobody(key) for key in sorted(resolved.secret & OF_SCHEDULER)]
     return Design(
         replace(connector, kind=kind),
@@ -209,7 +224,18 @@ def _designed(host: PluginHost, connector: Connector, resolved: Resolved) -> Des
         tuple(findings),
         resolved.answers,
         resolved.ttl,
+        reach,
     )
+
+
+def _refuse_reserved(parts: Sections, kind: ConnectorKind) -> None:
+    two = kind is ConnectorKind.PIPELINE
+    refuse_reserved(parts.source, "source." if two else "")
+    refuse_reserved(parts.sink, "sink." if two else "")
+    refuse_reserved(parts.letters, LETTERS_SINK)
+    for key in parts.chain:
+        if found := _OF_TRANSFORM.match(key):
+            refuse_reserved([key[found.end() :]], found[0])
 
 
 def _looked_up(values: Mapping[str, str], answers: Mapping[str, frozenset[str]]) -> list[str]:

@@ -75,7 +75,7 @@ class EndMaker:
         if design.kind in _READS_PLUGIN:
             process, target = await acquire(self._host, design, "source")
             return PluginMonitor(process, target, design.settings.tasks_max)
-        return watch_of(self._topics, design.settings)
+        return watch_of(self._topics, design)
 
     async def _writer(
         self, design: Design, plan: TaskPlan, numbers: list[PluginNumbers]
@@ -86,7 +86,10 @@ class EndMaker:
             return PluginWriteStream(process, target, plan, numbers=told)
         settings = design.settings
         return self._topics.writer(
-            plan.task_id, settings.topic_partitions, settings.topic_retention
+            plan.task_id,
+            settings.topic_partitions,
+            settings.topic_retention,
+            require=design.reach.require_topic,
         )
 
     async def _letters(self, design: Design, plan: TaskPlan) -> WriteStream | None:
@@ -97,7 +100,7 @@ class EndMaker:
             process, target = await acquire(self._host, design, LETTERS_END)
             return PluginWriteStream(process, target, beside)
         if design.letters_to:
-            return self._topics.writer(beside.task_id, 1)
+            return self._topics.writer(beside.task_id, 1, require=design.reach.require_topic)
         return None
 
     async def _reader(
@@ -105,6 +108,7 @@ class EndMaker:
     ) -> Callable[[TaskPlan], ReadStream]:
         settings = design.settings
         if (replay := settings.replay) is not None:
+            design.reach.require_topic(design.letters_to)
             rows = self._topics.rows(design.letters_to)
             return lambda plan: LetterStream(rows, plan.partitions, replay.changes)
         if design.kind in _READS_PLUGIN:
@@ -114,9 +118,15 @@ class EndMaker:
             return lambda plan: PluginReadStream(
                 process, target, plan, epoch, credit_bytes=credit, numbers=told
             )
-        return lambda plan: self._topics.reader(
-            plan.partitions, settings.offset_reset, settings.credit_bytes, places=places
-        )
+
+        def opened(plan: TaskPlan) -> ReadStream:
+            for topic in {str(one.key["topic"]) for one in plan.partitions}:
+                design.reach.require_topic(topic, "topics")
+            return self._topics.reader(
+                plan.partitions, settings.offset_reset, settings.credit_bytes, places=places
+            )
+
+        return opened
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import folder_of
 from penstock.worker import metering
+from penstock.worker.bounds import Bounds
 from penstock.worker.machine import MachineSettings
 from penstock.worker.preview_process import PreviewProcess
 from penstock.worker.worker import Worker
@@ -111,7 +112,7 @@ class Hosting:
             self._config,
             functions=self._settings.functions_path,
             secrets=secrets,
-            overrides=self._settings.overrides,
+            bounds=Bounds(self._settings.overrides, self._settings.reach),
             previews=previews,
         )
         metering.observe(self.worker.holdings)

@@ -7,6 +7,7 @@ from typing import Final
 from penstock.model.config_def import ConfigKey
 from penstock.secrets import PROVIDERS
 from penstock.worker.overrides import ALLOWLIST, POLICY, TUNING
+from penstock.worker.reach import REACH, RESERVED
 
 ONLY_SEALED: Final = "plugin.only.sealed"
 
@@ -27,6 +28,7 @@ KEYS: Final = (
     ConfigKey(PROVIDERS, "list", (), doc="Where `${provider:path:key}` is looked up: see there."),
     ConfigKey(POLICY, default="Allowlist", doc="Which `producer.override.…` may be set."),
     ConfigKey(ALLOWLIST, "list", TUNING, doc="Settings of clients that it allows."),
+    ConfigKey(REACH, "list", (), doc="Rules of what connectors may reach, in order: see there."),
     ConfigKey("functions.path", "list", (), doc="Folders with Python functions for transforms."),
     ConfigKey("spark.master", doc="Master URL of Spark; default: all cores of this machine."),
     ConfigKey("spark.driver.memory", default="1g", doc="Heap of the JVM."),
@@ -35,5 +37,5 @@ KEYS: Final = (
 SPARK: Final = "spark.conf."
 """Keys that start so are Spark's own, after it."""
 
-OPEN: Final = (SPARK, f"{PROVIDERS}.")
+OPEN: Final = (SPARK, f"{PROVIDERS}.", RESERVED)
 """What keys start with that are no fixed list: they stand in a file alone."""

@@ -28,6 +28,7 @@ from penstock.model.replay import (
 from penstock.spark.ends.replaying import rows_of
 from penstock.topic.embedded.rows import Run, TopicRows
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.reach import NO_RULES, Rules
 
 MOST_SEEN: Final = 1_000_000
 """Letters of a partition that are counted, the newest: some seconds. Who has more looks at the
@@ -89,15 +90,18 @@ class _Seen:
 class LetterReader:
     """Reads dead letters of this worker's topics. `offsets` know which were replayed."""
 
-    def __init__(self, topics: EmbeddedTopics, offsets: OffsetClient) -> None:
-        self._topics, self._offsets = topics, offsets
+    def __init__(
+        self, topics: EmbeddedTopics, offsets: OffsetClient, reach: Rules = NO_RULES
+    ) -> None:
+        self._topics, self._offsets, self._reach = topics, offsets, reach
 
     async def read(self, query: LetterQuery) -> AsyncGenerator[LettersTold, None]:
         """Iterate over an answer: first the counts, then letters.
 
         Raises:
-            ConfigError: `letters.not_found`, `letters.bad_edit`, `topic.no_row`.
+            ConfigError: `letters.not_found`, `letters.bad_edit`, `topic.no_row`, `reach.…`.
         """
+        self._reach.of(query.connector).require_topic(query.topic)
         rows, done = self._topics.rows(query.topic), await self._replayed(query)
         windows = await rows.run(rows.windows)
         if query.ids:

@@ -15,6 +15,7 @@ from penstock.topic.embedded.spec import Retention
 from penstock.topic_files import S3Settings
 from penstock.worker.keys import KEYS, OPEN, SPARK
 from penstock.worker.overrides import ALLOWLIST, POLICY, OverridePolicy, override_policy
+from penstock.worker.reach import REACH, RESERVED, Rules, reach_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class MachineSettings:
     functions_path: tuple[Path, ...]
     providers: tuple[ProviderSettings, ...]
     overrides: OverridePolicy
+    reach: Rules
     engine: EngineSettings
     values: Mapping[str, Any] = field(repr=False)
     extra: Mapping[str, str] = field(repr=False)
@@ -56,7 +58,7 @@ def machine_settings(
     too; `topics_dir` is where topics are when nothing is said.
 
     Raises:
-        ConfigError: a provider of secrets, or the policy, is not as it must be.
+        ConfigError: a provider of secrets, the policy, or a rule is not as it must be.
     """
     extra = {k.removeprefix(SPARK): v for k, v in config.items() if k.startswith(SPARK)}
     engine: dict[str, Any] = {"driver_memory": values["spark.driver.memory"], "extra": extra}
@@ -83,6 +85,9 @@ def machine_settings(
             values[PROVIDERS], {k: v for k, v in config.items() if k.startswith(f"{PROVIDERS}.")}
         ),
         overrides=override_policy(values[POLICY], values[ALLOWLIST]),
+        reach=reach_rules(
+            values[REACH], {k: v for k, v in config.items() if k.startswith(RESERVED)}
+        ),
         functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
         values={key.name: values[key.name] for key in KEYS},

@@ -19,6 +19,7 @@ from penstock.worker.bad_rows import letters_of
 from penstock.worker.design import Design, design_of, refuse_errors
 from penstock.worker.ends import EndMaker, ServiceOffsets
 from penstock.worker.plugging import chain_of, plug
+from penstock.worker.reach import NO_RULES, Rules
 from penstock.worker.renewal import Renewal, Watched
 from penstock.worker.run_spec import RunSpec
 
@@ -36,6 +37,7 @@ class Opener:
     telling: Callable[[Connector], Callable[[str, str], None]]
     functions: Sequence[Path] = ()
     secrets: Secrets = NO_SECRETS
+    reach: Rules = NO_RULES
 
     async def run(self, assigned: Assigned) -> RunSpec:
         """Return what a run of a task is made of.
@@ -81,7 +83,7 @@ class Opener:
         return Watched(await self.ends.watch(design), Renewal(self.secrets, design))
 
     async def _design(self, connector: Connector) -> Design:
-        design = await design_of(self.host, self.secrets, connector)
+        design = await design_of(self.host, self.secrets, connector, self.reach)
         refuse_errors(design.findings)
         return design
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,7 +22,9 @@ from penstock.model.errors import (
 from penstock.plugin import PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
 from penstock.worker.design import Design, acquire, design_of
-from penstock.worker.settings import ConnectorSettings
+from penstock.worker.reach import NO_RULES, Rules
+
+log = logging.getLogger(__name__)
 
 
 class TopicPartitions(Protocol):
@@ -42,8 +45,10 @@ class Planner:
         host: PluginHost,
         topics: TopicPartitions,
         secrets: Secrets = NO_SECRETS,
+        reach: Rules = NO_RULES,
     ) -> None:
-        self._host, self._topics, self._secrets = host, topics, secrets
+        self._host, self._topics = host, topics
+        self._secrets, self._reach = secrets, reach
 
     async def plan(self, connector: Connector) -> PlannedConnector:
         """Return the tasks of a valid connector. The same input gives the same tasks."""
@@ -54,7 +59,7 @@ class Planner:
             return numbered(connector, [plan], monitor=False)
         if design.kind in {ConnectorKind.SINK, ConnectorKind.MIRROR}:
             # a topic that is not there yet may be made with any number of partitions
-            partitions, monitor = await topic_partitions(self._topics, settings), True
+            partitions, monitor = await topic_partitions(self._topics, design, log.warning), True
         else:
             process, target = await acquire(self._host, design, "source")
             planned = await process.plan(target, settings.tasks_max)
@@ -67,14 +72,28 @@ class Planner:
         return numbered(connector, plans, monitor=monitor)
 
     async def _design(self, connector: Connector) -> Design:
-        return await design_of(self._host, self._secrets, connector)
+        return await design_of(self._host, self._secrets, connector, self._reach)
 
 
-async def topic_partitions(topics: TopicPartitions, settings: ConnectorSettings) -> list[Partition]:
-    """Return the partitions of a sink's topics."""
-    partitions = []
+async def topic_partitions(
+    topics: TopicPartitions, design: Design, tell: Callable[..., None] = lambda *_: None
+) -> list[Partition]:
+    """Return the partitions of a sink's topics; `tell` is told of those that match its pattern and
+    that it may not reach, as a log is.
+
+    Raises:
+        ConfigError: `reach.topic`.
+    """
+    settings, reach, partitions = design.settings, design.reach, []
     existing = await topics.names() if settings.topics.pattern else ()
-    for topic in settings.topics.among(existing):
+    found = settings.topics.among(existing)
+    allowed = [topic for topic in found if reach.has_topic(topic)]
+    for topic in settings.topics.names:
+        reach.require_topic(topic, "topics")
+    if left_out := len(found) - len(allowed):
+        message = "%s: %d topics that match `topics.regex` are outside of its rule %r, and not read"
+        tell(message, design.connector.name, left_out, reach.rule)
+    for topic in allowed:
         count = await topics.count(topic) or settings.topic_partitions
         partitions += [Partition({"topic": topic, "partition": n}) for n in range(count)]
     return partitions

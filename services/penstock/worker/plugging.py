@@ -73,10 +73,12 @@ async def plug(
     def place(remote: Remote) -> Remote:
         """Tell where its process is."""
         process = processes[remote.path]
+        target = _target(process, remote, design)
         # executors send its configuration, and it may print what it got
-        process.link.redact.learn(_target(process, remote, design).secrets.values())
+        process.link.redact.learn(target.secrets.values())
         return replace(
             remote,
+            config=tuple({**dict(remote.config), **target.config}.items()),
             connector=process.connector,
             instance=design.connector.name,
             address=process.address,
@@ -117,4 +119,8 @@ def _target(process: PluginProcess, remote: Remote, design: Design) -> Target:
     config = dict(remote.config)
     secrets = design.secrets_of(config, remote.path)
     plain = {key: value for key, value in config.items() if key not in secrets}
-    return Target(process.connector, design.connector.name, plain, secrets)
+    target = Target(process.connector, design.connector.name, plain, secrets)
+    try:
+        return design.reach.told(process.spec, target)
+    except ConfigError as error:
+        raise error_of(replace(error.diagnostic, config_path=f"{remote.path}.type")) from None

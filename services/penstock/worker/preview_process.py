@@ -230,8 +230,10 @@ async def serve(orders: Mapping[str, Any], until: asyncio.Event) -> None:
         stack.push_async_callback(secrets.close)
         stack.push_async_callback(engine.stop)
         await engine.start()
-        tasting = Tasting(host, Planner(host, topics, secrets), topics)
-        rehearsals = Rehearsals(host, engine, tasting, settings.functions_path, secrets)
+        tasting = Tasting(host, Planner(host, topics, secrets, settings.reach), topics)
+        rehearsals = Rehearsals(
+            host, engine, tasting, settings.functions_path, secrets, settings.reach
+        )
         server = Server(orders["address"])
         # the methods that are left out are abstract in the stubs alone: they answer UNIMPLEMENTED
         previews = _Previews(rehearsals)  # type: ignore[abstract]

@@ -19,6 +19,7 @@ from penstock.secrets import NO_SECRETS, Secrets
 from penstock.spark.engine import Engine
 from penstock.worker.design import Design, design_of, refuse_errors
 from penstock.worker.plugging import chain_of, plug
+from penstock.worker.reach import NO_RULES, Rules
 from penstock.worker.tasting import Taste, Tasting
 
 
@@ -32,10 +33,11 @@ class Rehearsals:
         tasting: Tasting,
         functions: Sequence[Path] = (),
         secrets: Secrets = NO_SECRETS,
+        reach: Rules = NO_RULES,
     ) -> None:
         """`functions` are the folders with Python functions."""
         self._host, self._engine, self._tasting = host, engine, tasting
-        self._functions, self._secrets = functions, secrets
+        self._functions, self._secrets, self._reach = functions, secrets, reach
 
     async def of(self, connector: Connector, given: Given) -> Rehearsed:
         """Return what becomes of rows.
@@ -45,7 +47,7 @@ class Rehearsals:
             DataError: a row failed in a step that cannot set rows apart.
             RetriableError: `rehearsal.no_rows`.
         """
-        design = await design_of(self._host, self._secrets, connector)
+        design = await design_of(self._host, self._secrets, connector, self._reach)
         refuse_errors(design.findings)
         chain = chain_of(self._host, design, self._functions)
         routed, held = await plug(self._host, chain, design, lambda *_: None)

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from penstock.model.connector import Partition, TaskPlan
+from penstock.worker.design import Design
 from penstock.worker.planning import TopicPartitions, topic_partitions
-from penstock.worker.settings import ConnectorSettings
 
 FIRST_LOOK: Final = 0.25
 LONGEST: Final = 5.0
@@ -51,9 +51,9 @@ class TopicWatch:
         """Nothing is held."""
 
 
-def watch_of(topics: TopicPartitions, settings: ConnectorSettings) -> TopicWatch:
+def watch_of(topics: TopicPartitions, design: Design) -> TopicWatch:
     """Return the watch of a sink's topics."""
-    return TopicWatch(partial(topic_partitions, topics, settings))
+    return TopicWatch(partial(topic_partitions, topics, design))
 
 
 def _ids(partitions: Iterable[Partition]) -> frozenset[str]:

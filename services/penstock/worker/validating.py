@@ -14,10 +14,10 @@ from penstock.model.described import KeyValue
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError
 from penstock.plugin import CheckStep, PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
+from penstock.worker.bounds import NO_BOUNDS, Bounds
 from penstock.worker.checking import findings_of, in_place
 from penstock.worker.design import LETTERS_END, Design, acquire, design_of
 from penstock.worker.hiding import unsaid
-from penstock.worker.overrides import OverridePolicy
 
 
 class Validator:
@@ -28,13 +28,11 @@ class Validator:
         host: PluginHost,
         functions: Sequence[Path] = (),
         secrets: Secrets = NO_SECRETS,
-        overrides: OverridePolicy = OverridePolicy(),  # noqa: B008 - it is frozen
+        bounds: Bounds = NO_BOUNDS,
     ) -> None:
-        """`functions` are folders of Python functions; `overrides` says what clients may be told by
-        a connector.
-        """
+        """`functions` are folders of Python functions; `bounds` says what connectors may have."""
         self._host, self._functions = host, functions
-        self._secrets, self._overrides = secrets, overrides
+        self._secrets, self._bounds = secrets, bounds
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Return what is found about a configuration."""
@@ -47,7 +45,9 @@ class Validator:
         values: list[KeyValue] = []
         secret_keys: list[str] = []
         with unsaid(design.looked_up) as without:
-            findings = await findings_of(self._host, design, self._functions, self._overrides)
+            findings = await findings_of(
+                self._host, design, self._functions, self._bounds.overrides
+            )
             for end in _ends(design):
                 try:
                     found, of_keys, of_secrets = await self._validated(end, design)
@@ -76,7 +76,7 @@ class Validator:
                         yield end, step
 
     async def _design(self, connector: Connector) -> Design:
-        return await design_of(self._host, self._secrets, connector)
+        return await design_of(self._host, self._secrets, connector, self._bounds.reach)
 
     async def _validated(
         self, end: str, design: Design

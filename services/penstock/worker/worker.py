@@ -11,12 +11,12 @@ from penstock.secrets import NO_SECRETS, Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.asked import Asked
+from penstock.worker.bounds import NO_BOUNDS, Bounds
 from penstock.worker.ends import EndMaker
 from penstock.worker.holdings import Holdings
 from penstock.worker.making import Maker
 from penstock.worker.noting import Noting
 from penstock.worker.opening import Opener
-from penstock.worker.overrides import OverridePolicy
 from penstock.worker.ports import Previews
 
 
@@ -33,21 +33,22 @@ class Worker:
         *,
         functions: Sequence[Path] = (),
         secrets: Secrets = NO_SECRETS,
-        overrides: OverridePolicy = OverridePolicy(),  # noqa: B008 - it is frozen
+        bounds: Bounds = NO_BOUNDS,
         previews: Previews | None = None,
     ) -> None:
         """`config` has the plans that monitors are told. Its maker closes it, `offsets` and
-        `secrets`. `functions` are the folders with Python functions of the user; `overrides` says
-        which settings of Kafka's clients connectors may bring. Without `previews`, previews run in
-        `engine`.
+        `secrets`. `functions` are the folders with Python functions of the user; `bounds` says
+        what connectors may have. Without `previews`, previews run in `engine`.
         """
         self.host = host
         self.engine = engine
-        self.asked = Asked(host, engine, topics, offsets, functions, secrets, overrides, previews)
+        self.asked = Asked(host, engine, topics, offsets, functions, secrets, bounds, previews)
         self.holdings = Holdings(
             lambda one: self._maker.make(one, self.holdings.changed, self.holdings.wish)
         )
         self.noting = Noting(config)
         ends = EndMaker(host, topics)
-        opener = Opener(host, engine, ends, offsets, self.noting.telling, functions, secrets)
+        opener = Opener(
+            host, engine, ends, offsets, self.noting.telling, functions, secrets, bounds.reach
+        )
         self._maker = Maker(opener, config)

@@ -20,6 +20,17 @@ from support.gateway import Gateway
 from support.people import GRANTS
 
 SUPPORT = Path(__file__).parents[2] / "support"
+REACH = {
+    "reach": "bounded,rest",
+    "reach.bounded.connectors": "bounded-.*",
+    "reach.bounded.topics": "bounded-.*",
+    "reach.bounded.secrets": "env:BOUNDED_.*",
+    "reach.bounded.folders": "/nowhere/bounded",
+    "reach.bounded.hosts": "db.example",
+    "reach.rest.connectors": ".*",
+    **{f"reach.rest.{key}": "*" for key in ("topics", "secrets", "folders", "hosts")},
+}
+"""Connectors called bounded-… may reach little, the others everything."""
 PLUGINS = [SUPPORT / name for name in ("moody", "mute", "picky")]
 NUMBERS = itertools.count(1)
 
@@ -39,6 +50,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, secrets: Path) -> Iterator
         "config.providers.file.param.allowed.paths": str(secrets),
         "config.providers.file.param.ttl": "200ms",
         "config.providers.env.param.allowlist.pattern": "DB_.*",
+        **REACH,
     }
     with Gateway(tmp_path_factory.mktemp("node"), **keys) as gateway:
         yield gateway

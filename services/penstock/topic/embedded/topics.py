@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -87,16 +87,26 @@ class EmbeddedTopics:
         return await self._threads.run(self._names)
 
     def writer(
-        self, task_id: str, partitions: int, retention: Retention | None = None
+        self,
+        task_id: str,
+        partitions: int,
+        retention: Retention | None = None,
+        require: Callable[[str], None] = lambda _: None,
     ) -> EmbeddedWriteStream:
         """Return the write end of a task. Topics it makes get so many partitions; all topics it
-        writes to get the retention, when one is given.
+        writes to get the retention, when one is given. `require` raises for a topic that it may not
+        write to.
         """
+
+        def table_of(topic: str) -> TopicTable:
+            require(topic)
+            return self._table(topic)
+
         return EmbeddedWriteStream(
             task_id,
             NewTopics(partitions, retention),
             self._folder,
-            self._table,
+            table_of,
             self._wakeups.tell,
             self._threads,
         )

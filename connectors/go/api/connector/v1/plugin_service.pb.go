@@ -308,7 +308,11 @@ type ConnectorSpec struct {
 	// License and support level.
 	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Other names that configurations may use, for instance Kafka Connect's class names.
-	Aliases       []string `protobuf:"bytes,12,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	Aliases []string `protobuf:"bytes,12,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	// It keeps to what a node lets its connectors reach: it reads the keys reach.folders and reach.hosts of a target's configuration,
+	// which the host alone sets (lists with commas, * for any, empty for none), and refuses every folder and host that they do not have.
+	// A target without these keys may reach any. A host refuses connectors without this ability where a rule bounds folders or hosts.
+	EnforcesReach bool `protobuf:"varint,13,opt,name=enforces_reach,json=enforcesReach,proto3" json:"enforces_reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -425,6 +429,13 @@ func (x *ConnectorSpec) GetAliases() []string {
 		return x.Aliases
 	}
 	return nil
+}
+
+func (x *ConnectorSpec) GetEnforcesReach() bool {
+	if x != nil {
+		return x.EnforcesReach
+	}
+	return false
 }
 
 // SourceCapabilities of a source.
@@ -942,7 +953,7 @@ const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x12H\n" +
 	"\n" +
 	"connectors\x18\x05 \x03(\v2(.penstock.api.connector.v1.ConnectorSpecR\n" +
-	"connectors\"\x9d\x05\n" +
+	"connectors\"\xc4\x05\n" +
 	"\rConnectorSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.penstock.api.connector.v1.KindR\x04kind\x12\x14\n" +
@@ -957,7 +968,8 @@ const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"\x04sink\x18\n" +
 	" \x01(\v2+.penstock.api.connector.v1.SinkCapabilitiesR\x04sink\x12L\n" +
 	"\x06labels\x18\v \x03(\v24.penstock.api.connector.v1.ConnectorSpec.LabelsEntryR\x06labels\x12\x18\n" +
-	"\aaliases\x18\f \x03(\tR\aaliases\x1a9\n" +
+	"\aaliases\x18\f \x03(\tR\aaliases\x12%\n" +
+	"\x0eenforces_reach\x18\r \x01(\bR\renforcesReach\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x03\n" +

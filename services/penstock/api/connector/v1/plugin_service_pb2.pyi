@@ -60,7 +60,7 @@ class DescribeResponse(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., sdk: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., connectors: _Optional[_Iterable[_Union[ConnectorSpec, _Mapping]]] = ...) -> None: ...
 
 class ConnectorSpec(_message.Message):
-    __slots__ = ("name", "kind", "title", "description", "documentation_url", "config_keys", "config_json_schema", "encodings", "source", "sink", "labels", "aliases")
+    __slots__ = ("name", "kind", "title", "description", "documentation_url", "config_keys", "config_json_schema", "encodings", "source", "sink", "labels", "aliases", "enforces_reach")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class ConnectorSpec(_message.Message):
     SINK_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     ALIASES_FIELD_NUMBER: _ClassVar[int]
+    ENFORCES_REACH_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: Kind
     title: str
@@ -92,7 +93,8 @@ class ConnectorSpec(_message.Message):
     sink: SinkCapabilities
     labels: _containers.ScalarMap[str, str]
     aliases: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[Kind, str]] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., documentation_url: _Optional[str] = ..., config_keys: _Optional[_Iterable[_Union[ConfigKey, _Mapping]]] = ..., config_json_schema: _Optional[str] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., source: _Optional[_Union[SourceCapabilities, _Mapping]] = ..., sink: _Optional[_Union[SinkCapabilities, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., aliases: _Optional[_Iterable[str]] = ...) -> None: ...
+    enforces_reach: bool
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[Kind, str]] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., documentation_url: _Optional[str] = ..., config_keys: _Optional[_Iterable[_Union[ConfigKey, _Mapping]]] = ..., config_json_schema: _Optional[str] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., source: _Optional[_Union[SourceCapabilities, _Mapping]] = ..., sink: _Optional[_Union[SinkCapabilities, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., aliases: _Optional[_Iterable[str]] = ..., enforces_reach: bool = ...) -> None: ...
 
 class SourceCapabilities(_message.Message):
     __slots__ = ("discover", "partitioned", "dynamic_partitions", "externally_assigned", "replayable", "transaction_boundaries", "needs_commit", "nack", "watermarks", "alter_offsets", "bounded")
