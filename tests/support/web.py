@@ -85,19 +85,20 @@ class _Server(http.server.ThreadingHTTPServer):
 
 class WebServer:
     """Serves until it is closed; `answer` is a function of a request, or a list whose last one
-    stays.
+    stays. It listens at `address`; that of localhost goes by that name.
     """
 
-    def __init__(self, tls=None):
+    def __init__(self, tls=None, address="127.0.0.1"):
         self.asked = []
         self.answer = lambda asked: Reply([])
         self.ending = threading.Event()
         handler = type("Handler", (Handler,), {"web": self})
-        self._server = _Server(("127.0.0.1", 0), handler)
+        self._server = _Server((address, 0), handler)
         if tls:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
-        self.url = f"{'https' if tls else 'http'}://localhost:{self.port}"
+        host = "localhost" if address == "127.0.0.1" else address
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
 

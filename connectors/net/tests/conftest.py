@@ -23,6 +23,14 @@ def other_web():
     server.close()
 
 
+@pytest.fixture
+def far_web():
+    """One at another address of this machine."""
+    server = WebServer(address="127.0.0.2")
+    yield server
+    server.close()
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """A certificate of its own making, for localhost: the files of it and of its key."""

@@ -134,7 +134,10 @@ def test_redirects_are_followed_without_the_credentials_when_they_lead_elsewhere
     web.answer = lambda asked: (
         Reply(status=302, headers={"Location": "/y"}) if asked.path == "/x" else Reply(ROWS)
     )
-    login = {"auth_type": "bearer", "auth_token": "hush", "headers_secret": "X-Key: k"}
+    login = {
+        "auth_type": "bearer", "auth_token": "hush", "headers_secret": "X-Key: k",
+        "allowed_addresses": "localhost",
+    }  # fmt: skip
     assert read(web, **login) == ROWS
     assert [a.headers["Authorization"] for a in web.asked] == ["Bearer hush"] * 2
     web.answer = lambda asked: Reply(status=302, headers={"Location": other_web.url})

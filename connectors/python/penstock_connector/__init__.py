@@ -9,6 +9,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `Pattern`: those that mean names by a regular expression
 - `penstock_connector.decimals`: numbers of others as decimals, exactly
+- `penstock_connector.addresses`: sockets that lead to no address inside, whoever names it
 - `ConnectorError` and its subclasses: what users can meet
 - `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
 - `trace_parent`: the trace that a call of the host is a part of

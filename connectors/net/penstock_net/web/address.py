@@ -9,6 +9,9 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urls
 
 from penstock_connector import ConfigError
 
+Origin = tuple[bool, str, int]
+"""Whether it is TLS, host and port."""
+
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -29,7 +32,7 @@ class Address:
     target: str
 
     @property
-    def origin(self) -> tuple[bool, str, int]:
+    def origin(self) -> Origin:
         """What must be the same for credentials to be sent along."""
         return self.tls, self.host, self.port
 
@@ -61,6 +64,11 @@ def address_of(url: str, path: str = "url") -> Address:
         target += "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~[]")
     host = (parts.hostname or "").encode("idna").decode() if _is_name(parts) else parts.hostname
     return Address(tls, host or "", port or (443 if tls else 80), target)
+
+
+def names_host(url: str) -> bool:
+    """Tell whether a template of a URL has nothing of a row in its host."""
+    return "${" not in urlsplit(url).netloc
 
 
 def _is_name(parts: SplitResult) -> bool:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock_connector import ConfigError, ConnectorError
-from penstock_net.web.address import Address, address_of, joined
+from penstock_connector.addresses import AddressPolicy
+from penstock_net.web.address import Address, Origin, address_of, joined
 from penstock_net.web.failing import network_error, status_error, timed_out
 from penstock_net.web.reading import body_of
 
@@ -31,7 +32,7 @@ class Request:
         url: Where; what it has of secrets is in `secret_url` alone.
         method: How.
         headers: Headers that are sent wherever it is redirected to.
-        secret_headers: Headers that only the origin of `url` gets.
+        secret_headers: Headers that only the configured origin gets.
         body: What is sent.
     """
 
@@ -74,14 +75,38 @@ class Limits:
     bytes: int
 
 
-class Client:
-    """Asks one server after another. Used by one thread; `cut` is for others."""
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How we came to a server.
 
-    def __init__(self, limits: Limits, tls: ssl.SSLContext | None = None) -> None:
+    Attributes:
+        configured: The configuration names its origin.
+        led_from: Else the host that led there; empty for one that a row names.
+    """
+
+    configured: bool
+    led_from: str = ""
+
+
+class Client:
+    """Asks one server after another. Used by one thread; `cut` is for others.
+
+    Args:
+        limits: How long and how much.
+        tls: How TLS is spoken.
+        policy: Where sockets may lead.
+        home: The server that the configuration names; None when rows name them.
+    """
+
+    def __init__(
+        self, limits: Limits, tls: ssl.SSLContext, policy: AddressPolicy, home: Address | None
+    ) -> None:
         self._limits = limits
         self._tls = tls
+        self._policy = policy
+        self._home = home
         self._connection: http.client.HTTPConnection | None = None
-        self._origin: tuple[bool, str, int] | None = None
+        self._place: tuple[Origin, _Way] | None = None
         self._ended = False
 
     def ask(self, request: Request) -> Answer:
@@ -93,8 +118,7 @@ class Client:
         first = address = address_of(request.url)
         url = request.url
         for _ in range(_HOPS + 1):
-            trusted = address.origin == first.origin
-            answer = self._once(request, address, url, trusted=trusted)
+            answer = self._once(request, address, url, first)
             link = answer.header("Location")
             if answer.status not in _MOVED or not link:
                 return answer
@@ -108,10 +132,10 @@ class Client:
         """Connect to a server, and ask it nothing.
 
         Raises:
-            ConnectorError: `http.unreachable`, `http.timeout`, `http.tls`.
+            ConnectorError: `http.unreachable`, `http.timeout`, `http.tls`, `http.address_refused`.
         """
         try:
-            self._connect(address)
+            self._connect(address, self._way(address, address))
         except OSError as error:
             raise network_error(error, address.shown) from None
 
@@ -129,20 +153,29 @@ class Client:
         if connection is not None:
             connection.close()
 
-    def _once(self, request: Request, address: Address, url: str, *, trusted: bool) -> Answer:
+    def _way(self, address: Address, first: Address) -> _Way:
+        """Return how we came to a server that is asked after the `first` one."""
+        if self._home is None:
+            return _Way(False, "" if address.origin == first.origin else first.host)
+        configured = address.origin == self._home.origin
+        return _Way(configured, "" if configured else self._home.host)
+
+    def _once(self, request: Request, address: Address, url: str, first: Address) -> Answer:
+        way = self._way(address, first)
+        trusted = not way.led_from  # credentials go nowhere that an answer leads to
         self._ended = False
         watch = threading.Timer(self._limits.whole, self.cut)
         watch.daemon = True
         watch.start()
         try:
-            reused = self._connect(address)
+            reused = self._connect(address, way)
             try:
                 return self._exchange(request, address, url, trusted=trusted)
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
                 if not reused or self._ended:
                     raise
                 self.close()  # the server closed a connection that had been idle: no failure yet
-                self._connect(address)
+                self._connect(address, way)
                 return self._exchange(request, address, url, trusted=trusted)
         except ConnectorError:
             self.close()
@@ -157,25 +190,37 @@ class Client:
         finally:
             watch.cancel()
 
-    def _connect(self, address: Address) -> bool:
+    def _connect(self, address: Address, way: _Way) -> bool:
         """Have a connection to this origin; tells whether it was there before."""
-        if self._connection is not None and self._origin == address.origin:
+        if self._connection is not None and self._place == (address.origin, way):
             return True
         self.close()
         connection: http.client.HTTPConnection
         if address.tls:
-            connection = http.client.HTTPSConnection(
-                address.host, address.port, timeout=self._limits.connect,
-                context=self._tls or ssl.create_default_context(),
-            )  # fmt: skip
+            connection = http.client.HTTPSConnection(address.host, address.port, context=self._tls)
         else:
-            connection = http.client.HTTPConnection(
-                address.host, address.port, timeout=self._limits.connect
-            )
-        connection.connect()
+            connection = http.client.HTTPConnection(address.host, address.port)
+        connection.auto_open = 0  # it would connect without a look at the address
+        connection.sock = self._opened(address, way)
         connection.sock.settimeout(self._limits.whole)
-        self._connection, self._origin = connection, address.origin
+        self._connection, self._place = connection, (address.origin, way)
         return False
+
+    def _opened(self, address: Address, way: _Way) -> socket.socket:
+        opened = self._policy.connect(
+            address.host,
+            address.port,
+            self._limits.connect,
+            configured=way.configured,
+            led_from=way.led_from,
+        )
+        if not address.tls:
+            return opened
+        try:
+            return self._tls.wrap_socket(opened, server_hostname=address.host)
+        except BaseException:
+            opened.close()
+            raise
 
     def _exchange(self, request: Request, address: Address, url: str, *, trusted: bool) -> Answer:
         assert self._connection is not None  # noqa: S101 - for the type checker

@@ -6,7 +6,8 @@ import ssl
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
-from penstock_net.web.address import address_of, query_of
+from penstock_connector.addresses import AddressPolicy
+from penstock_net.web.address import Address, address_of, names_host, query_of
 from penstock_net.web.client import Limits, tls_context
 from penstock_net.web.headers import headers_of
 from penstock_net.web.retrying import Retries
@@ -27,6 +28,12 @@ class WebConfig:
         "",
         doc="Parameters that nobody may see, as `name=value&name=value`.",
         type="password",
+        group="Request",
+    )
+    allowed_addresses: tuple[str, ...] = key(
+        (),
+        doc="Hosts, addresses and networks that may be asked although they are link-local, or "
+        "loopback or more internal than `url` where an answer or a row leads there.",
         group="Request",
     )
     auth_type: str = key(
@@ -90,6 +97,7 @@ class WebConfig:
         headers_of(self.headers, "headers")
         self.secret_headers()
         self.secret_query()
+        self.address_policy()
         for name, value in self._positive().items():
             if value <= 0:
                 raise invalid(name, "must be more than 0")
@@ -144,6 +152,14 @@ class WebConfig:
     def tls(self) -> ssl.SSLContext:
         """Return how TLS is spoken."""
         return tls_context(self.tls_ca, self.tls_cert, self.tls_key, self.tls_key_password)
+
+    def address_policy(self) -> AddressPolicy:
+        """Return where sockets may lead."""
+        return AddressPolicy(self.allowed_addresses, code="http.address_refused")
+
+    def home(self) -> Address | None:
+        """Return the server that `url` names; None when rows name it."""
+        return address_of(self.url) if names_host(self.url) else None
 
     def limits(self) -> Limits:
         """Return how long a request may take, and how much it may bring."""

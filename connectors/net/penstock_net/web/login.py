@@ -37,7 +37,8 @@ class Caller:
     def __init__(self, config: WebConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
-        self._client = Client(config.limits(), config.tls())
+        self._home = config.home()
+        self._client = Client(config.limits(), config.tls(), config.address_policy(), self._home)
         self._headers = config.plain_headers()
         self._secret_headers = config.secret_headers()
         self._secret_query = config.secret_query()
@@ -60,7 +61,7 @@ class Caller:
         """
         for fresh in (False, True):
             request = Request(
-                with_query(url, self._secret_query),
+                self._with_secrets(url),
                 method,
                 {**self._headers, **(headers or {})},
                 {**self._secret_headers, **self._login()},
@@ -73,6 +74,12 @@ class Caller:
         if 200 <= answer.status < 300 or answer.status in fine:
             return answer
         raise self.refusal(answer, address_of(url).shown)
+
+    def _with_secrets(self, url: str) -> str:
+        """Return an address with the hidden parameters; not one that an answer leads to."""
+        if self._home is not None and address_of(url).origin != self._home.origin:
+            return url
+        return with_query(url, self._secret_query)
 
     def reach(self, url: str) -> None:
         """Log in where that is a request of its own, and connect; nothing else is asked.
@@ -142,7 +149,7 @@ class Caller:
         headers = {"Content-Type": _FORM, "Accept": "application/json"}
         body = urlencode(form).encode()
         url = config.oauth2_token_url
-        client = Client(config.limits(), config.tls())
+        client = Client(config.limits(), config.tls(), config.address_policy(), address_of(url))
         try:
             answer = client.ask(Request(url, "POST", headers, secret_headers, body))
         finally:

@@ -14,6 +14,7 @@ from penstock.gateway.access.people import Level
 from penstock.gateway.access.tokens import KEPT, LONGEST, Provider, Tokens
 from penstock.model.errors import AuthError, RetriableError
 from support.issuer import Issuer
+from support.web import Reply, WebServer
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,31 @@ def test_a_good_token_is_somebody(issuer):
 def test_a_token_that_is_not_for_us_is_refused(issuer, claims):
     with pytest.raises(AuthError, match=r"access\.token"):
         person(issuer, issuer.token(**claims))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_provider_that_leads_elsewhere_is_not_followed(issuer, monkeypatch, follow):
+    """The twin, a client that follows redirects, takes the keys of the other server."""
+    if follow:
+        client = tokens_room.httpx.AsyncClient
+        monkeypatch.setattr(
+            tokens_room.httpx,
+            "AsyncClient",
+            lambda **keys: client(**{**keys, "follow_redirects": True}),
+        )
+    web = WebServer()
+    web.answer = lambda asked: Reply(status=302, headers={"Location": issuer.url + asked.path})
+    token = issuer.token(iss=web.url)
+    before = issuer.asked
+    try:
+        if follow:
+            assert person(web, token).name == "ada"
+        else:
+            with pytest.raises(RetriableError, match=r"access\.provider"):
+                person(web, token)
+    finally:
+        web.close()
+    assert (issuer.asked > before) == follow
 
 
 def test_a_token_that_somebody_else_signed_is_refused(issuer):
