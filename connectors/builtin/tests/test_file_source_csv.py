@@ -57,7 +57,14 @@ def test_a_block_ends_behind_a_record():
 
 @pytest.mark.parametrize(
     ("data", "opens"),
-    [(b'a,"b"\n', -1), (b'a,"b', 2), (b'a"b,"c""d\n', 4), (b'"a""b""\n', 0), (b'"a""', 0)],
+    [
+        (b"", -1),
+        (b'a,"b"\n', -1),
+        (b'a,"b', 2),
+        (b'a"b,"c""d\n', 4),
+        (b'"a""b""\n', 0),
+        (b'"a""', 0),
+    ],
 )
 def test_the_quote_that_is_never_closed_is_known(data, opens):
     assert Records(data, len(data), Dialect(b",")).unclosed == opens

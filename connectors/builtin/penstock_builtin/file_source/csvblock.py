@@ -124,7 +124,7 @@ class CsvBlock:
             for index in range(records.ends.size):
                 if not _is_utf8(self._bytes_of(index)):
                     yield index, ("", _NO_TEXT)
-        for index in {records.index_at(place) for place in records.lone_returns.tolist()}:
+        for index in records.indices_at(records.lone_returns).tolist():
             lone = "a carriage return without a newline is in it, outside of quotes"
             yield index, (lone, _BROKEN)
         if records.unclosed >= 0:

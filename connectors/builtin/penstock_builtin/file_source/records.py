@@ -171,9 +171,9 @@ class Records:
                 break
         return end
 
-    def index_at(self, place: int) -> int:
-        """Return which record a byte belongs to."""
-        return int(np.searchsorted(self.ends, place, side="right"))
+    def indices_at(self, places: Places) -> Places:
+        """Return which records some bytes belong to."""
+        return np.unique(np.searchsorted(self.ends, places, side="right"))
 
     # ── marks ────────────────────────────────────────────────────────────────────────────────────
 
