@@ -3,9 +3,9 @@
 uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 ·
 large and view strings and binaries, large and fixed size lists, fixed size binaries → plain ones ·
 dictionary and extension types → their values · null → string · decimals of up to 38 digits →
-decimal128, larger ones → string · date64 → date32 · durations and timestamps of s, ms → us (of ns:
-cut to us; of any zone: UTC) · times of the day → int64 microseconds. The same holds inside structs,
-lists and maps.
+decimal128, larger ones → string · date64 → date32 · durations and timestamps of s, ms, ns → us (of
+any zone: UTC) · times of the day → string `HH:MM:SS.ffffff`, which means `time`. The same holds
+inside structs, lists and maps. What is finer than a microsecond is `engine.out_of_range`.
 
 Unions, run-end encoded columns, list views and calendar intervals have no counterpart:
 `engine.unsupported_type`.
@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kind
 
 from penstock.model.errors import DataError, SchemaError
-from penstock.model.meaning import with_meaning
+from penstock.model.meaning import KEY, with_meaning
 
 MOST_DIGITS: Final = 38
 """Digits of Spark's widest decimal."""
@@ -38,6 +39,11 @@ _EXACT: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.null(): pa.string(),
     pa.date64(): pa.date32(),
 }
+
+_DAY_US: Final = 86_400_000_000
+
+_TIME: Final = {KEY: b"time"}
+"""What tells sinks that a text is a time of the day."""
 
 _Time: TypeAlias = pa.DataType
 _Rule: TypeAlias = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, _Time], pa.DataType]]
@@ -77,7 +83,7 @@ def normal_type(type_: pa.DataType) -> pa.DataType:
     Raises:
         SchemaError: `engine.unsupported_type`.
     """
-    return _normal(type_, pa.int64())
+    return _normal(type_, pa.string())
 
 
 def normal_schema(schema: pa.Schema) -> pa.Schema:
@@ -86,7 +92,7 @@ def normal_schema(schema: pa.Schema) -> pa.Schema:
     Raises:
         SchemaError: `engine.unsupported_type`.
     """
-    return pa.schema([_field(field, pa.int64()) for field in schema])
+    return pa.schema([_field(field, pa.string()) for field in schema])
 
 
 def normal_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -118,7 +124,10 @@ def _normal(type_: pa.DataType, time: _Time) -> pa.DataType:
 
 
 def _field(field: pa.Field, time: _Time) -> pa.Field:
-    return with_meaning(pa.field(field.name, _normal(field.type, time), nullable=True), field)
+    type_ = _normal(field.type, time)
+    if kind.is_time(field.type) and kind.is_string(type_):
+        return pa.field(field.name, type_, nullable=True, metadata=_TIME)
+    return with_meaning(pa.field(field.name, type_, nullable=True), field)
 
 
 def _decimal(type_: pa.DataType) -> pa.DataType:
@@ -129,21 +138,35 @@ def _decimal(type_: pa.DataType) -> pa.DataType:
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
-    # Arrow has no cast of a time to microseconds, only to the number that it is stored as
+    # all times of the day get as many digits, whatever they were stored as
     stored = _normal(column.type, pa.time64("us"))
     try:
-        return column.cast(stored, safe=not _has_nanoseconds(column.type)).cast(field.type)
+        whole = column.cast(stored)
+        _refuse_times_of_no_day(whole)
+        return whole.cast(field.type)
     except pa.ArrowInvalid as error:
         raise DataError(
             "engine.out_of_range",
             f"column {field.name}: {error}",
-            fix=f"Make the column {field.type} at the source, or drop it there.",
+            fix=f"Make the column {stored} at the source, or drop it there.",
         ) from None
 
 
-def _has_nanoseconds(type_: pa.DataType) -> bool:
-    """Tell whether a cast has to cut; every other change is exact, or an error."""
-    return any(getattr(part, "unit", "") == "ns" for part in _parts(type_))
+def _refuse_times_of_no_day(column: pa.Array) -> None:
+    """Refuse what Arrow would write as `<value out of range: -1>`."""
+    type_ = column.type
+    if not any(kind.is_time(part) for part in _parts(type_)):
+        return
+    if kind.is_time(type_):
+        ends = pc.min_max(column.cast(pa.int64())).as_py()
+        if (ends["min"] or 0) < 0 or (ends["max"] or 0) >= _DAY_US:
+            raise pa.ArrowInvalid("a time of the day is beyond its 24 hours")
+    elif kind.is_map(type_):
+        _refuse_times_of_no_day(column.keys)
+        _refuse_times_of_no_day(column.items)
+    else:
+        for inner in column.flatten() if kind.is_struct(type_) else [column.flatten()]:
+            _refuse_times_of_no_day(inner)
 
 
 def _parts(type_: pa.DataType) -> Iterator[pa.DataType]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import DataError, SchemaError
+from penstock.model.meaning import meaning
 from penstock.spark.schema import normal_batch, normal_schema, normal_type
 
 UTC = dt.UTC
@@ -46,9 +47,9 @@ CHANGED = [
     (pa.null(), pa.string(), [None, None], None),
     (pa.dictionary(pa.int8(), pa.string()), pa.string(), ["a", "b", "a"], None),
     (pa.date64(), pa.date32(), [dt.date(2024, 2, 29)], None),
-    (pa.time32("s"), pa.int64(), [dt.time(0, 0, 1)], [1_000_000]),
-    (pa.time32("ms"), pa.int64(), [dt.time(0, 0, 0, 2000)], [2000]),
-    (pa.time64("us"), pa.int64(), [dt.time(23, 59, 59, 999999)], [86_399_999_999]),
+    (pa.time32("s"), pa.string(), [dt.time(0, 0, 1)], ["00:00:01.000000"]),
+    (pa.time32("ms"), pa.string(), [dt.time(0, 0, 0, 2000)], ["00:00:00.002000"]),
+    (pa.time64("us"), pa.string(), [dt.time(23, 59, 59, 999999)], ["23:59:59.999999"]),
     (pa.timestamp("s"), pa.timestamp("us"), [dt.datetime(1, 1, 1)], None),  # noqa: DTZ001 - has no zone
     (pa.timestamp("ms", tz="+02:00"), pa.timestamp("us", tz="UTC"),
      [dt.datetime(2024, 1, 1, tzinfo=UTC)], None),
@@ -58,10 +59,11 @@ CHANGED = [
     (pa.decimal128(2, -3), pa.decimal128(5, 0), [Decimal(12000)], None),
     (pa.large_list(pa.uint8()), pa.list_(pa.int16()), [[1, None]], None),
     (pa.list_(pa.int8(), 2), pa.list_(pa.int8()), [[1, 2]], None),
-    (pa.list_(pa.time32("s")), pa.list_(pa.int64()), [[dt.time(0, 0, 1)]], [[1_000_000]]),
+    (pa.list_(pa.time32("s")), pa.list_(pa.string()), [[dt.time(0, 0, 1)]],
+     [["00:00:01.000000"]]),
     (pa.struct([("t", pa.time32("ms")), ("u", pa.uint16())]),
-     pa.struct([("t", pa.int64()), ("u", pa.int32())]),
-     [{"t": dt.time(0, 0, 1), "u": 7}], [{"t": 1_000_000, "u": 7}]),
+     pa.struct([("t", pa.string()), ("u", pa.int32())]),
+     [{"t": dt.time(0, 0, 1), "u": 7}], [{"t": "00:00:01.000000", "u": 7}]),
     (pa.map_(pa.string(), pa.timestamp("s")), pa.map_(pa.string(), pa.timestamp("us")),
      [[("k", dt.datetime(2024, 1, 1))]], None),  # noqa: DTZ001 - has no zone
     (pa.list_(pa.struct([("d", pa.dictionary(pa.int8(), pa.large_string()))])),
@@ -106,15 +108,47 @@ def test_a_type_that_spark_has_not_is_changed_without_loss(type_, to, values, be
     assert done.column(0).to_pylist() == expected(become or values)
 
 
-def test_nanoseconds_are_cut_and_nothing_else():
-    nano = pa.array([1_001, -1_001, None], pa.timestamp("ns"))
+NANOSECONDS = [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns"), pa.duration("ns")]
+
+
+@pytest.mark.parametrize("type_", NANOSECONDS, ids=str)
+def test_nanoseconds_that_are_whole_microseconds_pass(type_):
     batch = pa.RecordBatch.from_arrays(
-        [nano, nano.cast(pa.int64()).cast(pa.time64("ns"))], ["t", "d"]
+        [pa.array([1_000, None, 2_000], pa.int64()).cast(type_)], ["c"]
     )
-    schema = normal_schema(batch.schema)
-    done = normal_batch(batch, schema)
-    assert done.column(0).cast(pa.int64()).to_pylist() == [1, -1, None]
-    assert done.column(1).to_pylist() == [1, -1, None]
+    done = normal_batch(batch, normal_schema(batch.schema)).column(0)
+    if pa.types.is_time(type_):
+        assert done.to_pylist() == ["00:00:00.000001", None, "00:00:00.000002"]
+    else:
+        assert done.cast(pa.int64()).to_pylist() == [1, None, 2]
+
+
+@pytest.mark.parametrize("type_", NANOSECONDS, ids=str)
+def test_what_is_finer_than_a_microsecond_is_an_error_at_every_depth(type_):
+    column = pa.array([1_001], pa.int64()).cast(type_)
+    nested = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 1], column)], ["l"])
+    for array in (column, nested):
+        batch = pa.RecordBatch.from_arrays([array], ["c"])
+        with pytest.raises(DataError) as caught:
+            normal_batch(batch, normal_schema(batch.schema))
+        assert caught.value.code == "engine.out_of_range"
+        assert "column c" in caught.value.diagnostic.message
+
+
+@pytest.mark.parametrize("value", [-1, 86_400_000_000])
+def test_a_time_beyond_its_day_is_an_error_at_every_depth(value):
+    column = pa.array([value], pa.int64()).cast(pa.time64("us"))
+    maps = pa.MapArray.from_arrays([0, 1], pa.array(["k"]), column)
+    for array in (column, maps, pa.StructArray.from_arrays([column], ["s"]),
+                  pa.ListArray.from_arrays([0, 1], column)):  # fmt: skip
+        batch = pa.RecordBatch.from_arrays([array], ["c"])
+        with pytest.raises(DataError) as caught:
+            normal_batch(batch, normal_schema(batch.schema))
+        assert caught.value.code == "engine.out_of_range"
+
+
+def test_a_time_of_the_day_tells_sinks_what_its_text_is():
+    assert meaning(normal_schema(pa.schema([("t", pa.time32("ms"))])).field("t")) == "time"
 
 
 def test_an_instant_outside_of_spark_s_range_is_an_error_and_never_wraps():

@@ -22,13 +22,11 @@ class NotYet(Exception):  # noqa: N818 - as above
 
 
 class Content(Protocol):
-    """Rows of an opened file.
+    """Rows of an opened file."""
 
-    Attributes:
-        ended: Nothing is left of the file as it was opened.
-    """
-
-    ended: bool
+    @property
+    def ended(self) -> bool:
+        """Nothing is left of the file as it was opened."""
 
     def next(self) -> Chunk | Decoded | None:
         """Return the next rows, or None when there are none now.
@@ -63,15 +61,25 @@ def content_of(
         NotYet: it is not even begun.
         DataError: it is broken.
     """
-    match keys.format:
-        case "parquet":
-            from penstock_builtin.file_source.columnar import ParquetContent  # noqa: PLC0415 - slow
+    if keys.has_lines:
+        from penstock_builtin.file_source.lines import LinesContent  # noqa: PLC0415 - with the others
 
-            return ParquetContent(opened, offset, how.block, final=final)
-        case "avro":
-            from penstock_builtin.file_source.avro import AvroContent  # noqa: PLC0415 - an extra
+        return LinesContent(
+            opened, offset, how, keys.compression_of(opened.found.path), final=final
+        )
+    from penstock_builtin.file_source.microseconds import MicrosecondContent  # noqa: PLC0415 - as above
 
-            return AvroContent(opened, offset, how.block, final=final)
-    from penstock_builtin.file_source.lines import LinesContent  # noqa: PLC0415 - with the others
+    rows = _rows_of(opened, offset, keys, how, final=final)
+    return MicrosecondContent(rows, opened.found.path, keys)
 
-    return LinesContent(opened, offset, how, keys.compression_of(opened.found.path), final=final)
+
+def _rows_of(
+    opened: Opened, offset: Mapping[str, Any], keys: ReadingKeys, how: Reading, *, final: bool
+) -> Content:
+    if keys.format == "parquet":
+        from penstock_builtin.file_source.columnar import ParquetContent  # noqa: PLC0415 - slow
+
+        return ParquetContent(opened, offset, how.block, final=final)
+    from penstock_builtin.file_source.avro import AvroContent  # noqa: PLC0415 - an extra
+
+    return AvroContent(opened, offset, how.block, final=final)

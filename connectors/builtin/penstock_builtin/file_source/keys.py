@@ -66,6 +66,12 @@ class ReadingKeys:
         "match.",
         choices=("fail", "dead-letter"),
     )
+    nanoseconds: str = key(
+        "fail",
+        doc="What becomes of rows of Parquet and Avro with times finer than a microsecond: "
+        "`truncate` cuts the times; `fail` rejects the rows, as `invalid.rows` says.",
+        choices=("fail", "truncate"),
+    )
     truncated: str = key(
         "restart",
         doc="What to do when a file became shorter or was rewritten: read it from its start, "
