@@ -63,21 +63,9 @@ class MariadbServer:
 
     def start(self) -> None:
         """Start the server, and wait until it takes connections."""
-        command = [
-            *DIES_WITH_US,
-            mariadb_program("mariadbd"),
-            *("--no-defaults", "--user=root", f"--datadir={self._data}", f"--port={self.port}"),
-            f"--tmpdir={self._temporary}",
-            *("--bind-address=127.0.0.1", f"--socket={self._socket}"),
-            *("--server-id=1", "--log-bin=binlog", *_ROWS_OF_LOG, "--gtid-strict-mode=ON"),
-            *("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"),
-            *("--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"),
-            *("--character-set-server=utf8mb4", "--skip-name-resolve", "--local-infile=ON"),
-            *("--performance-schema=OFF", *self._options),
-        ]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                [*DIES_WITH_US, *self._command(), *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -87,6 +75,19 @@ class MariadbServer:
         self._wait()
         self.sql(f"CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'")
         self.sql(f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'%' WITH GRANT OPTION")
+
+    def _command(self) -> list[str]:
+        return [
+            mariadb_program("mariadbd"),
+            *("--no-defaults", "--user=root", f"--datadir={self._data}", f"--port={self.port}"),
+            f"--tmpdir={self._temporary}",
+            *("--bind-address=127.0.0.1", f"--socket={self._socket}"),
+            *("--server-id=1", "--log-bin=binlog", *_ROWS_OF_LOG, "--gtid-strict-mode=ON"),
+            *("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"),
+            *("--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"),
+            *("--character-set-server=utf8mb4", "--skip-name-resolve", "--local-infile=ON"),
+            "--performance-schema=OFF",
+        ]
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -62,7 +62,8 @@ class Piece:
         rows: The rows.
         after: The key before them; None: the beginning.
         upto: The key up to which they are all; None: the end of the table.
-        place: Where in the log they are from.
+        place: Where in the log they are from; of the last of a chunk that is not exact: the place
+            that all of its rows are not behind.
         exact: Whether that is exact.
         stamp: When they were read, in microseconds.
         done: They are the table's last.
@@ -138,14 +139,8 @@ class Chunk:
         upto = self._end(connection, found, keys)
         self.upto, self.place, self.bounded = upto, place, True
         self.wake()
-        if exact:
-            for piece in self._pieces(connection, found, keys, place, exact=True):
-                self._put(piece)
-        else:  # rows are as they are when they are read, so the place is known after them
-            held = list(self._pieces(connection, found, keys, place, exact=False))
-            after = _end_of_log(connection)
-            for piece in held:
-                self._put(_moved(piece, after))
+        for piece in self._pieces(connection, found, keys, place, exact=exact):
+            self._put(piece)
         connection.commit()
 
     def _put(self, piece: Piece) -> None:
@@ -167,19 +162,38 @@ class Chunk:
         """
         connection.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         end = time.monotonic() + _PATIENCE
+        if not self.exact:
+            return self._opened_behind(connection, end)
         while True:
             connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            place = _place(connection) if self.exact else _end_of_log(connection)
-            if place.number >= self.floor or not self.exact:
+            place = _place(connection)
+            if place.number >= self.floor:
                 return place
             connection.rollback()
-            if time.monotonic() > end or self.cancelled.wait(0.002):
-                raise RetriableError(
-                    "cdc.snapshot_behind",
-                    f"the server shows no snapshot that has its log up to {self.floor & 0xFFFFFFFF}"
-                    f"; the newest is of {place}",
-                    fix="Is a transaction stuck in its commit? It is tried again.",
-                )
+            self._await(end, f"its log up to {self.floor & 0xFFFFFFFF}; the newest is of {place}")
+
+    def _opened_behind(self, connection: MysqlConnection, end: float) -> Place:
+        """Begin a snapshot that has all of the log up to a place, and maybe more; returns it.
+
+        The place comes first: what is behind it in the log is given after the rows. What is up to
+        it in the log, and cannot be seen yet, is a transaction that still owns its GTID.
+        """
+        place = _end_of_log(connection)
+        waits = _committing(connection)
+        while waits:
+            waits &= _committing(connection)
+            if waits:
+                self._await(end, f"transaction {min(waits)}, which its log has")
+        connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        return place
+
+    def _await(self, end: float, what: str) -> None:
+        if time.monotonic() > end or self.cancelled.wait(0.002):
+            raise RetriableError(
+                "cdc.snapshot_behind",
+                f"the server shows no snapshot that has {what}",
+                fix="Is a transaction stuck in its commit? It is tried again.",
+            )
 
     def _shape(self, connection: MysqlConnection) -> Shape | None:
         """Return the table's columns, which stay as they are until the transaction ends."""
@@ -231,13 +245,9 @@ class Chunk:
         schema = pa.schema([column.field for column in found.columns])
         joined = pa.concat_batches([*held, pa.RecordBatch.from_pylist([], schema=schema)])
         done = self.upto is None
+        if not exact:  # the rows may have what came into the log while they were read
+            place = _end_of_log(connection)
         yield Piece(found, joined, after, self.upto, place, exact, stamp, done=done)
-
-
-def _moved(piece: Piece, place: Place) -> Piece:
-    return Piece(
-        piece.shape, piece.rows, piece.after, piece.upto, place, False, piece.stamp, piece.done
-    )
 
 
 def chunk_key(found: Shape) -> tuple[Column, ...]:
@@ -296,6 +306,16 @@ def _place(connection: MysqlConnection) -> Place:
     rows = connection.execute("SHOW STATUS LIKE 'binlog_snapshot_%%'")
     told = {str(name).lower(): str(value) for name, value in rows}
     return Place(told["binlog_snapshot_file"], int(told["binlog_snapshot_position"]))
+
+
+def _committing(connection: MysqlConnection) -> set[str]:
+    """Return the transactions that have a GTID and are not committed (MySQL with GTIDs)."""
+    ((owned,),) = connection.execute("SELECT @@GLOBAL.gtid_owned")
+    found = set()
+    for of_server in filter(None, str(owned or "").split(",")):  # uuid:number#session:…
+        server, *transactions = of_server.strip().split(":")
+        found |= {f"{server}:{transaction}" for transaction in transactions}
+    return found
 
 
 def _end_of_log(connection: MysqlConnection) -> Place:

@@ -115,6 +115,7 @@ class Progress:
         else:
             work = self.work[window.table]
             work.last, work.begun = window.upto, True
+            work.keep = work.keep or not window.exact
 
     def passed(self, number: int) -> None:
         """Close windows that the log was read past."""

@@ -1,4 +1,6 @@
-"""A real MariaDB for the tests, and a host that applies what the connector gives."""
+"""Real servers for the tests, MariaDB and for some MySQL as well (`BOTH`), and a host that applies
+what the connector gives.
+"""
 
 import itertools
 import time
@@ -12,9 +14,11 @@ from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql_cdc import MysqlCdc
 from penstock_databases.url import parse_url
 from support.mariadb import PASSWORD, USER, MariadbServer
+from support.mysql import MysqlServer, as_mysql
 
 _NAMES = itertools.count()
 RESERVED = ("__op", "__ts_us", "__before")
+BOTH = pytest.mark.parametrize("db", ["mariadb", "mysql"], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -23,11 +27,18 @@ def mariadb():
         yield server
 
 
+@pytest.fixture(scope="session")
+def mysql():
+    with MysqlServer() as server:
+        yield server
+
+
 class Database:
     """A database of its own on a server."""
 
     def __init__(self, server):
         self.server = server
+        self.is_mysql = isinstance(server, MysqlServer)
         self.name = f"d{next(_NAMES)}"
         self.connection = self.session()
         self.connection.execute(f"CREATE DATABASE {self.name}")
@@ -38,7 +49,12 @@ class Database:
         return MysqlConnection(target, Login(USER, PASSWORD))
 
     def sql(self, statement, *values):
-        return self.connection.execute(statement, values)
+        made = as_mysql(statement) if self.is_mysql else statement
+        return self.connection.execute(made, values)
+
+    def log_place(self):
+        """The file and the position where the log ends."""
+        return self.sql("SHOW BINARY LOG STATUS" if self.is_mysql else "SHOW MASTER STATUS")[0][:2]
 
     def config(self, **keys):
         return {
@@ -53,8 +69,8 @@ class Database:
 
 
 @pytest.fixture
-def db(mariadb):
-    database = Database(mariadb)
+def db(request):
+    database = Database(request.getfixturevalue(getattr(request, "param", "mariadb")))
     yield database
     database.close()
 

@@ -4,6 +4,8 @@ import pytest
 
 from penstock_connector import Op
 
+from .conftest import BOTH
+
 NAMES = [
     "plain", "it's", 'double"quote', "back`tick", "per%cent %s", "semi;--", "select", "dot.dot",
     "ünïcode", "x" * 64, "a/*b*/",
@@ -18,6 +20,7 @@ def of(host, dataset):
     return [row for name, row in host.rows if name == dataset]
 
 
+@BOTH
 def test_rows_that_are_there_come_first_then_changes(db, run):
     db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR(64))")
     db.sql("INSERT INTO t VALUES (1, 'one'), (2, NULL)")
@@ -36,6 +39,7 @@ def test_rows_that_are_there_come_first_then_changes(db, run):
     assert host.mirror[name] == {(2,): {"id": 2, "name": "two"}, (3,): {"id": 3, "name": "three"}}
 
 
+@BOTH
 def test_an_update_of_a_key_is_a_delete_and_a_create(db, run):
     db.sql("CREATE TABLE t (a INT, b VARCHAR(9), v INT, PRIMARY KEY (b, a))")
     with run(db.config(snapshot_mode="no_data")) as host:
@@ -67,6 +71,7 @@ def test_any_name_of_a_table_and_a_column(db, run, name):
     assert rows[2]["v" + name[:60]] == "c%"
 
 
+@BOTH
 def test_a_table_that_changes_has_new_columns_from_there_on(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))")
     with run(db.config(snapshot_mode="no_data")) as host:
@@ -102,6 +107,7 @@ def test_changes_of_schemas_are_rows_when_they_are_wanted(db, run):
     assert (row["table"], row["ddl"]) == ("t", "CREATE TABLE t (id INT PRIMARY KEY)")
 
 
+@BOTH
 def test_tables_that_are_made_later_come_from_their_first_row_on(db, run):
     with run(db.config(topic_prefix="shop")) as host:
         host.until(lambda: host.task.offsets)
@@ -151,6 +157,7 @@ def test_what_is_rolled_back_never_comes(db, run):
     assert host.mirror[f"{db.name}.m"].keys() == {(5,)}
 
 
+@BOTH
 def test_prepared_transactions_come_when_they_commit_and_only_then(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     other = db.session(db.name)
@@ -178,6 +185,7 @@ def test_prepared_transactions_come_when_they_commit_and_only_then(db, run):
     assert host.mirror[f"{db.name}.t"].keys() == {(1,), (3,)}
 
 
+@BOTH
 def test_a_table_is_read_again_when_a_signal_asks_for_it(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.sql("INSERT INTO t SELECT seq, seq FROM seq_1_to_1000")

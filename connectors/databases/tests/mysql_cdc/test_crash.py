@@ -8,11 +8,15 @@ import time
 
 import pytest
 
+from penstock.testing import wait_until
 from penstock_connector import Op
 from penstock_databases.mysql import wire
+from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql_cdc import MysqlCdc, chunks
 from penstock_databases.mysql_cdc.chunks import Chunk
 from penstock_databases.mysql_cdc.position import Place
+
+from .conftest import BOTH
 
 RESERVED = ("__op", "__ts_us", "__before")
 
@@ -155,17 +159,21 @@ def table_of(db, table):
     return {(row[0],): {"id": row[0], "v": row[1]} for row in db.sql(f"SELECT id, v FROM {table}")}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("db", "seed"),
+    [("mariadb", 1), ("mariadb", 2), ("mariadb", 3), ("mysql", 1)],
+    indirect=["db"],
+)
 def test_the_committed_rows_are_the_table_wherever_it_crashes(db, run, seed):
     fill(db, "t", "BIGINT", 20_000)
     config = db.config(snapshot_fetch_size=1000)
-    ledger, offsets, pick = Ledger(), {}, random.Random(seed)
+    ledger, offsets, pick = Ledger(exact=not db.is_mysql), {}, random.Random(seed)
     name = f"{db.name}.t"
     with Writer(db, "t", seed, pace=0.002):
         while "snapshot" in next(iter(offsets.values()), {"snapshot": 0}):
             offsets = run_for(run, config, offsets, ledger, pick.randint(1, 5))
         assert ledger.seen[Op.SNAPSHOT] > 10_000
-        assert ledger.seen[Op.UPDATE] > 100
+        assert ledger.seen[Op.UPDATE] + ledger.seen[Op.UPSERT] > 100
     db.sql("INSERT INTO t VALUES (1000000, 0)")
     last = (1_000_000,)
 
@@ -207,6 +215,7 @@ def test_unsigned_keys_above_63_bits_are_as_exact(db, run):
     until_equal(db, run, config, offsets, ledger, ["t"], (1 << 64) - 1)
 
 
+@BOTH
 def test_keys_that_cannot_be_compared_end_equal_by_upserts(db, run):
     fill(db, "t", "VARCHAR(30) COLLATE utf8mb4_unicode_ci", 10_000, lambda n: f"Ké'y%{n}")
     config = db.config(snapshot_fetch_size=500)
@@ -218,18 +227,20 @@ def test_keys_that_cannot_be_compared_end_equal_by_upserts(db, run):
     until_equal(db, run, config, offsets, ledger, ["t"], "zzz")
 
 
+@BOTH
 def test_several_tables_are_read_at_once(db, run):
     tables = ["a", "b", "c"]
     for table in tables:
         fill(db, table, "INT", 5_000)
     config = db.config(snapshot_fetch_size=500, snapshot_parallelism=4)
-    ledger, offsets = Ledger(), {}
+    ledger, offsets = Ledger(exact=not db.is_mysql), {}
     with Writer(db, "a", 6, pace=0.002), Writer(db, "c", 7, pace=0.002):
         for _ in range(10):
             offsets = run_for(run, config, offsets, ledger, 4)
     until_equal(db, run, config, offsets, ledger, tables, 1_000_000)
 
 
+@BOTH
 def test_rows_of_a_huge_transaction_come_in_bounded_parts_and_never_twice(db, run):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, v BIGINT, filler VARCHAR(200))")
     config = db.config()
@@ -247,6 +258,7 @@ def test_rows_of_a_huge_transaction_come_in_bounded_parts_and_never_twice(db, ru
     assert ledger.seen[Op.CREATE] == 100_000
 
 
+@BOTH
 def test_a_table_without_a_key_is_read_at_once_and_then_exact(db, run):
     db.sql("CREATE TABLE t (v INT)")
     db.sql("INSERT INTO t SELECT seq FROM seq_1_to_30000")
@@ -258,10 +270,11 @@ def test_a_table_without_a_key_is_read_at_once_and_then_exact(db, run):
     assert sorted(values) == [-1, *range(1, 30_001)]
 
 
+@BOTH
 def test_a_truncate_in_the_middle_of_the_snapshot_starts_the_table_anew(db, run):
     fill(db, "t", "INT", 20_000)
     config = db.config(snapshot_fetch_size=500)
-    ledger = Ledger()
+    ledger = Ledger(exact=not db.is_mysql)
     offsets = run_for(run, config, {}, ledger, 10)
     assert ledger.seen[Op.SNAPSHOT]
     db.sql("TRUNCATE TABLE t")
@@ -271,7 +284,7 @@ def test_a_truncate_in_the_middle_of_the_snapshot_starts_the_table_anew(db, run)
 
 def test_a_chunk_is_never_older_than_what_was_read_of_the_log(db):
     fill(db, "t", "INT", 10)
-    (file, pos, *_) = db.sql("SHOW MASTER STATUS")[0]
+    file, pos = db.log_place()
     here = Place(file, pos)
     session = db.session()
     later = Chunk((db.name, "t"), None, 100, here.number + 1, exact=True, wake=lambda: None)
@@ -304,6 +317,87 @@ def test_a_chunk_whose_rows_nobody_takes_lets_go_of_its_table(db, run, monkeypat
     until_equal(db, run, db.config(), {}, ledger, ["t"], 1_000_000)
 
 
+BIG = 100_000
+MYSQL = pytest.mark.parametrize("db", ["mysql"], indirect=True)
+
+
+@pytest.mark.parametrize("key", ["INT PRIMARY KEY", "INT"])
+@BOTH
+def test_only_some_pieces_of_a_chunk_are_read_ahead(db, monkeypatch, key):
+    fetched, read = [], chunks.read
+
+    def counting(*query):
+        for rows in read(*query):
+            fetched.append(rows.num_rows)
+            yield rows
+
+    monkeypatch.setattr(chunks, "read", counting)
+    monkeypatch.setattr(chunks, "_PIECE", 32 << 10)
+    monkeypatch.setattr(wire, "BLOCK", 16 << 10)
+    db.sql(f"CREATE TABLE t (id {key}, v BIGINT)")
+    db.sql(f"INSERT INTO t SELECT seq, seq FROM seq_1_to_{BIG}")
+    session = db.session()
+    chunk = Chunk((db.name, "t"), None, BIG, 0, exact=not db.is_mysql, wake=lambda: None)
+    reader = threading.Thread(target=chunk.run, args=(session,), daemon=True)
+    reader.start()
+    wait_until(chunk.pieces.full, 60, "pieces to be there")
+    most = 0
+    rows = ended = 0
+    while not ended:
+        most = max(most, sum(fetched) - rows)
+        piece = chunk.pieces.get(timeout=60)
+        rows += piece.rows.num_rows
+        ended = piece.done or (chunk.upto is not None and piece.upto == chunk.upto)
+    reader.join(60)
+    session.close()
+    assert (rows, chunk.error) == (BIG, None)
+    assert most < BIG / 3
+
+
+@MYSQL
+def test_a_row_that_is_deleted_while_its_chunk_begins_stays_deleted(db, run, monkeypatch):
+    fill(db, "t", "INT", 10)
+    other, execute = db.session(db.name), MysqlConnection.execute
+    doomed = iter(range(5))
+
+    def racing(connection, sql, values=()):
+        rows = execute(connection, sql, values)
+        if "CONSISTENT SNAPSHOT" in sql and (id_ := next(doomed, None)) is not None:
+            execute(other, "DELETE FROM t WHERE id = %s", (id_,))
+        return rows
+
+    monkeypatch.setattr(MysqlConnection, "execute", racing)
+    with run(db.config(snapshot_fetch_size=3, snapshot_parallelism=1)) as host:
+        host.settled(db)
+        while "snapshot" in next(iter(host.task.offsets.values())):
+            host.settled(db)
+    other.close()
+    have = host.mirror[f"{db.name}.t"]
+    assert have == table_of(db, "t")
+    assert len(have) < 10
+
+
+def test_a_chunk_begins_when_what_the_log_has_is_committed():
+    """In MySQL a transaction is in the log before others see it: it has its GTID until then."""
+    said = []
+    owned = ["a:1#7:2#8, b:9#3", "a:2#8,a:3#9", "a:3#9,b:9#4", ""]
+
+    class Session:
+        def execute(self, sql):
+            said.append(sql)
+            if "gtid_owned" in sql:
+                return [(owned.pop(0),)]
+            return [("log.000001", 40)] if "STATUS" in sql else []
+
+    chunk = Chunk(("d", "t"), None, 100, 0, exact=False, wake=lambda: None)
+    assert chunk._opened(Session()) == Place("log.000001", 40)
+    place, begun = (
+        next(n for n, sql in enumerate(said) if word in sql) for word in ("STATUS", "CONSISTENT")
+    )
+    assert place < begun
+    assert sum("gtid_owned" in sql for sql in said[place:begun]) == 3
+
+
 def has_rows_before_its_beginning(db, run):
     """Tell whether rows come while no offset is durable yet."""
     fill(db, "t", "VARCHAR(20)", 100, lambda n: f"k{n:03}")
@@ -315,6 +409,7 @@ def has_rows_before_its_beginning(db, run):
         return not host.task.offsets
 
 
+@BOTH
 def test_the_place_to_begin_is_durable_before_the_first_row(db, run):
     """Invariant 3: else what changed between two lives of a snapshot is never told."""
     assert not has_rows_before_its_beginning(db, run)

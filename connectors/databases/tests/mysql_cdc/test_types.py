@@ -13,6 +13,8 @@ import pytest
 
 from penstock_databases.types import meaning
 
+from .conftest import BOTH
+
 UTC = dt.UTC
 D = decimal.Decimal
 
@@ -80,6 +82,15 @@ COLUMNS = {
 }  # fmt: skip
 
 
+MARIADB_ALONE = ("UUID", "INET6", "INET4", "COMPRESSED")
+
+
+def _columns(db):
+    """The columns that the server has types for."""
+    left_out = MARIADB_ALONE if db.is_mysql else ()
+    return {name: column for name, column in COLUMNS.items() if not column[0].endswith(left_out)}
+
+
 def _text(name, value):
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=None).isoformat(" ")
@@ -89,7 +100,7 @@ def _text(name, value):
 
 
 def _insert(db, table):
-    names = list(COLUMNS)
+    names = list(_columns(db))
     for id_, which in ((1, 1), (2, 2), (3, None)):
         values = [None if which is None else _text(n, COLUMNS[n][which]) for n in names]
         places = ", ".join(["%s"] * len(names))
@@ -97,7 +108,7 @@ def _insert(db, table):
 
 
 def _create(db, table):
-    columns = ", ".join(f"{name} {kind[0]}" for name, kind in COLUMNS.items())
+    columns = ", ".join(f"{name} {kind[0]}" for name, kind in _columns(db).items())
     db.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, {columns})")
 
 
@@ -119,10 +130,11 @@ def both(db, run):
     return host, schemas
 
 
+@BOTH
 def test_a_row_of_the_log_is_the_row_of_a_select_and_what_was_written(db, both):
     host, (old, fresh) = both
     selected, logged = host.mirror[f"{db.name}.old"], host.mirror[f"{db.name}.fresh"]
-    for name, (kind, first, second) in COLUMNS.items():
+    for name, (kind, first, second) in _columns(db).items():
         for id_, wanted in ((1, first), (2, second), (3, None)):
             assert logged[id_,][name] == wanted, (name, kind, "log")
             assert selected[id_,][name] == wanted, (name, kind, "select")
