@@ -30,6 +30,9 @@ _ALIKE: Final = {
 }
 """Letters, and how often in a row they mean the same."""
 
+_DIGITS: Final = frozenset("dDHkKhmsM")
+"""Letters of numbers, which have two digits where they stand twice."""
+
 _SPECIAL: Final = frozenset("{}[]#")
 """Signs that stand for themselves in Java's patterns, and must be quoted in Spark's."""
 
@@ -41,6 +44,25 @@ def spark_pattern(text: str, path: str) -> str:
         ConfigError: `transform.bad_date_format`.
     """
     return "".join(_parts(text, path))
+
+
+def fractions_of(pattern: str) -> str:
+    """Return a regular expression of the texts whose milliseconds have three digits; empty for a
+    pattern without milliseconds. Java reads `.1` as one millisecond, Spark as a hundred.
+    """
+    if "SSS" not in _PART.sub(lambda part: part[0] if part[1] else "", pattern):
+        return ""
+    return "(?s)" + "".join(_expression(part[0], part[1]) for part in _PART.finditer(pattern))
+
+
+def _expression(part: str, letter: str | None) -> str:
+    if letter == "S":
+        return "[0-9]{3}"
+    if letter is not None:
+        counted = letter in _DIGITS and len(part) == 2
+        return "[0-9]{2}" if counted else ".+?"
+    text = part[1:-1].replace("''", "'") or "'" if part.startswith("'") else part
+    return re.sub(r"[^A-Za-z0-9 ]", lambda sign: f"\\{sign[0]}", text)
 
 
 def _parts(text: str, path: str) -> Iterator[str]:

@@ -19,6 +19,9 @@ from penstock.transform.column_kernel import Copy, Masked, Source
 from penstock.transform.part import NULLS, Part, halves
 from penstock.transform.row import Row
 
+_TRIMMED: Final = "".join(map(chr, range(33)))
+"""What Java's `String.trim` removes."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -126,6 +129,8 @@ _READ: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[str], Any]], .
 
 def _build(part: Part, path: str, values: Mapping[str, Any]) -> Transform:
     replacement = values["replacement"]
+    if replacement is not None:
+        replacement = replacement.strip(_TRIMMED)  # as Kafka does
     if replacement == "":
         raise ConfigError(
             "config.wrong_type",

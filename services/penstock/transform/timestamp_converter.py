@@ -14,7 +14,7 @@ from penstock.model.errors import ConfigError
 from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform, failure
 from penstock.transform.java_cast import TIME
-from penstock.transform.java_date_format import spark_pattern
+from penstock.transform.java_date_format import fractions_of, spark_pattern
 from penstock.transform.part import NULLS, Part, halves
 from penstock.transform.row import Row
 
@@ -65,8 +65,16 @@ class TimestampConverter:
         if kind.is_string(type_) and self.format:
             if "yy" in self.format and "yyyy" not in self.format:
                 raise self._cannot(field, "a text whose format has a year of two digits")
-            return f"to_timestamp({text}, {sql.literal(self.format)})"
+            return f"to_timestamp({self._whole(text)}, {sql.literal(self.format)})"
         raise self._cannot(field, f"{type_}{'' if self.format else ', without a format'}")
+
+    def _whole(self, text: str) -> str:
+        """Return a text, and one that is no time in place of texts with other milliseconds."""
+        pattern = fractions_of(self.format)
+        if not pattern:
+            return text
+        fits = f"regexp_like({text}, {sql.literal(f'^{pattern}$')})"
+        return f"CASE WHEN {text} IS NULL OR {fits} THEN {text} ELSE '' END"
 
     def _of_unix(self, text: str) -> str:
         match self.precision:

@@ -1,23 +1,19 @@
-"""Runs Kafka Connect's own transforms over the tables of `golden`, and compares.
+"""Kafka Connect's own transforms, from its jar, over the cases of the tables of `golden`.
 
-    PYTHONPATH=tests python tests/unit/transform/compare_with_kafka.py [--version V] [--jars DIR]
-
-On demand: it wants `mvn` and a JVM. Cases that say why Kafka gives something else are printed with
-what it gives; any other difference is one that nobody knew of, and ends with 1. The transforms of
-Debezium, RocketMQ and Penstock are not in Kafka's jar, and are passed over.
+Maven fetches the jars once, into `$PENSTOCK_CACHE` (`~/.cache/penstock`). One JVM runs all cases.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import math
+import os
 import subprocess
-import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,8 +26,9 @@ from py4j.protocol import Py4JJavaError
 
 from penstock.model.meaning import meaning
 from penstock.transform.registry import TRANSFORMS
-from support.transforms import DATASET, Case, cases
+from support.transforms import DATASET, Case
 
+VERSION = "4.3.1"
 KAFKA = "org.apache.kafka.connect"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>penstock</groupId><artifactId>compare</artifactId><version>1</version>
@@ -49,26 +46,17 @@ ODD = {"nan", "inf", "-inf"}
 RESERVED = ("__key", "__headers", "__ts_us", "__op")
 
 
-def main() -> int:
-    """Compare, and print what differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--version", default="4.3.1")
-    parser.add_argument("--jars", type=Path, help="folder with the jars; default: from Maven")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        jars = options.jars or fetched(Path(folder), options.version)
-        kafka = Kafka(jars)
-        counts: Counter[str] = Counter()
-        try:
-            for case in cases():
-                found = verdict(kafka, case)
-                counts[found.split(":")[0]] += 1
-                if found not in {"same", "passed over"}:
-                    print(f"{case.file}: {case.case}: {found}")
-        finally:
-            kafka.close()
-    print(dict(counts))
-    return 1 if counts["DIFFERENT"] else 0
+def jars() -> Path:
+    """Return the folder with Kafka's jars, which are fetched when they are not there."""
+    cache = os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock"
+    folder = Path(cache) / "kafka-transforms" / VERSION
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            found = fetched(Path(made), VERSION)
+            with suppress(OSError):  # another process was first
+                found.rename(folder)
+    return folder
 
 
 def fetched(folder: Path, version: str) -> Path:
@@ -82,26 +70,31 @@ def fetched(folder: Path, version: str) -> Path:
     return folder / "jars"
 
 
-def verdict(kafka: Kafka, case: Case) -> str:
-    """Return `same`, `passed over`, `known: …` or `DIFFERENT: …`."""
+@dataclass(frozen=True)
+class Comparison:
+    """What Kafka makes of the rows of a case, and what the table has: equal, if nothing differs."""
+
+    kafka: list[Any]
+    table: list[Any]
+
+
+def kafka_name(case: Case) -> str:
+    """Return the class of Kafka's that is the transform of a case; empty when Kafka has none."""
     names = [name for name in TRANSFORMS[case.transform["type"]].names if name.startswith(KAFKA)]
-    if not names or "condition" in case.transform:
-        return "passed over"
-    found = list(kafka.run(names[0], case))
+    return names[0] if names and "condition" not in case.transform else ""
+
+
+def compared(kafka: Kafka, case: Case) -> Comparison:
+    """Run a case in Kafka."""
+    found = list(kafka.run(kafka_name(case), case))
     if case.refused:
-        wanted: list[Any] = ["refused"]
-        found = sorted(set(map(str, found))) or ["configured"]
-    else:
-        wanted = ["refused" if row is None else row for row in expected(case)]
-        # JSON, by which values go to Kafka, has no such numbers
-        odd = {place for place, row in enumerate(case.rows) if set(map(repr, row)) & ODD}
-        found, wanted = (
-            [r for n, r in enumerate(rows) if n not in odd] for rows in (found, wanted)
-        )
-    if found == wanted:
-        return "same" if not case.kafka else "same: but the table says that it differs"
-    word = "known" if case.kafka else "DIFFERENT"
-    return f"{word}: {case.kafka}\n    kafka {found}\n    table {wanted}"
+        return Comparison(sorted(set(map(str, found))) or ["configured"], ["refused"])
+    wanted = ["refused" if row is None else row for row in expected(case)]
+    # JSON, by which values go to Kafka, has no such numbers
+    odd = {place for place, row in enumerate(case.rows) if set(map(repr, row)) & ODD}
+    return Comparison(
+        *([r for n, r in enumerate(rows) if n not in odd] for rows in (found, wanted))
+    )
 
 
 def expected(case: Case) -> Iterator[dict[str, Any] | None]:
@@ -291,7 +284,3 @@ def back(schema: dict[str, Any], value: Any) -> Any:
                 field["field"]: back(field, value[field["field"]]) for field in schema["fields"]
             }
     return value
-
-
-if __name__ == "__main__":
-    sys.exit(main())

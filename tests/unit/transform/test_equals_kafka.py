@@ -1,0 +1,43 @@
+"""Kafka Connect's own transforms give what the tables say, but where a table tells why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.kafka_transforms import Kafka, compared, jars, kafka_name
+from support.transforms import Case, cases
+
+CASES = [case for case in cases() if kafka_name(case)]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    """A JVM with Kafka's classes."""
+    kafka = Kafka(jars())
+    yield kafka
+    kafka.close()
+
+
+def name(case: Case) -> str:
+    return f"{case.file}: {case.case}"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.kafka], ids=name)
+def test_kafka_gives_what_the_table_says(kafka: Kafka, case: Case) -> None:
+    found = compared(kafka, case)
+    assert found.kafka == found.table
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.kafka], ids=name)
+def test_a_difference_that_a_table_explains_is_still_there(kafka: Kafka, case: Case) -> None:
+    found = compared(kafka, case)
+    assert found.kafka != found.table
+
+
+def test_another_result_goes_red(kafka: Kafka) -> None:
+    case = next(case for case in CASES if case.after and not case.kafka)
+    found = compared(kafka, case)
+    found.table[0] = {"another": "row"}
+    assert found.kafka != found.table
