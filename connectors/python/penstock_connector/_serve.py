@@ -18,7 +18,8 @@ from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock_connector._connector import Connector
 from penstock_connector._connectors import kind_of
 from penstock_connector._errors import ConnectorError
-from penstock_connector._handshake import COOKIE, Launch, launch_from
+from penstock_connector._handshake import COOKIE, NONCE, Launch, launch_from
+from penstock_connector._hiding import erase_variable, hide_memory
 from penstock_connector._listen import Listen, add_options, listen_of
 from penstock_connector._logs import log_to_stderr
 from penstock_connector._server import PluginServer
@@ -52,6 +53,9 @@ def serve(*connectors: type[Connector[Any]], name: str = "", version: str = "0.0
         launch = None if listen else launch_from(os.environ)
         if not listen and launch is None:
             sys.exit(_how_to_run(name, connectors))
+        if launch is not None:
+            erase_variable(NONCE)
+            hide_memory()
         log_to_stderr()
         asyncio.run(_run(connectors, name, version, launch, listen))
     except ConnectorError as error:

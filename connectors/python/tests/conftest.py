@@ -41,7 +41,7 @@ def launch(tmp_path):
     """Start a plugin as a host does; give the process and its first line of stdout."""
     running = []
 
-    def start(path=EXAMPLES / "counter.py", *arguments, first_line=True, **environment):
+    def start(path=EXAMPLES / "counter.py", *arguments, first_line=True, through=(), **environment):
         wanted = {
             "PENSTOCK_PLUGIN_MAGIC_COOKIE": "cookie",
             "PLUGIN_PROTOCOL_VERSIONS": "1",
@@ -50,7 +50,7 @@ def launch(tmp_path):
             "PATH": os.environ["PATH"],
         } | environment
         process = subprocess.Popen(
-            [sys.executable, str(path), *arguments],
+            [*through, sys.executable, str(path), *arguments],
             env={name: value for name, value in wanted.items() if value is not None},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """The process of a plugin."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,12 @@ from support.certificates import Authority
 
 DEADLINE = 20
 NONCE = (("penstock-credential", "a-nonce"),)
+POWERLESS = (
+    ()
+    if os.geteuid()
+    else ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all")
+)
+"""Root may look into everything: without its capabilities it is a user like others."""
 EXAMPLE = Path(__file__).parent.parent / "examples" / "counter.py"
 
 
@@ -109,6 +116,52 @@ def test_calls_without_the_credential_are_refused_but_for_health(launch, metadat
         health = health_pb2_grpc.HealthStub(channel)
         answer = health.Check(health_pb2.HealthCheckRequest(service="plugin"), timeout=DEADLINE)
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def seen_by_a_sibling(pid):
+    """What another process of the same user, without more rights, reads of a plugin's variables."""
+    command = [*POWERLESS, "cat", f"/proc/{pid}/environ"]
+    read = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE)
+    return read.stderr.rpartition(": ")[2].strip() if read.returncode else read.stdout
+
+
+def test_a_sibling_sees_neither_the_credential_nor_anything_else(launch):
+    """Its twin asks to be seen. Even then, the credential is gone, for its children too."""
+    process, line = launch(through=POWERLESS)
+    assert seen_by_a_sibling(process.pid) == "Permission denied"
+    assert _describe(f"unix:{line.split('|')[3]}").name == "counter"
+    twin, _ = launch(through=POWERLESS, PENSTOCK_INSPECTABLE="1")
+    seen = seen_by_a_sibling(twin.pid)
+    assert "PENSTOCK_INSTANCE_NONCE=*******\0" in seen
+    assert "a-nonce" not in seen
+
+
+def test_a_program_that_erases_nothing_is_seen(tmp_path):
+    """The twin: what the test above looks for is there before."""
+    command = [*POWERLESS, sys.executable, "-c", "print(flush=True); input()"]
+    environment = {"PENSTOCK_INSTANCE_NONCE": "a-nonce"}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        assert "PENSTOCK_INSTANCE_NONCE=a-nonce\0" in seen_by_a_sibling(process.pid)
+        process.stdin.close()
+
+
+def test_an_erased_variable_is_not_passed_on(tmp_path):
+    program = (
+        "import os, subprocess; from penstock_connector._hiding import erase_variable; "
+        "erase_variable('A'); erase_variable('NEVER_SET'); "
+        "print(os.environ.get('A'), subprocess.check_output(['env']).decode())"
+    )
+    environment = {"A": "a-secret", "B": "b", "PATH": os.environ["PATH"]}
+    output = subprocess.check_output(
+        [sys.executable, "-c", program], env=environment, text=True, timeout=DEADLINE
+    )
+    assert output.startswith("None ")
+    assert "B=b" in output
+    assert "A=" not in output
+    assert "a-secret" not in output
 
 
 def test_listen_serves_without_a_host_and_without_a_credential(launch):

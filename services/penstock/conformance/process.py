@@ -34,6 +34,8 @@ from penstock.rpc.channels import authority
 _MOST_KEPT: Final = 4 << 20
 """Bytes of output that are kept to be looked through, of each process."""
 _MOST_MESSAGE: Final = 256 << 20
+_COUNTED: Final = {"PENSTOCK_INSPECTABLE": "1"}
+"""The kit counts open files and looks for what is left, without more rights than the plugin has."""
 _READY_WITHIN: Final = 30.0
 """Seconds to the handshake. A plugin takes 10 to 200 ms; a machine that is busy takes its time."""
 _ENDS_WITHIN: Final = 10.0
@@ -232,7 +234,7 @@ async def started(
     """
     order = prepare(manifest, runtime_dir)
     told = {k: v for k, v in order.environment.items() if k not in without}
-    order = replace(order, environment={**told, **(environment or {})})
+    order = replace(order, environment={**told, **_COUNTED, **(environment or {})})
     process = await asyncio.create_subprocess_exec(
         *order.argv,
         env=dict(order.environment),

@@ -10,7 +10,9 @@ Run as a script in isolated mode, with the standard library alone:
 2. A watcher is left behind, outside the plugin's process group. It waits (no CPU) for the end of
    this process, then kills what the plugin started: a wrapper script's child does not stay either.
 3. The kernel is told to take this process before its host when the machine is out of memory.
-4. This process becomes the plugin.
+4. Nothing that the plugin starts gets more rights than it has: no set-user-id program, no file
+   capabilities.
+5. This process becomes the plugin.
 
 Doing this after the exec and not in a `preexec_fn` keeps the host free to use threads.
 """
@@ -25,6 +27,8 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_CREDENTIAL = b"PENSTOCK_INSTANCE_NONCE"
 _EX_HOST_GONE = 75
 _OOM_SCORE = 500
 """Half of the machine's memory: as if it had that much more."""
@@ -35,7 +39,9 @@ _EX_NO_COMMAND = 127
 def main(argv: list[str]) -> int:
     """Guard, then become the command. Returns only when that was not possible."""
     host, command = int(argv[1]), argv[2:]
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if os.getppid() != host:  # it died before the kernel knew
         return _EX_HOST_GONE
     _leave_watcher(os.getpid())
@@ -70,7 +76,17 @@ def _leave_watcher(leader: int) -> None:
     os._exit(0)
 
 
+def _erase_credential() -> None:
+    """Others of the same user see the environment of this process as long as it waits."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    place = getenv(_CREDENTIAL)
+    if place:
+        ctypes.memset(place, ord("*"), len(ctypes.string_at(place)))
+
+
 def _watch(watched: int, leader: int) -> None:
+    _erase_credential()
     for stream in range(3):  # an open pipe would look to the host like a living plugin
         os.close(stream)
     select.select([watched], [], [])

@@ -112,6 +112,53 @@ def test_another_user_of_the_machine_reaches_no_plugin(kit, run):
     run(scenario())
 
 
+@pytest.fixture
+def guarding(tmp_path, monkeypatch):
+    """Put another guard in the place of ours: some words replaced."""
+
+    def put(word, other):
+        text = Path(guard.__file__).read_text(encoding="utf-8")
+        assert word in text
+        copy = tmp_path / "guard.py"
+        copy.write_text(text.replace(word, other), encoding="utf-8")
+        monkeypatch.setattr(guard, "__file__", str(copy))
+
+    return put
+
+
+def status_of(pid):
+    return Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+
+
+def rights(kit, run):
+    """Return whether a plugin may get more rights, and what it leaves of its credential."""
+
+    async def scenario():
+        async with kit.running() as process:
+            status = status_of(process.pid)
+            watchers = [p for p in kit.processes() if p.pid != process.pid]
+            left = [p.environ()["PENSTOCK_INSTANCE_NONCE"] for p in watchers]
+            assert left
+            return status, {value.replace(process.credential, "whole") for value in left}
+
+    return run(scenario())
+
+
+def test_a_plugin_gets_no_new_rights_and_its_watcher_shows_no_credential(kit, run):
+    status, (left,) = rights(kit, run)
+    assert "NoNewPrivs:\t1\n" in status
+    assert set(left) == {"*"}
+
+
+def test_a_guard_without_these_goes_red(kit, run, guarding):
+    """The twin of the test above."""
+    guarding("    _erase_credential()\n    for stream", "    for stream")
+    assert rights(kit, run)[1] == {"whole"}
+    guarding("_PR_SET_NO_NEW_PRIVS, 1", "_PR_SET_NO_NEW_PRIVS, 0")
+    before = next(line for line in status_of("self").splitlines() if line.startswith("NoNewPrivs"))
+    assert before in rights(kit, run)[0]
+
+
 def test_a_runtime_folder_that_is_too_long_is_refused(kit):
     with pytest.raises(ConfigError) as caught:
         launch.prepare(kit.scripted(), kit.runtime_dir / ("x" * 80))
