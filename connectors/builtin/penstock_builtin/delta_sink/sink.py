@@ -27,10 +27,11 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
+from penstock_connector.reach import Reaching
 
 
 @dataclass(frozen=True)
-class DeltaSinkConfig:
+class DeltaSinkConfig(Reaching):
     """Which table, and how it is written."""
 
     path: str = key(doc="Folder of the table. ${topic} is the rows' topic.", required=True)
@@ -38,6 +39,10 @@ class DeltaSinkConfig:
         "snappy", doc="Of Parquet.", choices=("none", "snappy", "zstd", "gzip", "lz4")
     )
     reserved_columns: bool = key(False, doc="Write columns like __op, too.")
+
+    def require_reach(self) -> None:
+        """Refuse a folder that may not be reached."""
+        self.reach.require_template(self.path, "path")
 
 
 class DeltaSink(TransactionalSink[DeltaSinkConfig]):
@@ -116,6 +121,7 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
         del txn_id, epoch
         versions = {}
         for path, number, files in json.loads(state)["tables"]:
+            self.config.reach.require_path(path, "path")  # the rule may be newer than the state
             version = self._table(path).append(self._task, number, files)
             self._numbered[path] = max(number, self._numbered.get(path, 0))
             versions[f"version of {path}"] = str(version)
@@ -133,7 +139,9 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
 
     def _path(self, dataset: str) -> str:
         topic = quote(dataset, safe=" +=@,").replace("..", "%2E%2E") or "rows"
-        return os.path.abspath(self.config.path.replace("${topic}", topic))
+        path = os.path.abspath(self.config.path.replace("${topic}", topic))
+        self.config.reach.require_path(path, "path")
+        return path
 
 
 def _sync_folder(path: str) -> None:
