@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock_connector import ConfigError, ConnectorError
+from penstock_connector.reach import ANYWHERE, Reach
 from penstock_net.web.address import Address, address_of, joined
 from penstock_net.web.failing import network_error, status_error, timed_out
 from penstock_net.web.reading import body_of
@@ -77,8 +78,10 @@ class Limits:
 class Client:
     """Asks one server after another. Used by one thread; `cut` is for others."""
 
-    def __init__(self, limits: Limits, tls: ssl.SSLContext | None = None) -> None:
-        self._limits = limits
+    def __init__(
+        self, limits: Limits, tls: ssl.SSLContext | None = None, reach: Reach = ANYWHERE
+    ) -> None:
+        self._limits, self._reach = limits, reach
         self._tls = tls
         self._connection: http.client.HTTPConnection | None = None
         self._origin: tuple[bool, str, int] | None = None
@@ -162,6 +165,7 @@ class Client:
         if self._connection is not None and self._origin == address.origin:
             return True
         self.close()
+        self._reach.require_host(address.host, "url")
         connection: http.client.HTTPConnection
         if address.tls:
             connection = http.client.HTTPSConnection(

@@ -37,7 +37,7 @@ class Caller:
     def __init__(self, config: WebConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
-        self._client = Client(config.limits(), config.tls())
+        self._client = Client(config.limits(), config.tls(), config.reach)
         self._headers = config.plain_headers()
         self._secret_headers = config.secret_headers()
         self._secret_query = config.secret_query()
@@ -142,7 +142,7 @@ class Caller:
         headers = {"Content-Type": _FORM, "Accept": "application/json"}
         body = urlencode(form).encode()
         url = config.oauth2_token_url
-        client = Client(config.limits(), config.tls())
+        client = Client(config.limits(), config.tls(), config.reach)
         try:
             answer = client.ask(Request(url, "POST", headers, secret_headers, body))
         finally:
