@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from penstock_builtin.pacing import Pace
 from penstock_connector import Batch, ConfigError, Partition, Source, key
+from penstock_connector.reach import Reaching
 
 _KINDS: Final = ("id", "ts", "name", "payload", "number")
 
 
 @dataclass(frozen=True)
-class GeneratorConfig:
+class GeneratorConfig(Reaching):
     """What to make, how much, how fast."""
 
     rows: int = key(0, doc="Rows in all, over all partitions; 0: no end.")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock_connector import AuthError, ConfigError, ConnectorError, RetriableError
+from penstock_connector.reach import ANYWHERE, Reach, outside_folder
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -60,21 +61,26 @@ def telling(path: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The folders that opened files must be in. None given: everywhere."""
+    """The folders that opened files must be in: those of a configuration, everywhere when it gives
+    none, and in any case those that the node lets it reach.
+    """
 
     folders: tuple[str, ...] = ()
+    reach: Reach = ANYWHERE
 
     @classmethod
-    def of(cls, folders: Sequence[str]) -> Roots:
+    def of(cls, folders: Sequence[str], reach: Reach = ANYWHERE) -> Roots:
         """Return roots with all links in their own names resolved."""
-        return cls(tuple(os.path.realpath(folder) for folder in folders))
+        return cls(tuple(os.path.realpath(folder) for folder in folders), reach)
 
     def check(self, fd: int, path: str) -> None:
         """Refuse an opened file or folder that is elsewhere, whatever its name was.
 
         Raises:
-            ConfigError: `file.outside_roots`.
+            ConfigError: `file.outside_roots`, `reach.folder`.
         """
+        if not self.reach.has_opened(fd):
+            raise outside_folder(path)
         if not self.folders:
             return
         real = os.readlink(f"/proc/self/fd/{fd}")

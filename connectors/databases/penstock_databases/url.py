@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
 from penstock_connector import ConfigError
+from penstock_connector.reach import Reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,28 @@ class Target:
             return re.split(r"[;?(]", self.database.removeprefix("jdbc:"), maxsplit=1)[0]
         where = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
         return f"{self.dialect}://{where}/{self.database}"
+
+
+def require_target(target: Target, reach: Reach, path: str) -> None:
+    """Raise when a database, or a file for TLS, may not be reached; `path` is the key of the URL.
+
+    Raises:
+        ConfigError: `reach.host`, `reach.folder`, `reach.url`.
+    """
+    if target.dialect == "java" and not reach.everything:
+        raise ConfigError(
+            "reach.url",
+            f"only the driver knows what {target} reaches, and the node bounds it",
+            fix="Take a database of MariaDB, MySQL, PostgreSQL or SQLite; or have both "
+            "`reach.<rule>.folders=*` and `reach.<rule>.hosts=*` set at the workers.",
+            config_path=path,
+        )
+    if target.dialect == "sqlite":
+        reach.require_path(target.database, path)
+    for host, _ in target.hosts:
+        reach.require_host(host, path)
+    for file in (target.ca, target.certificate, target.certificate_key):
+        reach.require_path(file, path)
 
 
 _PORTS: Final = {"mysql": 3306, "postgresql": 5432}

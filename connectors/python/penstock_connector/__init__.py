@@ -8,6 +8,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
   `Refused`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `Pattern`: those that mean names by a regular expression
+- `penstock_connector.reach`: folders and hosts that a node lets a connector reach
 - `penstock_connector.decimals`: numbers of others as decimals, exactly
 - `penstock_connector.addresses`: sockets that lead to no address inside, whoever names it
 - `ConnectorError` and its subclasses: what users can meet

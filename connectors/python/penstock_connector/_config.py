@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix
+from penstock_connector.reach import FOLDERS, HOSTS, Reach, Reaching
 
 C = TypeVar("C")
 
@@ -148,6 +149,10 @@ def read_config(
 ) -> tuple[C | None, list[ConnectorError]]:
     """Return the configuration, or None and all that is wrong with it."""
     keys = keys_of(config_type)
+    reach = None
+    if issubclass(config_type, Reaching):
+        reach = Reach.told(given)
+        given = {name: text for name, text in given.items() if name not in {FOLDERS, HOSTS}}
     errors: list[ConnectorError] = [
         ConfigError(
             "config.unknown_key",
@@ -167,11 +172,14 @@ def read_config(
     if errors:
         return None, errors
     try:
-        return config_type(**values), []
+        config = config_type(**values)
+        if reach is not None and isinstance(config, Reaching):
+            config.bounded_by(reach)
     except ConnectorError as error:
         return None, [error]
     except ValueError as error:  # what a __post_init__ raises
         return None, [ConfigError("config.invalid", str(error))]
+    return config, []
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from penstock_connector._sink import Sink, TransactionalSink
 from penstock_connector._source import Source
 from penstock_connector._transform import Converter, Transform
 from penstock_connector._values import CommitMode
+from penstock_connector.reach import Reaching
 
 _KINDS: Final[tuple[tuple[type[Connector[Any]], pb.Kind], ...]] = (
     (Source, pb.KIND_SOURCE),
@@ -96,6 +97,7 @@ def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
         config_keys=[k.to_proto(i) for i, k in enumerate(keys_of(kind.config_type).values())],
         encodings=[record_pb.ENCODING_ARROW_IPC],
         aliases=kind.aliases,
+        enforces_reach=issubclass(kind.config_type, Reaching),
     )
     if issubclass(kind, Source):
         spec.source.CopyFrom(_source_capabilities(kind))

@@ -27,6 +27,7 @@ from penstock_connector._errors import ConnectorError, as_connector_error
 from penstock_connector._monitoring import Monitoring
 from penstock_connector._source import Source
 from penstock_connector._values import partition_from_proto, partition_to_proto
+from penstock_connector.reach import FOLDERS, HOSTS
 
 T = TypeVar("T")
 
@@ -138,6 +139,7 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     def _validate(self, target: pb.Target) -> pb.ValidateConfigResponse:
         kind = self._connectors.find(target.connector, Connector)
         given = {**target.config, **target.secrets}
+        names = {name: v for name, v in given.items() if name not in {FOLDERS, HOSTS}}
         config: Any
         errors: Sequence[ConnectorError]
         config, errors = read_config(kind.config_type, given)
@@ -145,7 +147,7 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
             errors = kind.validate(config)
         response = pb.ValidateConfigResponse()
         response.commit_modes.extend(int(mode) for mode in modes_of(kind))  # type: ignore[misc] # enums share numbers
-        values = {name: pb.ConfigValue(name=name, visible=True) for name in given}
+        values = {name: pb.ConfigValue(name=name, visible=True) for name in names}
         for key in keys_of(kind.config_type).values():
             value = values.setdefault(key.name, pb.ConfigValue(name=key.name, visible=True))
             if key.meta.no_effect and key.name in given:

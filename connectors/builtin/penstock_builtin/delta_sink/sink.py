@@ -29,13 +29,14 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
+from penstock_connector.reach import Reaching
 
 if TYPE_CHECKING:
     from penstock_builtin.delta_sink.table import File
 
 
 @dataclass(frozen=True)
-class DeltaSinkConfig:
+class DeltaSinkConfig(Reaching):
     """Which table, and how it is written."""
 
     path: str = key(doc="Folder of the table. ${topic} is the rows' topic.", required=True)
@@ -74,6 +75,10 @@ class DeltaSinkConfig:
     def merges(self) -> bool:
         """Whether rows are merged by their keys."""
         return self.write_mode == "upsert"
+
+    def require_reach(self) -> None:
+        """Refuse a folder that may not be reached."""
+        self.reach.require_template(self.path, "path")
 
 
 class DeltaSink(TransactionalSink[DeltaSinkConfig]):
@@ -167,6 +172,7 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
         del txn_id, epoch
         versions = {}
         for path, number, files, *keys in json.loads(state)["tables"]:
+            self.config.reach.require_path(path, "path")  # the rule may be newer than the state
             table = self._table(path)
             if keys:
                 packing = self.config.compression
@@ -193,7 +199,9 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
 
     def _path(self, dataset: str) -> str:
         topic = quote(dataset, safe=" +=@,").replace("..", "%2E%2E") or "rows"
-        return os.path.abspath(self.config.path.replace("${topic}", topic))
+        path = os.path.abspath(self.config.path.replace("${topic}", topic))
+        self.config.reach.require_path(path, "path")
+        return path
 
 
 def _merges(

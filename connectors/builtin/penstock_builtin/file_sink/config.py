@@ -11,6 +11,7 @@ from penstock_builtin.file_sink.partitions import Term, parse_terms
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.s3_keys import S3Keys, is_s3
 from penstock_connector import ConfigError, key
+from penstock_connector.reach import Reaching
 
 _LINES: Final = frozenset({"none", "gzip", "zstd"})
 _PACKINGS: Final[Mapping[str, frozenset[str]]] = {
@@ -24,7 +25,7 @@ _PACKINGS: Final[Mapping[str, frozenset[str]]] = {
 
 
 @dataclass(frozen=True)
-class FileSinkConfig(S3Keys):
+class FileSinkConfig(S3Keys, Reaching):
     """What `file-sink` writes, and where."""
 
     file: str = key(
@@ -143,6 +144,13 @@ class FileSinkConfig(S3Keys):
                 config_path="allowed.roots",
             )
 
+    def require_reach(self) -> None:
+        """Refuse a place that may not be reached."""
+        if self.is_s3:
+            self.require_store(self.reach, (self.path,))
+        else:
+            self.reach.require_template(self.file or self.path, "file" if self.file else "path")
+
     @property
     def is_whole(self) -> bool:
         """Whether files of the format have an end, so that nothing can be appended to them."""
@@ -178,7 +186,7 @@ class FileSinkConfig(S3Keys):
     @property
     def roots(self) -> Roots:
         """The allowed roots."""
-        return Roots.of(self.allowed_roots)
+        return Roots.of(self.allowed_roots, self.reach)
 
     @property
     def ending(self) -> str:

@@ -51,6 +51,7 @@ def task_number(task_id: str) -> str:
 
 def open_folder(path: str, roots: Roots) -> int:
     """Open a folder, made when it is not there, that is inside the roots."""
+    roots.reach.require_path(path)  # nothing is made elsewhere
     with telling(path):
         Path(path).mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -14,13 +14,14 @@ from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.s3_keys import S3Keys, is_s3
 from penstock_connector import ConfigError, key
+from penstock_connector.reach import Reaching
 
 MAGIC: Final = frozenset("*?[")
 """Characters that make a path a pattern."""
 
 
 @dataclass(frozen=True)
-class FileSourceConfig(S3Keys, ReadingKeys):
+class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     """What `file-source` reads, and how."""
 
     file: tuple[str, ...] = key((), doc="Files or patterns to read; Kafka Connect's key.")
@@ -61,6 +62,14 @@ class FileSourceConfig(S3Keys, ReadingKeys):
                 config_path="allowed.roots",
             )
 
+    def require_reach(self) -> None:
+        """Refuse files and objects that may not be reached."""
+        for path in (*self.file, *self.path):
+            if not is_s3(path):
+                self.reach.require_template(path, "file" if path in self.file else "path")
+        if self.urls:
+            self.require_store(self.reach, self.urls)
+
     @property
     def urls(self) -> tuple[str, ...]:
         """The places in object stores."""
@@ -87,4 +96,4 @@ class FileSourceConfig(S3Keys, ReadingKeys):
     @property
     def roots(self) -> Roots:
         """The allowed roots."""
-        return Roots.of(self.allowed_roots)
+        return Roots.of(self.allowed_roots, self.reach)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock_builtin.log_sink.line import Lines
 from penstock_builtin.rowcolumns import row_names
 from penstock_connector import CommitMode, ConfigError, Staging, TransactionalSink, key
+from penstock_connector.reach import Reaching
 
 _MOST: Final = 100
 """Most rows a second that may be asked for. A host logs 200 lines a second of a plugin, and drops
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class LogSinkConfig:
+class LogSinkConfig(Reaching):
     """What of the rows is printed, and how many of them."""
 
     prefix: str = key("", doc="Begins every line.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from penstock_connector import ConfigError, key
+from penstock_connector.reach import Reach
 
 _SCHEME: Final = "s3://"
 
@@ -35,6 +37,16 @@ class S3Keys:
     s3_path_style: bool = key(
         True, doc="The bucket is in the path of URLs; false: in their host, as Amazon has it."
     )
+
+    def require_store(self, reach: Reach, urls: Iterable[str]) -> None:
+        """Raise when the store or one of the URLs of `path` may not be reached.
+
+        Raises:
+            ConfigError: `reach.host`, `reach.folder`, and as `access`.
+        """
+        reach.require_url(self.access().endpoint, "s3.endpoint")
+        for url in urls:
+            reach.require_object(url, "path")
 
     def access(self) -> S3Access:
         """Return what requests need.

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.places.sftp_keys import SftpKeys
 from penstock_connector import ConfigError, key
+from penstock_connector.reach import Reaching
 
 
 @dataclass(frozen=True)
-class SftpSourceConfig(SftpKeys, ReadingKeys):
+class SftpSourceConfig(SftpKeys, ReadingKeys, Reaching):
     """What `sftp-source` reads, and how."""
 
     path: tuple[str, ...] = key(
@@ -33,6 +34,12 @@ class SftpSourceConfig(SftpKeys, ReadingKeys):
                     fix="Begin it with a slash.",
                     config_path="path",
                 )
+
+    def require_reach(self) -> None:
+        """Refuse a server, and files of this machine, that may not be reached."""
+        self.reach.require_host(self.sftp_host, "sftp.host")
+        self.reach.require_path(self.sftp_key_file, "sftp.key.file")
+        self.reach.require_path(self.sftp_known_hosts, "sftp.known.hosts")
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -16,10 +16,11 @@ from penstock_builtin.opening import telling
 from penstock_builtin.verifiable.ledger import Ledger
 from penstock_builtin.verifiable.rows import SCHEMA, Run, runs_of
 from penstock_connector import CommitMode, SchemaError, Staging, TransactionalSink, key
+from penstock_connector.reach import Reaching
 
 
 @dataclass(frozen=True)
-class VerifiableSinkConfig:
+class VerifiableSinkConfig(Reaching):
     """Where the ledger is, and how slow and how careful the sink is."""
 
     ledger: str = key(
@@ -36,6 +37,10 @@ class VerifiableSinkConfig:
     delay_ms: float = key(
         0.0, doc="Time that every batch takes, to be a slow sink.", type="duration"
     )
+
+    def require_reach(self) -> None:
+        """Refuse a ledger that may not be reached."""
+        self.reach.require_path(self.ledger, "ledger")
 
 
 @dataclass(slots=True)

@@ -21,10 +21,11 @@ from penstock_connector import (
     key,
     partition_id,
 )
+from penstock_connector.reach import Reaching
 
 
 @dataclass(frozen=True)
-class VerifiableSourceConfig:
+class VerifiableSourceConfig(Reaching):
     """How many rows, how fast, and what is forgotten."""
 
     pipeline: str = key("verifiable", doc="Name that every row carries.")
@@ -41,6 +42,10 @@ class VerifiableSourceConfig:
         0, doc="Rows of a partition after which it waits until they are committed; 0: never."
     )
     dataset: str = key("", doc="Dataset of the rows. Empty: the connector's `topic`.")
+
+    def require_reach(self) -> None:
+        """Refuse a folder that may not be reached."""
+        self.reach.require_path(self.state_dir, "state.dir")
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""

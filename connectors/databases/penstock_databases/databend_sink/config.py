@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, ConnectorError, key
+from penstock_connector.reach import Reaching
 from penstock_databases.databend_sink.sql import NAMING
 from penstock_databases.databend_sink.url import parse_url
 
 
 @dataclass(frozen=True)
-class DatabendSinkConfig:
+class DatabendSinkConfig(Reaching):
     """Where the tables are, and how rows are written."""
 
     connection_url: str = key(
@@ -90,6 +91,20 @@ class DatabendSinkConfig:
     retry_backoff_ms: float = key(
         3.0, doc="Longest time between these attempts.", type="duration", group="Retries"
     )
+
+    def require_reach(self) -> None:
+        """Refuse a server or a folder that may not be reached."""
+        if not self.reach.everything:
+            _require(self)
+
+
+def _require(config: DatabendSinkConfig) -> None:
+    target, reach = parse_url(config.connection_url), config.reach
+    if target.folder:
+        reach.require_path(target.folder, "connection.url")
+    else:
+        reach.require_host(target.host, "connection.url")
+    reach.require_path(target.ca, "connection.url")
 
 
 def database_of(config: DatabendSinkConfig) -> str:

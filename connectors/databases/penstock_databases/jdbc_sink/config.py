@@ -8,7 +8,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from penstock_connector import ConfigError, ConnectorError, key
-from penstock_databases.url import parse_url
+from penstock_connector.reach import Reaching
+from penstock_databases.url import parse_url, require_target
 
 COORDINATES: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 """Columns of `pk.mode=kafka` when `pk.fields` names no others."""
@@ -23,7 +24,7 @@ _DIALECTS: Final = {
 
 
 @dataclass(frozen=True)
-class JdbcSinkConfig:
+class JdbcSinkConfig(Reaching):
     """Where the tables are, and how rows are written."""
 
     connection_url: str = key(
@@ -126,6 +127,11 @@ class JdbcSinkConfig:
         group="Writes",
         importance="low",
     )
+
+    def require_reach(self) -> None:
+        """Refuse a database that may not be reached."""
+        if not self.reach.everything:
+            require_target(parse_url(self.connection_url), self.reach, "connection.url")
 
     @property
     def verb(self) -> str:

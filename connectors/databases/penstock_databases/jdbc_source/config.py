@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from penstock_connector import ConfigError, Pattern, key
+from penstock_connector.reach import Reaching
 from penstock_databases.dialect import Dialect, Login
 from penstock_databases.dialects import DIALECTS
 from penstock_databases.java.url import any_url
-from penstock_databases.url import Target
+from penstock_databases.url import Target, require_target
 
 _POLL = 0.05
 """Seconds between two polls of a quiet table. Shorter costs both ends CPU (about 0.2 ms a poll),
@@ -30,7 +31,7 @@ _DIALECT_NAMES = {
 
 
 @dataclass(frozen=True)
-class JdbcSourceConfig:
+class JdbcSourceConfig(Reaching):
     """Which database, which rows of it, how often."""
 
     connection_url: str = key(
@@ -141,6 +142,10 @@ class JdbcSourceConfig:
             raise _invalid("batch.max.rows", "counts begin at 1")
         self.included, self.excluded  # noqa: B018 - raise for what is no pattern
         _check_zone(self.db_timezone)
+
+    def require_reach(self) -> None:
+        """Refuse a database that may not be reached."""
+        require_target(self.target, self.reach, "connection.url")
 
     @property
     def included(self) -> tuple[Pattern, ...]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock_connector import ConfigError, ConnectorError, Pattern, key
+from penstock_connector.reach import Reaching
 from penstock_databases.dialect import Login
-from penstock_databases.url import Target, parse_url
+from penstock_databases.url import Target, parse_url, require_target
 
 _SNAPSHOTS: Final = (
     "initial", "initial_only", "when_needed", "always", "never", "no_data", "schema_only",
@@ -21,7 +22,7 @@ _PORT: Final = 3306
 
 
 @dataclass(frozen=True)
-class MysqlCdcConfig:
+class MysqlCdcConfig(Reaching):
     """Which server and tables are read, and how."""
 
     connection_url: str = key("", doc="jdbc:mariadb://host:port/, instead of database.hostname.")
@@ -87,6 +88,11 @@ class MysqlCdcConfig:
             raise _invalid("database.server.id", "must be between 1 and 4294967295")
         self.chosen  # noqa: B018 - raises for what is no regex
         self.target  # noqa: B018 - raises for what is no URL
+
+    def require_reach(self) -> None:
+        """Refuse a server that may not be reached."""
+        path = "connection.url" if self.connection_url else "database.hostname"
+        require_target(self.target, self.reach, path)
 
     @property
     def target(self) -> Target:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from penstock_connector import ConfigError, Pattern, key
+from penstock_connector.reach import Reaching
 from penstock_databases.dialect import Login
 from penstock_databases.names import TableId
-from penstock_databases.url import Target, parse_url
+from penstock_databases.url import Target, parse_url, require_target
 
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
 _TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 @dataclass(frozen=True)
-class PostgresCdcConfig:
+class PostgresCdcConfig(Reaching):
     """Where, which tables, and how they are read."""
 
     connection_url: str = key("", doc="JDBC URL, in place of `database.hostname` and the others.")
@@ -102,6 +103,11 @@ class PostgresCdcConfig:
             raise _bad("database.dbname", "it names no database")
         for name, patterns in self._patterns().items():
             _compiled(name, patterns)
+
+    def require_reach(self) -> None:
+        """Refuse a server that may not be reached."""
+        path = "connection.url" if self.connection_url else "database.hostname"
+        require_target(self.target(), self.reach, path)
 
     def target(self) -> Target:
         """Return where the database is."""

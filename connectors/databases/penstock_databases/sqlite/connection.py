@@ -57,6 +57,12 @@ def telling(where: object) -> Iterator[None]:
         raise sqlite_error(error, where) from error
 
 
+def _allowed(action: int, argument: str | None, *_: object) -> int:
+    """Let a statement of a configuration open no other file."""
+    other = action == sqlite3.SQLITE_ATTACH and argument != ""
+    return sqlite3.SQLITE_DENY if other else sqlite3.SQLITE_OK
+
+
 class SqliteConnection:
     """One connection; see `dialect.Connection`. Values stand at `%s`, as elsewhere."""
 
@@ -72,6 +78,7 @@ class SqliteConnection:
                 isolation_level=None,
                 check_same_thread=False,  # one thread at a time, not always the same
             )
+            self.driver.set_authorizer(_allowed)
             self.driver.execute("PRAGMA foreign_keys = ON")
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

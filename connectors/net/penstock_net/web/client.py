@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock_connector import ConfigError, ConnectorError
 from penstock_connector.addresses import AddressPolicy
+from penstock_connector.reach import ANYWHERE, Reach
 from penstock_net.web.address import Address, Origin, address_of, joined
 from penstock_net.web.failing import network_error, status_error, timed_out
 from penstock_net.web.reading import body_of
@@ -96,12 +97,18 @@ class Client:
         tls: How TLS is spoken.
         policy: Where sockets may lead.
         home: The server that the configuration names; None when rows name them.
+        reach: Which hosts the node lets it name.
     """
 
     def __init__(
-        self, limits: Limits, tls: ssl.SSLContext, policy: AddressPolicy, home: Address | None
+        self,
+        limits: Limits,
+        tls: ssl.SSLContext,
+        policy: AddressPolicy,
+        home: Address | None,
+        reach: Reach = ANYWHERE,
     ) -> None:
-        self._limits = limits
+        self._limits, self._reach = limits, reach
         self._tls = tls
         self._policy = policy
         self._home = home
@@ -195,6 +202,7 @@ class Client:
         if self._connection is not None and self._place == (address.origin, way):
             return True
         self.close()
+        self._reach.require_host(address.host, "url")
         connection: http.client.HTTPConnection
         if address.tls:
             connection = http.client.HTTPSConnection(address.host, address.port, context=self._tls)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
 from penstock_connector.addresses import AddressPolicy
+from penstock_connector.reach import Reaching
 from penstock_net.web.address import Address, address_of, names_host, query_of
 from penstock_net.web.client import Limits, tls_context
 from penstock_net.web.headers import headers_of
@@ -14,7 +15,7 @@ from penstock_net.web.retrying import Retries
 
 
 @dataclass(frozen=True)
-class WebConfig:
+class WebConfig(Reaching):
     """Where, who, how long, how much."""
 
     url: str = key(doc="Address, without credentials.", required=True, group="Request")
@@ -93,7 +94,7 @@ class WebConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
-        address_of(self.url.replace("${", "").replace("}", ""))
+        address_of(_sure(self.url))
         headers_of(self.headers, "headers")
         self.secret_headers()
         self.secret_query()
@@ -113,6 +114,19 @@ class WebConfig:
                 )
         if self.oauth2_token_url:
             address_of(self.oauth2_token_url, "oauth2.token.url")
+
+    def require_reach(self) -> None:
+        """Refuse servers, and files for TLS, that may not be reached. Where a redirect or a link
+        leads, or what a row puts into the host's name, is compared by the client.
+        """
+        if "${" not in self.url.partition("://")[2].partition("/")[0]:
+            self.reach.require_host(address_of(_sure(self.url)).host, "url")
+        if self.oauth2_token_url:
+            self.reach.require_host(address_of(self.oauth2_token_url).host, "oauth2.token.url")
+        for path, file in (
+            ("tls.ca", self.tls_ca), ("tls.cert", self.tls_cert), ("tls.key", self.tls_key),
+        ):  # fmt: skip
+            self.reach.require_path(file, path)
 
     def _positive(self) -> dict[str, float]:
         return {
@@ -176,6 +190,11 @@ class WebConfig:
         held = (self.auth_password, self.auth_token, self.oauth2_client_secret)
         more = (*self.secret_headers().values(), *self.secret_query().values())
         return tuple(secret for secret in (*held, *more) if secret)
+
+
+def _sure(url: str) -> str:
+    """Return an address without its signs for what is filled in."""
+    return url.replace("${", "").replace("}", "")
 
 
 def invalid(path: str, why: str) -> ConfigError:

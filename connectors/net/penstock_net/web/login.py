@@ -38,7 +38,9 @@ class Caller:
         self._config = config
         self._clock = clock
         self._home = config.home()
-        self._client = Client(config.limits(), config.tls(), config.address_policy(), self._home)
+        self._client = Client(
+            config.limits(), config.tls(), config.address_policy(), self._home, config.reach
+        )
         self._headers = config.plain_headers()
         self._secret_headers = config.secret_headers()
         self._secret_query = config.secret_query()
@@ -149,7 +151,8 @@ class Caller:
         headers = {"Content-Type": _FORM, "Accept": "application/json"}
         body = urlencode(form).encode()
         url = config.oauth2_token_url
-        client = Client(config.limits(), config.tls(), config.address_policy(), address_of(url))
+        policy, home = config.address_policy(), address_of(url)
+        client = Client(config.limits(), config.tls(), policy, home, config.reach)
         try:
             answer = client.ask(Request(url, "POST", headers, secret_headers, body))
         finally:
