@@ -123,8 +123,11 @@ class Design:
         }
 
 
-async def acquire(host: PluginHost, design: Design, end: str) -> tuple[PluginProcess, Target]:
-    """Return the process that serves an end, and what it is told.
+async def acquire(
+    host: PluginHost, design: Design, end: str, owner: str = ""
+) -> tuple[PluginProcess, Target]:
+    """Return the process that serves an end, and what it is told. `owner`: the task that has it
+    for itself.
 
     Raises:
         PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`; what is wrong with the key that
@@ -135,7 +138,7 @@ async def acquire(host: PluginHost, design: Design, end: str) -> tuple[PluginPro
         _, entry = host.find(target.connector, target.version)
         if entry.kind is not OF_END[end]:
             raise _wrong_kind(entry, OF_END[end])
-        return await host.acquire(target.connector, target.version), target
+        return await host.acquire(target.connector, target.version, owner), target
     except ConfigError as error:
         found = error.diagnostic
         if found.config_path not in PLUGIN_KEYS:
