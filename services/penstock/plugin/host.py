@@ -28,8 +28,13 @@ RETIRE_GRACE: Final = 5.0
 
 _MAY_BE_NEW: Final = frozenset({"plugin.not_installed", "plugin.no_such_version"})
 
-_Key: TypeAlias = tuple[str, str, str, str]
-"""Plugin, connector, version, fingerprint: what is replaced gets a process of its own."""
+_Key: TypeAlias = tuple[str, str, str, str, str]
+"""Plugin, connector, version, fingerprint: what is replaced gets a process of its own. Then the
+task whose own it is; empty: all tasks share it."""
+
+MAX_OWNERS: Final = 4
+"""Tasks of a worker that may have processes of their own at once: each takes memory. More tasks
+wait longer until it is known which of them makes a plugin crash."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +80,7 @@ class PluginHost:
         self._clock = clock
         self._idle = idle
         self._seats: dict[_Key, _Seat] = {}
+        self._owners: set[str] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._looking: asyncio.Task[None] | None = None
         self._swept = False
@@ -110,10 +116,28 @@ class PluginHost:
                 raise
         return self.registry.find(connector_class, version)
 
-    async def acquire(self, connector_class: str, version: str = "") -> PluginProcess:
+    def reserve(self, owner: str) -> bool:
+        """Let a task have processes of its own; False when there is no room for it now."""
+        if owner not in self._owners and len(self._owners) >= MAX_OWNERS:
+            return False
+        self._owners.add(owner)
+        return True
+
+    def release(self, owner: str) -> None:
+        """End the processes that are a task's own."""
+        self._owners.discard(owner)
+        for key in [key for key in self._seats if owner and key[-1] == owner]:
+            process = self._seats.pop(key).process
+            if process is not None:
+                self._end(process, RETIRE_GRACE)
+
+    async def acquire(
+        self, connector_class: str, version: str = "", owner: str = ""
+    ) -> PluginProcess:
         """Return the process that serves a class of connectors; start it when there is none.
 
-        All callers share one start. After a crash the start waits for its back-off first.
+        All callers share one start. After a crash the start waits for its back-off first. With
+        `owner`, a task that was given room by `reserve`, the process is shared with no other task.
 
         Raises:
             PenstockError: `plugin.not_installed`, or why the process could not be started.
@@ -121,7 +145,7 @@ class PluginHost:
         if self._closed:
             raise _closed()
         manifest, entry = self.find(connector_class, version)
-        seat = self._seats.setdefault(_key(manifest, entry), _Seat())
+        seat = self._seats.setdefault((*_key(manifest, entry), owner), _Seat())
         if seat.process and await seat.process.answers() and seat.process:
             seat.process.link.idleness.touch()
             return seat.process
@@ -170,7 +194,7 @@ class PluginHost:
     def _install(self, registry: Registry) -> bool:
         before, self.registry = self.registry, registry
         keys = {
-            _key(manifest, entry)
+            (*_key(manifest, entry), "")
             for manifest in registry.manifests
             for entry in manifest.connectors
         }
@@ -221,7 +245,7 @@ class PluginHost:
         ending.add_done_callback(self._ending.discard)
 
 
-def _key(manifest: Manifest, entry: ConnectorEntry) -> _Key:
+def _key(manifest: Manifest, entry: ConnectorEntry) -> tuple[str, str, str, str]:
     return (manifest.name, entry.name, manifest.version, manifest.fingerprint)
 
 

@@ -145,8 +145,11 @@ class Design:
         }
 
 
-async def acquire(host: PluginHost, design: Design, end: str) -> tuple[PluginProcess, Target]:
-    """Return the process that serves an end, and what it is told.
+async def acquire(
+    host: PluginHost, design: Design, end: str, owner: str = ""
+) -> tuple[PluginProcess, Target]:
+    """Return the process that serves an end, and what it is told. `owner`: the task that has it
+    for itself.
 
     Raises:
         PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`; what is wrong
@@ -157,7 +160,7 @@ async def acquire(host: PluginHost, design: Design, end: str) -> tuple[PluginPro
         _, entry = host.find(target.connector, target.version)
         if entry.kind is not OF_END[end]:
             raise _wrong_kind(entry, OF_END[end])
-        process = await host.acquire(target.connector, target.version)
+        process = await host.acquire(target.connector, target.version, owner)
         return process, design.reach.told(process.spec, target)
     except ConfigError as error:
         found = error.diagnostic

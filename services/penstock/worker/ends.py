@@ -52,16 +52,17 @@ class EndMaker:
         self._host, self._topics = host, topics
 
     async def make(
-        self, design: Design, plan: TaskPlan, epoch: int, *, places: bool = False
+        self, design: Design, plan: TaskPlan, epoch: int, *, places: bool = False, owner: str = ""
     ) -> Ends:
         """Return the ends of a run; plugin processes are started when they are not up. With
-        `places`, rows of topics tell where they stand.
+        `places`, rows of topics tell where they stand. With `owner`, source and sink have
+        processes of their own.
         """
         numbers: list[PluginNumbers] = []
-        rows = await self._writer(design, plan, numbers)
+        rows = await self._writer(design, plan, numbers, owner)
         writer = Lettered(rows, await self._letters(design, plan), design.letters_to)
         drift = Drift(design.settings.drift, rows)
-        reader = await self._reader(design, epoch, numbers, places=places)
+        reader = await self._reader(design, epoch, numbers, places=places, owner=owner)
         return Ends(writer, drift, reader, tuple(numbers))
 
     async def read_end(
@@ -78,10 +79,10 @@ class EndMaker:
         return watch_of(self._topics, design)
 
     async def _writer(
-        self, design: Design, plan: TaskPlan, numbers: list[PluginNumbers]
+        self, design: Design, plan: TaskPlan, numbers: list[PluginNumbers], owner: str
     ) -> WriteStream:
         if design.kind in _WRITES_PLUGIN:
-            process, target = await acquire(self._host, design, "sink")
+            process, target = await acquire(self._host, design, "sink", owner)
             numbers.append(told := PluginNumbers(process.plugin, "sink"))
             return PluginWriteStream(process, target, plan, numbers=told)
         settings = design.settings
@@ -104,7 +105,13 @@ class EndMaker:
         return None
 
     async def _reader(
-        self, design: Design, epoch: int, numbers: list[PluginNumbers], *, places: bool
+        self,
+        design: Design,
+        epoch: int,
+        numbers: list[PluginNumbers],
+        *,
+        places: bool,
+        owner: str = "",
     ) -> Callable[[TaskPlan], ReadStream]:
         settings = design.settings
         if (replay := settings.replay) is not None:
@@ -112,7 +119,7 @@ class EndMaker:
             rows = self._topics.rows(design.letters_to)
             return lambda plan: LetterStream(rows, plan.partitions, replay.changes)
         if design.kind in _READS_PLUGIN:
-            process, target = await acquire(self._host, design, "source")
+            process, target = await acquire(self._host, design, "source", owner)
             numbers.append(told := PluginNumbers(process.plugin, "source"))
             credit = settings.credit_bytes
             return lambda plan: PluginReadStream(

@@ -39,17 +39,27 @@ class Opener:
     secrets: Secrets = NO_SECRETS
     reach: Rules = NO_RULES
 
-    async def run(self, assigned: Assigned) -> RunSpec:
-        """Return what a run of a task is made of.
+    async def run(self, assigned: Assigned, *, alone: bool = False) -> RunSpec:
+        """Return what a run of a task is made of; `alone`: with plugin processes of its own, when
+        there is room for them.
 
         Raises:
             PenstockError: the configuration is not valid, or its secrets cannot be read.
         """
+        task_id = assigned.plan.task_id
+        owner = task_id if alone and self.host.reserve(task_id) else ""
+        try:
+            return await self._run(assigned, owner)
+        except BaseException:
+            self.host.release(owner)
+            raise
+
+    async def _run(self, assigned: Assigned, owner: str) -> RunSpec:
         design = await self._design(assigned.connector)
         chain = chain_of(self.host, design, self.functions)
         await self.engine.ready()
         plan, epoch, settings = assigned.plan, assigned.epoch, design.settings
-        ends = await self.ends.make(design, plan, epoch, places=chain.wants_places)
+        ends = await self.ends.make(design, plan, epoch, places=chain.wants_places, owner=owner)
         tell = self.telling(design.connector)
         routed, held = await plug(self.host, chain, design, tell)
         generation = design.connector.generation
@@ -71,6 +81,8 @@ class Opener:
             retries=settings.retries,
             plugin_version=_version(self.host, design),
             plugin_numbers=lambda: tuple(one for end in ends.numbers for one in end.now()),
+            is_alone=bool(owner),
+            release=partial(self.host.release, owner),
         )
 
     async def watch(self, connector: Connector) -> Watched:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from penstock.model import faults
-from penstock.model.connector import CommitMode, TaskState
+from penstock.model.connector import CommitMode, Partition, TaskState
 from penstock.model.stream import (
     BadRow,
     BatchReady,
@@ -64,6 +64,9 @@ class TaskRun:
     ) -> None:
         """`numbers` and `looks` go on over the runs of a task; `on_state` is told when both ends
         are open, when it rests because it is paused, and when it moves again.
+
+        Attributes: `began_at` are the partitions with the offsets where it began to read, None
+        before that; `committed` and `announced` count its commits, and the batches of the source.
         """
         self._spec, self._looks = spec, looks
         self._on_state = on_state
@@ -76,6 +79,8 @@ class TaskRun:
         self._txn = 0
         self._mode = CommitMode.UNSPECIFIED
         self.completed = False
+        self.began_at: Sequence[Partition] | None = None
+        self.committed = self.announced = 0
 
     async def run(self) -> None:
         """Open the ends, move rows until the end of a bounded read, a stop or an error, close the
@@ -96,6 +101,7 @@ class TaskRun:
         refuse_weaker(spec.commit_mode, opened)
         self._mode = opened.commit_mode
         plan = await positioned(spec.plan, opened, claim, spec.offsets)
+        self.began_at = plan.partitions
         reader = spec.open_reader(plan)
         try:
             await reader.open()
@@ -180,6 +186,7 @@ class TaskRun:
         match event:
             case BatchReady():
                 faults.hit("worker.source_read")
+                self.announced += 1
                 self._batcher.ready(event, now)
                 self._numbers.announced(event.rows, event.bytes)
             case Checkpoint():
@@ -254,6 +261,7 @@ class TaskRun:
             raise
 
     def _count(self, mover: Mover, finished: Finished, seconds: float) -> None:
+        self.committed += 1
         if finished.moved is not None:
             # a sink is slow while it is put to, or when it is asked to prepare
             mover.pace.took(finished.moved.rows_read, max(finished.moved.seconds, seconds))

@@ -50,7 +50,8 @@ class RunSpec:
     secrets that this one was made with are no longer the right ones; `letters` makes what takes the
     bad rows of a read end, `retries` says how often errors are tried again that may pass;
     `plugin_version` is that of the source, or of the sink; `plugin_numbers`
-    tells what the plugins at its ends have measured.
+    tells what the plugins at its ends have measured; `is_alone`: these plugins serve no other task,
+    until `release` is called.
     """
 
     plan: TaskPlan
@@ -70,3 +71,5 @@ class RunSpec:
     retries: Retries = DEFAULT
     plugin_version: str = ""
     plugin_numbers: Callable[[], tuple[PluginNumber, ...]] = tuple
+    is_alone: bool = False
+    release: Callable[[], None] = lambda: None

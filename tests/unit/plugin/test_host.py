@@ -9,6 +9,7 @@ import pytest
 from penstock.model.errors import PenstockError
 from penstock.plugin import PluginHost
 from penstock.plugin.backoff import Backoff
+from penstock.plugin.host import MAX_OWNERS
 
 
 def test_backoff_doubles_to_its_longest():
@@ -49,6 +50,33 @@ def test_tasks_share_one_process_and_one_start(kit, run):
         await host.close()
 
     run(scenario())
+
+
+def test_a_task_may_have_a_process_of_its_own_until_it_is_released(kit, run):
+    async def scenario():
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines)
+        shared = await host.acquire("source")
+        assert host.reserve("g-1")
+        own = await host.acquire("source", owner="g-1")
+        assert (await host.acquire("source", owner="g-1")).pid == own.pid != shared.pid
+        os.kill(own.pid, signal.SIGKILL)
+        await own.exited
+        again = await host.acquire("source", owner="g-1")
+        assert shared.alive
+        host.release("g-1")
+        await again.exited
+        assert (await host.acquire("source")).pid == shared.pid
+        await host.close(0.5)
+
+    run(scenario())
+
+
+def test_only_a_few_tasks_have_processes_of_their_own_at_once(kit):
+    host = PluginHost(kit.registry(), kit.runtime_dir)
+    assert [host.reserve(f"g-{n}") for n in range(MAX_OWNERS + 1)] == [True] * MAX_OWNERS + [False]
+    assert host.reserve("g-0")
+    host.release("g-0")
+    assert host.reserve("h-0")
 
 
 def test_a_crashed_process_is_replaced_after_its_backoff(kit, run):
