@@ -24,6 +24,7 @@ from penstock.client.offset import Claim, OffsetChange, OffsetClient, OffsetVers
 from penstock.client.scheduler import HeldTasks, SchedulerClient
 from penstock.client.worker import (
     AlteredOffsets,
+    AppliedConnector,
     PlannedConnector,
     ValidatedConnector,
     WorkerClient,
@@ -31,6 +32,7 @@ from penstock.client.worker import (
 
 __all__ = [
     "AlteredOffsets",
+    "AppliedConnector",
     "Caller",
     "Claim",
     "ConfigClient",

@@ -11,6 +11,7 @@ from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.altering import Alterer
+from penstock.worker.applying import Applier
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.overrides import OverridePolicy
 from penstock.worker.planning import Planner
@@ -36,6 +37,7 @@ class Asked:
         self.validator = Validator(host, functions, secrets, overrides)
         self.planner = Planner(host, topics, secrets)
         self.alterer = Alterer(host, secrets)
+        self.applier = Applier(host, secrets)
         tasting = Tasting(host, self.planner, topics)
         self.rehearsals = Rehearsals(host, engine, tasting, functions, secrets)
         self.letters = LetterReader(topics, offsets)

@@ -36,7 +36,8 @@ const (
 	ApplyAction_APPLY_ACTION_UPDATE ApplyAction = 2
 	// Connector removed.
 	ApplyAction_APPLY_ACTION_DELETE ApplyAction = 3
-	// Start again from nothing (drop staged data, reset slot).
+	// Start again from nothing: drop staged data, reset the slot. With --fresh it comes under another generation and task_id, so
+	// what an old task staged is found by the configuration alone.
 	ApplyAction_APPLY_ACTION_RESET ApplyAction = 4
 )
 
@@ -868,7 +869,7 @@ type ApplyRequest struct {
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// Why.
 	Action ApplyAction `protobuf:"varint,2,opt,name=action,proto3,enum=penstock.api.connector.v1.ApplyAction" json:"action,omitempty"`
-	// Configuration that was applied last.
+	// Configuration that was applied last, where the host knows it.
 	LastApplied *Target `protobuf:"bytes,3,opt,name=last_applied,json=lastApplied,proto3" json:"last_applied,omitempty"`
 	// Only tell.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
