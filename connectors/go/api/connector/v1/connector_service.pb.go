@@ -93,7 +93,8 @@ type Target struct {
 	Connector string `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
 	// Name the user gave it.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Values in text form.
+	// Values in text form. Keys of the host (name, connector.class, topics, tasks.max, transforms and the like) are not among them, so
+	// every key that the connector does not know is to be refused.
 	Config map[string]string `protobuf:"bytes,3,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Values of sensitive keys, resolved by the host; never logged.
 	Secrets map[string]string `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -801,7 +802,7 @@ func (x *PlanResponse) GetMonitor() bool {
 // TaskPlan is one task.
 type TaskPlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable id.
+	// Stable id; the host sets it, from the connector's generation, which is unique over clusters and never comes back.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Task configuration (Kafka Connect's task config map).
 	Config map[string]string `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

@@ -40,7 +40,8 @@ type ConnectorServiceClient interface {
 	CheckConnection(ctx context.Context, in *CheckConnectionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckConnectionResponse], error)
 	// Discover lists datasets.
 	Discover(ctx context.Context, in *DiscoverRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiscoverResponse], error)
-	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions.
+	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+	// is not asked, and may answer nothing.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
 	// Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
 	// be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
@@ -173,7 +174,8 @@ type ConnectorServiceServer interface {
 	CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error
 	// Discover lists datasets.
 	Discover(*DiscoverRequest, grpc.ServerStreamingServer[DiscoverResponse]) error
-	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions.
+	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+	// is not asked, and may answer nothing.
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
 	// Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
 	// be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the

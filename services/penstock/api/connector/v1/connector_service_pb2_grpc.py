@@ -98,7 +98,8 @@ class ConnectorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request, context):
-        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions.
+        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+        is not asked, and may answer nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

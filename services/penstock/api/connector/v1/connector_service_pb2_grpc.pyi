@@ -40,7 +40,9 @@ class ConnectorServiceStub:
     Discover: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.DiscoverRequest, _connector_service_pb2.DiscoverResponse]
     """Discover lists datasets."""
     Plan: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]
-    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions."""
+    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+    is not asked, and may answer nothing.
+    """
     Apply: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]
     """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
     be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
@@ -75,7 +77,9 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
     Discover: _aio.UnaryStreamMultiCallable[_connector_service_pb2.DiscoverRequest, _connector_service_pb2.DiscoverResponse]  # type: ignore[assignment]
     """Discover lists datasets."""
     Plan: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]  # type: ignore[assignment]
-    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions."""
+    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+    is not asked, and may answer nothing.
+    """
     Apply: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]  # type: ignore[assignment]
     """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
     be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
@@ -131,7 +135,9 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.PlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.PlanResponse, _abc.Awaitable[_connector_service_pb2.PlanResponse]]:
-        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions."""
+        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+        is not asked, and may answer nothing.
+        """
 
     @_abc_1.abstractmethod
     def Apply(
