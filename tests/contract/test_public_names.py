@@ -4,6 +4,7 @@ import penstock.testing
 import penstock_connector
 
 CONNECTOR = [
+    "ApplyAction",
     "AuthError",
     "Batch",
     "CommitMode",

@@ -244,7 +244,7 @@ func (c *control) Plan(
 	return response, nil
 }
 
-// Apply sets up nothing: the connectors of this SDK own nothing outside.
+// Apply sets up nothing: this SDK has no way yet to own something outside.
 func (*control) Apply(context.Context, *connectorv1.ApplyRequest) (*connectorv1.ApplyResponse, error) {
 	return &connectorv1.ApplyResponse{}, nil
 }

@@ -17,7 +17,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 """
 
 from penstock_connector._config import key
-from penstock_connector._connector import Connector, NoConfig
+from penstock_connector._connector import ApplyAction, Connector, NoConfig
 from penstock_connector._errors import (
     AuthError,
     ConfigError,
@@ -45,6 +45,7 @@ from penstock_connector._values import (
 )
 
 __all__ = [
+    "ApplyAction",
     "AuthError",
     "Batch",
     "CommitMode",

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import threading
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from penstock_connector._errors import ConnectorError
 from penstock_connector._metrics import Metrics
+
+
+class ApplyAction(IntEnum):
+    """What happened to a connector. Numbers equal penstock.api.connector.v1.ApplyAction."""
+
+    CREATE = 1
+    UPDATE = 2
+    DELETE = 3
+    RESET = 4
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,19 @@ class Connector(Generic[C]):
     @classmethod
     def check(cls, config: C) -> None:
         """Try whether the outside can be reached and allows what is needed; raise if not."""
+
+    @classmethod
+    def apply_action(cls, config: C, action: ApplyAction, *, dry_run: bool) -> Sequence[str]:
+        """Set up, change or remove what the connector owns outside; return what was done, one line
+        each. Idempotent. An error of DELETE is tried again for some minutes: tasks may be ending.
+
+        Args:
+            config: The configuration, of DELETE the last one.
+            action: What happened to the connector.
+            dry_run: Only tell.
+        """
+        del config, action, dry_run
+        return ()
 
     def init(self, config: C) -> None:
         """Take the configuration. Comes first, once."""

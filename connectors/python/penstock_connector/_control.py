@@ -21,7 +21,7 @@ from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail
 from penstock_connector._config import keys_of, read_config
-from penstock_connector._connector import Connector
+from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._connectors import Connectors, configure, modes_of
 from penstock_connector._errors import ConnectorError, as_connector_error
 from penstock_connector._monitoring import Monitoring
@@ -117,10 +117,10 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         return await _guard(context, "plan", lambda: self._plan(request))
 
     async def Apply(  # noqa: N802 - the protocol's name
-        self, _request: pb.ApplyRequest, _context: Any
+        self, request: pb.ApplyRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.ApplyResponse:
-        """Set up nothing: the connectors of this SDK own nothing outside."""
-        return pb.ApplyResponse()
+        """Set up, change or remove what a connector owns outside."""
+        return await _guard(context, "apply", lambda: self._apply(request))
 
     async def AlterOffsets(  # noqa: N802 - the protocol's name
         self,
@@ -178,6 +178,12 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
             retired_partitions=[part.id for part in known if part.id not in ids],
             monitor=kind.monitored(config, request.max_tasks or 1),
         )
+
+    def _apply(self, request: pb.ApplyRequest) -> pb.ApplyResponse:
+        kind = self._connectors.find(request.target.connector, Connector)
+        config = configure(kind, request.target)
+        action = ApplyAction(request.action)
+        return pb.ApplyResponse(actions=kind.apply_action(config, action, dry_run=request.dry_run))
 
     def _alter(self, request: pb.AlterOffsetsRequest) -> pb.AlterOffsetsResponse:
         kind: type[Alterable[Any]] = self._connectors.find(request.target.connector, Alterable)

@@ -20,7 +20,7 @@ from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
 from penstock.cli.process import ENDED_TASKS, Earlier, JvmLostError, hosted
 from penstock.cli.progress import ProgressBar, Totals, human_bytes
 from penstock.cli.waiting import unseen, waiting
-from penstock.model.connector import ENDED, TaskState, TaskStatus
+from penstock.model.connector import ENDED, ApplyAction, TaskState, TaskStatus
 from penstock.model.errors import error_of
 from penstock.model.status import RunState
 from penstock.standalone.node import Node
@@ -70,6 +70,9 @@ async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
             with unseen() if arguments.no_progress else waiting(f"starting {connector.name}"):
                 node = await stack.enter_async_context(Node(settings))
                 checked, findings = await validate(node, _with(connector, config))
+                if arguments.fresh and not earlier.resumed:
+                    applied = await node.worker.apply(checked, ApplyAction.RESET)
+                    findings = [*findings, *applied.diagnostics]
             for finding in findings:
                 print_diagnostic(finding)
             await run_only(node, [checked])

@@ -26,6 +26,7 @@ from penstock.client.process import ProcessClient
 from penstock.client.scheduler import HeldTasks, SchedulerClient
 from penstock.client.worker import (
     AlteredOffsets,
+    AppliedConnector,
     PlannedConnector,
     ValidatedConnector,
     WorkerClient,
@@ -33,6 +34,7 @@ from penstock.client.worker import (
 
 __all__ = [
     "AlteredOffsets",
+    "AppliedConnector",
     "Caller",
     "Claim",
     "ConfigClient",

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.client.shown import DEADLINE, ShownWorker
-from penstock.model.connector import Connector, ConnectorKind, TaskPlan
+from penstock.model.connector import ApplyAction, Connector, ConnectorKind, TaskPlan
 from penstock.model.described import DescribedConnector, KeyValue
 from penstock.model.errors import Diagnostic
 from penstock.model.rehearsal import Given, Rehearsed
@@ -65,6 +65,14 @@ class ReloadedPlugins:
     problems: tuple[Diagnostic, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedConnector:
+    """What plugins did outside, one line each, and what they warn of."""
+
+    actions: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
 class WorkerClient(ShownWorker):
     """A worker, asked for what only it can do. Every method may raise PenstockError."""
 
@@ -114,6 +122,16 @@ class WorkerClient(ShownWorker):
             tuple(error.from_proto(d) for d in answer.diagnostics),
             answer.monitor,
         )
+
+    async def apply(self, connector: Connector, action: ApplyAction) -> AppliedConnector:
+        """Have its plugins change what it owns outside."""
+        request = pb.ApplyConnectorRequest(
+            connector=connector_to_proto(connector),
+            action=int(action),  # type: ignore[arg-type] # enums share numbers
+        )
+        answer = await self._call("worker.apply", self._stub.ApplyConnector, request)
+        findings = tuple(error.from_proto(d) for d in answer.diagnostics)
+        return AppliedConnector(tuple(answer.actions), findings)
 
     async def alter_offsets(
         self,

@@ -20,6 +20,7 @@ async def config(settings: InstanceSettings) -> None:
         store = await instance.store()
         instance.keep_levels(LogLevels(store).watch_all)
         service = ConfigService(store, workers)
+        instance.stack.push_async_callback(service.close)
         await service.start()
         await instance.serve(add_ConfigServiceServicer_to_server, service)
         instance.join()

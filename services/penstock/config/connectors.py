@@ -205,10 +205,12 @@ class Connectors:
 
         return await decided(_attempt)
 
-    async def delete(self, name: str, expected_revision: int) -> None:
-        """Remove one with its plans and its history. Its offsets stay, under its generation."""
+    async def delete(self, name: str, expected_revision: int) -> Connector:
+        """Remove one with its plans and its history; returns it. Its offsets stay, under its
+        generation, and so does a note of it, for what it owns outside.
+        """
 
-        async def _attempt() -> str:
+        async def _attempt() -> Connector:
             existing = await self.get(name)
             rules.check_revision(existing, expected_revision)
             generation = existing.connector.generation
@@ -221,12 +223,14 @@ class Connectors:
             gone = [connector_key(name), generation_key(generation), index]
             await faults.reach("config.storing")
             await self._store.write(
-                checks, [*((key, None) for key in gone), (gone_key(generation), b"")]
+                checks, [*((key, None) for key in gone), (gone_key(generation), encode(existing))]
             )
             await faults.reach("config.stored")
-            return generation
+            return existing.connector
 
-        await sweep(self._store, await decided(_attempt))
+        deleted = await decided(_attempt)
+        await sweep(self._store, deleted.generation)
+        return deleted
 
     async def _search(self, generation: str) -> tuple[Stored | None, int]:
         """Look through all: a connector of before generations had keys."""

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
 from penstock.config import messages, rules
 from penstock.config.connectors import Connectors
+from penstock.config.departures import Applier, Departures
 from penstock.config.loglevels import LogLevels
 from penstock.config.revisions import Revisions
 from penstock.config.stored import CONNECTORS, name_of
@@ -31,6 +32,10 @@ SLOW: Final = 60.0
 """Seconds for plans of a hundred thousand tasks, and for a worker that has to start a plugin."""
 
 
+class Worker(Validator, Applier, Protocol):
+    """What is needed of a worker; its client has it."""
+
+
 class ConfigService(grpc_api.ConfigServiceServicer):
     """Serves `penstock.api.config.v1.ConfigService` from a store, which its maker closes.
 
@@ -40,20 +45,28 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     def __init__(
         self,
         store: Store,
-        worker: Validator | None = None,
+        worker: Worker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Serve `store`; `worker` checks configurations, `clock` tells seconds since the epoch."""
+        """Serve `store`; `worker` checks configurations, and removes what deleted connectors own
+        outside; `clock` tells seconds since the epoch.
+        """
         self._store, self._worker = store, worker
         self._connectors = Connectors(store, clock)
         self._plans = TaskPlans(store, self._connectors, clock)
         self._revisions = Revisions(store, self._connectors)
         self._levels = LogLevels(store, clock)
         self._topics = Topics(store, self._connectors)
+        self._departures = Departures(store, worker)
 
     async def start(self) -> None:
         """Sweep what deleted connectors left when a crash came between."""
-        await sweep_all(self._store)
+        for connector in await sweep_all(self._store):
+            await self._departures.begin(connector)
+
+    async def close(self) -> None:
+        """End what runs beside calls; the next start goes on with it."""
+        await self._departures.close()
 
     @within(SLOW)
     async def ValidateConnector(
@@ -120,7 +133,8 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         self, request: pb.DeleteConnectorRequest, context: Any
     ) -> pb.DeleteConnectorResponse:
         """Remove one with its plans and its history."""
-        await self._connectors.delete(request.name, request.expected_revision)
+        deleted = await self._connectors.delete(request.name, request.expected_revision)
+        await self._departures.begin(deleted)
         return pb.DeleteConnectorResponse()
 
     @within(QUICK)

@@ -8,7 +8,7 @@
 | `plan/<generation>/index` | which chunks hold its plans; its revision is their epoch |
 | `plan/<generation>/<token>/<number>` | a chunk |
 | `topic/<generation>/<topic>` | nothing: the connector has rows of the topic |
-| `gone/<generation>` | a deleted connector whose revisions and plans are being swept |
+| `gone/<generation>` | a deleted connector, until its plans are swept and it is removed outside |
 | `loglevel/<service>/<logger>` | a level that was set |
 
 All that belongs to a connector is keyed by generation (invariant 10); its name is a key only where

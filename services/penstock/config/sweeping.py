@@ -1,7 +1,8 @@
 """Removes what deleted connectors leave: plans, versions and topics of generations that are gone.
 
-The write that deletes a connector notes its generation; the note goes last. So a crash at any point
-leaves a note, which the next start of the service finds.
+The write that deletes a connector notes it under its generation; the note goes last, when it was
+removed outside, too (`departures`). So a crash at any point leaves a note, which the next start of
+the service finds.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from typing import Final
 
 from penstock.config.stored import (
     GONE,
+    decode,
     gone_key,
     plans_prefix,
     revisions_prefix,
     topics_prefix,
 )
+from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError
 from penstock.store import Store
 
@@ -30,20 +33,28 @@ async def sweep(store: Store, generation: str) -> None:
     try:
         for prefix in (plans_prefix, revisions_prefix, topics_prefix):
             await remove_all(store, prefix(generation))
-        await store.write([], [(gone_key(generation), None)])
     except PenstockError as error:
         log.warning("what is left of generation %s is swept later: %s", generation, error)
 
 
-async def sweep_all(store: Store) -> None:
-    """Go on with what an earlier life of the service left."""
+async def sweep_all(store: Store) -> list[Connector]:
+    """Go on with what an earlier life of the service left; returns the connectors whose notes are
+    still there. A note of before connectors were kept in it goes.
+    """
+    found: list[Connector] = []
     after, more = "", True
     while more:
         page = await store.range(GONE, after)
         more = page.more
         for entry in page.entries:
             after = entry.key
-            await sweep(store, after.removeprefix(GONE))
+            generation = after.removeprefix(GONE)
+            await sweep(store, generation)
+            if entry.value:
+                found.append(decode(entry).connector)
+            else:
+                await store.write([], [(gone_key(generation), None)])
+    return found
 
 
 async def remove_all(store: Store, prefix: str) -> None:

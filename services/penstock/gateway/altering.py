@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from penstock.client import AlteredOffsets
 from penstock.gateway.asks import Asks
-from penstock.model.connector import Connector
+from penstock.model.connector import ApplyAction, Connector
 
 PART: Final = 800
 """Partitions of one call: with the longest ids and offsets they fit into a message."""
@@ -43,6 +43,9 @@ async def reset(asks: Asks, stored: Connector, *, forget: bool = False) -> bool:
     await asks.offset.check_alterable(stored.name, stored.generation)
     asked = await agreed(asks, stored, removed)
     await asks.offset.reset(stored.name, stored.generation, forget=forget)
+    if not forget:  # one that is deleted is removed outside by the config service
+        worker = await asks.workers.any()
+        await worker.apply(stored, ApplyAction.RESET)
     return asked
 
 

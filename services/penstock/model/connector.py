@@ -62,6 +62,15 @@ class CommitMode(IntEnum):
     IDEMPOTENT = 4
 
 
+class ApplyAction(IntEnum):
+    """Why Apply is called. Numbers equal penstock.api.connector.v1.ApplyAction."""
+
+    CREATE = 1
+    UPDATE = 2
+    DELETE = 3
+    RESET = 4
+
+
 EXACTLY_ONCE = frozenset({CommitMode.SINK, CommitMode.TWO_PHASE})
 """Modes in which a crash neither loses nor repeats a row."""
 

@@ -25,7 +25,6 @@ A plugin may hang, crash, lie and flood; nothing here believes it, and every wai
 
 from penstock.plugin.answers import (
     Applied,
-    ApplyAction,
     CheckStep,
     ConfigValue,
     Planned,
@@ -53,7 +52,6 @@ from penstock.plugin.writing import PluginWriteStream
 
 __all__ = [
     "Applied",
-    "ApplyAction",
     "CheckStep",
     "ConfigValue",
     "ConnectorEntry",

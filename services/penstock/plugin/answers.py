@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
@@ -21,15 +20,6 @@ from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
 
 Redact = Callable[[str], str]
-
-
-class ApplyAction(IntEnum):
-    """Why Apply is called. Numbers equal penstock.api.connector.v1.ApplyAction."""
-
-    CREATE = 1
-    UPDATE = 2
-    DELETE = 3
-    RESET = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import grpc.aio
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
-from penstock.model.connector import Partition, Target
+from penstock.model.connector import ApplyAction, Partition, Target
 from penstock.model.errors import Severity
 from penstock.plugin import answers
 from penstock.plugin.deadlines import Deadlines
@@ -58,7 +58,7 @@ class ControlCalls:
     async def apply(
         self,
         target: Target,
-        action: answers.ApplyAction,
+        action: ApplyAction,
         *,
         last_applied: Target | None = None,
         dry_run: bool = False,

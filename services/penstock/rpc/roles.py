@@ -75,6 +75,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "CheckConnection": _CHANGE,  # it reaches out with the credentials of a configuration
         "RehearseRows": _CHANGE,  # it runs what a configuration says
         "AlterOffsets": _CHANGE,
+        "ApplyConnector": _CHANGE | {CONFIG, SCHEDULER},  # resets come from those who may change
         "PlanConnector": frozenset({SCHEDULER}),
         "ListTasks": _LOOK,
         "WatchTasks": _LOOK,

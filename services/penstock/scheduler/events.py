@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.model.connector import Connector, TaskPlan, TaskStatus
+from penstock.model.connector import ApplyAction, Connector, TaskPlan, TaskStatus
 from penstock.scheduler.records import Record
 
 
@@ -82,3 +82,5 @@ class PlanWish:
     old: tuple[TaskPlan, ...]
     worker: str
     address: str
+    action: ApplyAction | None = None
+    """What is new about it outside; None: nothing, it is only planned again."""

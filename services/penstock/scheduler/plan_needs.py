@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.model.connector import TargetState
+from penstock.model.connector import ApplyAction, TargetState
 from penstock.model.errors import Diagnostic
 from penstock.scheduler.events import Member, PlanWish
 from penstock.scheduler.ownership import Workers
@@ -121,7 +121,14 @@ class PlanNeeds:
                 need.running, need.asked = True, False
                 need.scale = self._scale(one, need)
                 found.append(
-                    PlanWish(one.connector, need.scale.tasks, one.plans, member.id, member.address)
+                    PlanWish(
+                        one.connector,
+                        need.scale.tasks,
+                        one.plans,
+                        member.id,
+                        member.address,
+                        _action(one),
+                    )
                 )
         return found
 
@@ -189,6 +196,13 @@ class PlanNeeds:
 
     def _need(self, generation: str) -> _Need:
         return self._needs.setdefault(generation, _Need())
+
+
+def _action(wanted: Wanted) -> ApplyAction | None:
+    """Return what is new for the outside about a connector that is planned."""
+    if wanted.current:
+        return None
+    return ApplyAction.UPDATE if wanted.plan_epoch else ApplyAction.CREATE
 
 
 def _sees(wanted: Wanted, made: Planned) -> bool:

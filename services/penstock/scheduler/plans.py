@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
 from penstock.client import ConfigClient, PlannedConnector, WorkerClient
-from penstock.model.connector import Connector, TaskPlan
+from penstock.model.connector import ApplyAction, Connector, TaskPlan
 from penstock.model.errors import error_of
 from penstock.rpc import deadline, open_channel
 from penstock.rpc.channels import Dial
@@ -25,10 +26,15 @@ from penstock.scheduler.resplit import content, resplit
 from penstock.scheduler.wanted import MOST_TASKS, Wanted, config_digest, too_large, too_many
 from penstock.wire.connector import plan_to_proto
 
+log = logging.getLogger(__name__)
+
 PLAN_DEADLINE: Final = 60.0
 """Seconds for a plan: a plugin may have to be started, and may ask a database for its tables.
 Longer holds a place of the few that plan at once; shorter fails a slow but healthy database."""
 
+
+APPLY_DEADLINE: Final = 150.0
+"""Seconds for what is set up outside: longer than the plugin has for it."""
 
 PLAN_BYTES: Final = 8 << 20
 """Bytes of one task's plan. It travels in one message, and gRPC refuses those of more than 16 MiB:
@@ -40,6 +46,9 @@ class PlanMaker(Protocol):
 
     async def plan(self, address: str, connector: Connector) -> PlannedConnector:
         """Return the plans that the worker at an address makes."""
+
+    async def apply(self, address: str, connector: Connector, action: ApplyAction) -> None:
+        """Have the worker at an address set up or change what a connector owns outside."""
 
 
 class WorkerPlans:
@@ -53,6 +62,13 @@ class WorkerPlans:
         """Return the plans that the worker at an address makes."""
         async with WorkerClient(address, PLAN_DEADLINE, self._dial) as worker:
             return await worker.plan(connector)
+
+    async def apply(self, address: str, connector: Connector, action: ApplyAction) -> None:
+        """Have the worker at an address set up or change what a connector owns outside."""
+        async with WorkerClient(address, APPLY_DEADLINE, self._dial) as worker:
+            applied = await worker.apply(connector, action)
+        for found in applied.diagnostics:
+            log.warning("connector %s: %s", connector.name, error_of(found))
 
 
 class Plans:
@@ -81,6 +97,9 @@ class Plans:
             PenstockError: it could not be planned, or not be stored.
         """
         connector = wish.connector
+        if wish.action is not None:
+            async with deadline(f"scheduler.apply of {connector.name}", APPLY_DEADLINE):
+                await self._maker.apply(wish.address, connector, wish.action)
         asked = replace(connector, config={**connector.config, "tasks.max": str(wish.tasks)})
         async with deadline(f"scheduler.plan of {connector.name}", PLAN_DEADLINE):
             made = await self._maker.plan(wish.address, asked)

@@ -131,6 +131,7 @@ class Node:
         self.config = await enter(ConfigClient(self._address("config")))
         self.offset = await enter(OffsetClient(self._address("offset")))
         config = ConfigService(self._store, self.worker)
+        self._stack.push_async_callback(config.close)
         await self._serve("config", add_ConfigServiceServicer_to_server, config, self._stored)
         offset = OffsetService(self._store, self.config, self.scheduler)
         self._stack.push_async_callback(offset.close)

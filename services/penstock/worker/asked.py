@@ -11,6 +11,7 @@ from penstock.secrets import Secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.altering import Alterer
+from penstock.worker.applying import Applier
 from penstock.worker.bounds import Bounds
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.planning import Planner
@@ -38,6 +39,7 @@ class Asked:
         self.validator = Validator(host, functions, secrets, bounds)
         self.planner = Planner(host, topics, secrets, bounds.reach)
         self.alterer = Alterer(host, secrets, bounds.reach)
+        self.applier = Applier(host, secrets, bounds.reach)
         tasting = Tasting(host, self.planner, topics)
         here = Rehearsals(host, engine, tasting, functions, secrets, bounds.reach)
         self.rehearsals: Previews = previews or here

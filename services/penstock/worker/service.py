@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
+from penstock.model.connector import ApplyAction
 from penstock.model.errors import ConfigError, nearest
 from penstock.telemetry.levels import PROCESS
 from penstock.telemetry.recent import RECENT
@@ -103,6 +104,16 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         answer = pb.AlterOffsetsResponse(asked=found.asked)
         add_offsets(answer.offsets, found.offsets)
         return answer
+
+    async def ApplyConnector(
+        self, request: pb.ApplyConnectorRequest, context: Any
+    ) -> pb.ApplyConnectorResponse:
+        """Have plugins change what a connector owns outside."""
+        applied = await self._worker.asked.applier.apply(
+            connector_from_proto(request.connector), ApplyAction(request.action)
+        )
+        diagnostics = map(error_wire.to_proto, applied.diagnostics)
+        return pb.ApplyConnectorResponse(actions=applied.actions, diagnostics=diagnostics)
 
     async def CheckConnection(
         self, request: pb.CheckConnectionRequest, context: Any

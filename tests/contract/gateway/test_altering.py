@@ -75,6 +75,31 @@ def test_what_it_cannot_go_on_from_is_refused_and_nothing_changes(
     assert offsets(gateway, path) == before
 
 
+def test_a_plugin_hears_of_a_new_a_changed_a_reset_and_a_deleted_connector(gateway, made, tmp_path):
+    mood = tmp_path / "mood"
+    mood.write_text("")
+    applied = tmp_path / "mood.applied"
+
+    def heard(*actions):
+        wait_until(
+            lambda: applied.exists() and applied.read_text().split() == list(actions),
+            60,
+            f"the plugin to hear {actions}",
+        )
+
+    config = {"connector.class": "moody-source", "mood": str(mood), "topic": "moods"}
+    path = made("", "RUNNING", **config)
+    heard("CREATE")
+    assert gateway.put(f"{path}/config", {**config, "partitions": "2"}).status_code == 200
+    heard("CREATE", "UPDATE")
+    assert gateway.put(f"{path}/stop").status_code == 204
+    gateway.until(path, "STOPPED")
+    assert gateway.delete(f"{path}/offsets").status_code == 200
+    heard("CREATE", "UPDATE", "RESET")
+    assert gateway.delete(path).status_code == 204
+    heard("CREATE", "UPDATE", "RESET", "DELETE")
+
+
 @pytest.fixture
 def moody(gateway, made, tmp_path):
     """A stopped sink whose mood says what it thinks of offsets."""

@@ -19,6 +19,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from penstock_connector import (
+    ApplyAction,
     Batch,
     ConfigError,
     ConnectorError,
@@ -55,6 +56,16 @@ class Moody(Source[MoodyConfig]):
         if mood(config) == "plan":
             raise ConfigError("moody.plan", "the mood forbids a plan")
         return [Partition({"n": number}) for number in range(config.partitions)]
+
+    @classmethod
+    def apply_action(
+        cls, config: MoodyConfig, action: ApplyAction, *, dry_run: bool
+    ) -> Sequence[str]:
+        """Write the action down beside the mood."""
+        del dry_run
+        with Path(f"{config.mood}.applied").open("a", encoding="utf-8") as file:
+            file.write(f"{action.name}\n")
+        return ["wrote it down"]
 
     @classmethod
     def validate(cls, config: MoodyConfig) -> list[ConnectorError]:

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
-from penstock.model.connector import CommitMode, Partition
+from penstock.model.connector import ApplyAction, CommitMode, Partition
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
-from penstock.plugin import ApplyAction, Deadlines, answers
+from penstock.plugin import Deadlines, answers
 from penstock.plugin.failures import DIAGNOSTIC_KEY, from_status
 
 

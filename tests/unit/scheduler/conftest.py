@@ -19,6 +19,7 @@ from penstock.client import ConfigClient, PlannedConnector, SchedulerClient
 from penstock.config import ConfigService
 from penstock.model import faults
 from penstock.model.connector import (
+    ApplyAction,
     Connector,
     Partition,
     TargetState,
@@ -58,6 +59,10 @@ class FakePlans:
         self.more = 0
         self.payload = b""
         self.asked: list[str] = []
+        self.applied: list[ApplyAction] = []
+
+    async def apply(self, address: str, connector: Connector, action: ApplyAction) -> None:
+        self.applied.append(action)
 
     async def plan(self, address: str, connector: Connector) -> PlannedConnector:
         self.asked.append(address)

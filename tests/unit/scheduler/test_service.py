@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.client import SchedulerClient
-from penstock.model.connector import TargetState, TaskState
+from penstock.model.connector import ApplyAction, TargetState, TaskState
 from penstock.model.errors import (
     ConfigError,
     Diagnostic,
@@ -307,6 +307,24 @@ def test_a_transient_failure_is_restarted_in_place_under_a_new_epoch(mesh):
         await until(lambda: worker.held[id_].epoch > status.epoch, "it was restarted")
         task = await until_state(mesh.first.client, "orders", RunState.RUNNING)
         assert task.restarts == 1
+
+    mesh(test)
+
+
+def test_plugins_set_up_what_is_outside_for_each_new_configuration_and_no_replan(mesh):
+    async def test(mesh):
+        worker = mesh.join("w1")
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        plans = mesh.plans
+        assert plans.applied == [ApplyAction.CREATE]
+        planned = len(plans.asked)
+        await mesh.config.restart("orders")
+        await until(lambda: len(plans.asked) > planned, "it is planned anew")
+        assert plans.applied == [ApplyAction.CREATE]
+        await mesh.create("orders", 1, topic="other")
+        await until(lambda: len(plans.applied) == 2, "the new configuration is applied")
+        assert plans.applied == [ApplyAction.CREATE, ApplyAction.UPDATE]
 
     mesh(test)
 

@@ -38,6 +38,9 @@ class PostgresCdcConfig(Reaching):
     slot_drop_on_stop: bool = key(
         False, doc="Drop the slot when the task ends: what changes meanwhile is lost."
     )
+    slot_drop_on_delete: bool = key(
+        True, doc="Drop the slot, and a publication made here, when the connector is deleted."
+    )
     publication_name: str = key("penstock", doc="Publication; see `publication.autocreate.mode`.")
     publication_autocreate_mode: Literal["filtered", "all_tables", "disabled"] = key(
         "filtered",

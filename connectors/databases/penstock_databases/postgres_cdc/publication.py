@@ -15,6 +15,13 @@ _PUBLICATION: Final = (
     "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate "
     "FROM pg_catalog.pg_publication WHERE pubname = %s"
 )
+_COMMENT: Final = (
+    "SELECT pg_catalog.obj_description(oid, 'pg_publication') "
+    "FROM pg_catalog.pg_publication WHERE pubname = %s"
+)
+_MADE_HERE: Final = "made by Penstock"
+"""The comment on a publication that a connector made: only such a one is dropped with it."""
+
 _CANDIDATES: Final = (
     "SELECT n.nspname, c.relname, c.relreplident = 'n' OR (c.relreplident = 'd' AND NOT EXISTS ("
     "SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)) "
@@ -134,10 +141,19 @@ def _make(connection: Connection, how: Membership, wanted: Wanted, version: int)
     tables = _candidates(connection, how, wanted if how.mode == "filtered" else lambda _: True)
     roots = " WITH (publish_via_partition_root = true)" if version >= _ROOTS_FROM else ""
     what = "FOR ALL TABLES" if how.mode == "all_tables" else _for_tables(tables)
-    if what:
-        connection.execute(f"CREATE PUBLICATION {POSTGRESQL.quoted(how.name)} {what}{roots}")
-        return
-    connection.execute(f"CREATE PUBLICATION {POSTGRESQL.quoted(how.name)}{roots}")
+    name = POSTGRESQL.quoted(how.name)
+    connection.execute(f"CREATE PUBLICATION {name}{f' {what}' if what else ''}{roots}")
+    connection.execute(f"COMMENT ON PUBLICATION {name} IS '{_MADE_HERE}'")
+
+
+def is_made_here(connection: Connection, name: str) -> bool:
+    """Whether a publication is there, and was made by a connector."""
+    return connection.execute(_COMMENT, (name,)) == [(_MADE_HERE,)]
+
+
+def drop_publication(connection: Connection, name: str) -> None:
+    """Drop a publication, when it is there."""
+    connection.execute(f"DROP PUBLICATION IF EXISTS {POSTGRESQL.quoted(name)}")
 
 
 def _grow(connection: Connection, how: Membership, wanted: Wanted) -> None:

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from penstock_connector import Batch, Partition, RetriableError, Source
+from penstock_connector import ApplyAction, Batch, Partition, RetriableError, Source
 from penstock_databases.postgres_cdc import rules
 from penstock_databases.postgres_cdc.changes import Changes, Limits
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_of, to_offset
 from penstock_databases.postgres_cdc.pacing import Every
 from penstock_databases.postgres_cdc.reading import Reading
+from penstock_databases.postgres_cdc.removal import remove
 from penstock_databases.postgres_cdc.rows import RowShape
 from penstock_databases.postgres_cdc.sessions import Sessions
 from penstock_databases.postgres_cdc.start import Start, start, try_out
@@ -60,6 +61,16 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         del max_tasks, known
         key = {"database": config.target().database, "slot": config.slot_name}
         return [Partition(key, bounded=config.snapshot_mode == "initial_only")]
+
+    @classmethod
+    def apply_action(
+        cls, config: PostgresCdcConfig, action: ApplyAction, *, dry_run: bool
+    ) -> Sequence[str]:
+        """Drop the slot, which would keep the log for ever, and a publication made here."""
+        deleted = action is ApplyAction.DELETE and config.slot_drop_on_delete
+        if not (deleted or action is ApplyAction.RESET):
+            return ()
+        return remove(config, publication=deleted, dry_run=dry_run)
 
     def init(self, config: PostgresCdcConfig) -> None:
         """Take the configuration."""

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from penstock.api.connector.v1.source_service_pb2 import ReadPause
-from penstock_connector import ConfigError
+from penstock_connector import ApplyAction, ConfigError, ConnectorError
+from penstock_connector._config import parse_config
 from penstock_connector.testing import RemoteError, plan, validate
 from penstock_databases.names import TableId
 from penstock_databases.postgres_cdc import PostgresCdcSource
@@ -205,6 +206,40 @@ def test_the_slot_is_dropped_when_asked(database, follow):
         reader.task.drain()
     left = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{database.slot}'"
     eventually(lambda: database.sql(left) == [(0,)], "the slot is gone")
+
+
+def applied(database, action, **config):
+    given = parse_config(PostgresCdcConfig, database.config(**config))
+    return PostgresCdcSource.apply_action(given, action, dry_run=False)
+
+
+def test_slot_and_publication_go_with_their_connector(database, follow):
+    database.sql(TABLE)
+    with follow() as reader:
+        reader.settled()
+        with pytest.raises(ConnectorError, match="55006"):
+            applied(database, ApplyAction.DELETE)
+        reader.task.drain()
+    done = applied(database, ApplyAction.DELETE)
+    assert [line.rsplit(" ", 1)[0] for line in done] == [
+        "drop the replication slot",
+        "drop the publication",
+    ]
+    assert database.sql("SELECT count(*) FROM pg_publication") == [(0,)]
+    left = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{database.slot}'"
+    assert database.sql(left) == [(0,)]
+    assert applied(database, ApplyAction.DELETE) == []
+
+
+def test_a_publication_of_another_and_a_slot_that_is_kept_stay(database, follow):
+    database.sql(TABLE, "CREATE PUBLICATION penstock FOR TABLE t")
+    with follow() as reader:
+        reader.settled()
+        reader.task.drain()
+    assert applied(database, ApplyAction.DELETE, slot_drop_on_delete="false") == ()
+    assert applied(database, ApplyAction.CREATE) == ()
+    assert len(applied(database, ApplyAction.RESET)) == 1
+    assert database.sql("SELECT count(*) FROM pg_publication") == [(1,)]
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────

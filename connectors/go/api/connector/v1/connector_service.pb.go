@@ -36,7 +36,8 @@ const (
 	ApplyAction_APPLY_ACTION_UPDATE ApplyAction = 2
 	// Connector removed.
 	ApplyAction_APPLY_ACTION_DELETE ApplyAction = 3
-	// Start again from nothing (drop staged data, reset slot).
+	// Start again from nothing: drop staged data, reset the slot. With --fresh it comes under another generation and task_id, so
+	// what an old task staged is found by the configuration alone.
 	ApplyAction_APPLY_ACTION_RESET ApplyAction = 4
 )
 
@@ -92,7 +93,8 @@ type Target struct {
 	Connector string `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
 	// Name the user gave it.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Values in text form.
+	// Values in text form. Keys of the host (name, connector.class, topics, tasks.max, transforms and the like) are not among them, so
+	// every key that the connector does not know is to be refused.
 	Config map[string]string `protobuf:"bytes,3,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Values of sensitive keys, resolved by the host; never logged.
 	Secrets map[string]string `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -800,7 +802,7 @@ func (x *PlanResponse) GetMonitor() bool {
 // TaskPlan is one task.
 type TaskPlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable id.
+	// Stable id; the host sets it, from the connector's generation, which is unique over clusters and never comes back.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Task configuration (Kafka Connect's task config map).
 	Config map[string]string `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -868,7 +870,7 @@ type ApplyRequest struct {
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// Why.
 	Action ApplyAction `protobuf:"varint,2,opt,name=action,proto3,enum=penstock.api.connector.v1.ApplyAction" json:"action,omitempty"`
-	// Configuration that was applied last.
+	// Configuration that was applied last, where the host knows it.
 	LastApplied *Target `protobuf:"bytes,3,opt,name=last_applied,json=lastApplied,proto3" json:"last_applied,omitempty"`
 	// Only tell.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`

@@ -40,9 +40,14 @@ type ConnectorServiceClient interface {
 	CheckConnection(ctx context.Context, in *CheckConnectionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckConnectionResponse], error)
 	// Discover lists datasets.
 	Discover(ctx context.Context, in *DiscoverRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiscoverResponse], error)
-	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions.
+	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+	// is not asked, and may answer nothing.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
-	// Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells.
+	// Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
+	// be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
+	// plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
+	// ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
+	// is stopped, and an error is the call's. It has 120 s.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
 	// live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
@@ -169,9 +174,14 @@ type ConnectorServiceServer interface {
 	CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error
 	// Discover lists datasets.
 	Discover(*DiscoverRequest, grpc.ServerStreamingServer[DiscoverResponse]) error
-	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions.
+	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+	// is not asked, and may answer nothing.
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
-	// Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells.
+	// Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
+	// be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
+	// plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
+	// ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
+	// is stopped, and an error is the call's. It has 120 s.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
 	// live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says

@@ -209,7 +209,7 @@ type DescribeResponse struct {
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// SDK and language, for instance penstock-sdk-python/0.3.
 	Sdk string `protobuf:"bytes,3,opt,name=sdk,proto3" json:"sdk,omitempty"`
-	// Features of the plugin by name; minor versions of the protocol are only ever features.
+	// Features of the plugin by name; minor versions of the protocol are only ever features. There is none yet: leave it empty.
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
 	// What it serves.
 	Connectors    []*ConnectorSpec `protobuf:"bytes,5,rep,name=connectors,proto3" json:"connectors,omitempty"`
@@ -679,7 +679,8 @@ type ConfigKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// boolean, string, int, long, double, list, class, password, duration, size, file, map, enum.
+	// boolean, string, int, long, double, list, class, password, duration, size, file, map, enum. As texts: a duration like
+	// 5s, 100ms or 1h, a size like 4096 or 1MiB, a list with commas, a file as a path of the worker's machine.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// Default in text form.
 	DefaultValue *string `protobuf:"bytes,3,opt,name=default_value,json=defaultValue,proto3,oneof" json:"default_value,omitempty"`

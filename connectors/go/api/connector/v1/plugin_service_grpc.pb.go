@@ -27,8 +27,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-// server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+// PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+// "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
 type PluginServiceClient interface {
 	// Describe tells what the process serves; works without any configuration or network.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
@@ -68,8 +68,8 @@ func (c *pluginServiceClient) Shutdown(ctx context.Context, in *ShutdownRequest,
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
 //
-// PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-// server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+// PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+// "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
 type PluginServiceServer interface {
 	// Describe tells what the process serves; works without any configuration or network.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)

@@ -467,7 +467,7 @@ type WriteRequest_Commit struct {
 }
 
 type WriteRequest_Abort struct {
-	// Throw the transaction away.
+	// Throw the transaction away, be it put or prepared. Not answered.
 	Abort *WriteAbort `protobuf:"bytes,6,opt,name=abort,proto3,oneof"`
 }
 
@@ -627,9 +627,11 @@ type WriteOpen struct {
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// The task.
 	Task *TaskPlan `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	// Fencing epoch: the sink refuses commits of lower epochs of this task_id.
+	// Fencing epoch: the sink refuses commits of lower epochs of this task_id. It grows for a task_id, with gaps, and may be kept;
+	// epochs of two task ids say nothing of each other.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Wanted mode.
+	// Wanted mode; unset: the strongest that the sink has. The mode that it asks for, or one that is stronger, is in force, or the
+	// sink refuses. In COMMIT_MODE_HOST and IDEMPOTENT rows may be visible before Commit.
 	CommitMode CommitMode `protobuf:"varint,4,opt,name=commit_mode,json=commitMode,proto3,enum=penstock.api.connector.v1.CommitMode" json:"commit_mode,omitempty"`
 	// Encodings the host can send, best first.
 	Encodings []v1.Encoding `protobuf:"varint,5,rep,packed,name=encodings,proto3,enum=penstock.api.record.v1.Encoding" json:"encodings,omitempty"`
@@ -637,7 +639,8 @@ type WriteOpen struct {
 	Limits *Limits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Last transaction that the offset service has as committed, with its state.
 	LastPrepared *PreparedTxn `protobuf:"bytes,7,opt,name=last_prepared,json=lastPrepared,proto3" json:"last_prepared,omitempty"`
-	// True when last_prepared may not have been applied: apply it again, idempotently.
+	// True when last_prepared may not have been applied: apply it again, idempotently. That is usual, also after a clean end, since
+	// a commit is noted with the next one: a sink has to remember what it applied last.
 	Recover       bool `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -802,10 +805,10 @@ func (x *PreparedTxn) GetToken() []byte {
 	return nil
 }
 
-// WritePrepare ends the rows of a transaction.
+// WritePrepare ends the rows of a transaction. A slot that was not put, or has other rows, ends the stream with an error status.
 type WritePrepare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Transaction.
+	// Transaction. It is higher than that of last_prepared, over epochs; one that was never stored comes again with a newer epoch.
 	TxnId uint64 `protobuf:"varint,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
 	// Offsets it covers; COMMIT_MODE_SINK stores it in its own transaction.
 	Token []byte `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
@@ -1808,7 +1811,8 @@ type SinkAsk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Commit now.
 	CommitNow bool `protobuf:"varint,1,opt,name=commit_now,json=commitNow,proto3" json:"commit_now,omitempty"`
-	// Send these partitions again from here (Kafka Connect's SinkTaskContext.offset).
+	// Send these partitions again from here (Kafka Connect's SinkTaskContext.offset). No host has this yet: it ends the task with
+	// plugin.protocol.feature_not_agreed.
 	Rewind map[string]*v1.Offset `protobuf:"bytes,2,rep,name=rewind,proto3" json:"rewind,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Do not send these partitions.
 	Pause []string `protobuf:"bytes,3,rep,name=pause,proto3" json:"pause,omitempty"`

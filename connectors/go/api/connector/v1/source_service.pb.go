@@ -1139,7 +1139,7 @@ type ReadResponse_BadRow struct {
 }
 
 type ReadResponse_Drained struct {
-	// Last: nothing follows.
+	// Last frame. The batches stay until they are released.
 	Drained *Drained `protobuf:"bytes,11,opt,name=drained,proto3,oneof"`
 }
 
@@ -1174,7 +1174,7 @@ type ReadOpened struct {
 	Limits *Limits `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Wants Committed.
 	NeedsCommit bool `protobuf:"varint,3,opt,name=needs_commit,json=needsCommit,proto3" json:"needs_commit,omitempty"`
-	// No progress frame for this long means stuck.
+	// How often Progress comes at least, 30 s at most. Required. Silence for twice as long means stuck.
 	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
 	// Every Progress carries committed_checkpoint_id, and one is sent at once when an awaited checkpoint was committed.
 	ConfirmsCommits bool `protobuf:"varint,5,opt,name=confirms_commits,json=confirmsCommits,proto3" json:"confirms_commits,omitempty"`
@@ -1438,7 +1438,8 @@ func (x *PartitionDone) GetFinished() bool {
 	return false
 }
 
-// BadRow is a row that could not be read.
+// BadRow is a row that could not be read. It counts neither in Checkpoint.rows nor against the credit, and belongs to the next
+// checkpoint.
 type BadRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Partition.

@@ -30,7 +30,8 @@ const (
 // SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
 // whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
 type SourceServiceClient interface {
-	// Read is the control stream of a task, until Drained or an error status.
+	// Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
+	// all are released, the host hangs up, or an error status ends it.
 	Read(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReadRequest, ReadResponse], error)
 	// Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released.
 	Fetch(ctx context.Context, in *FetchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchResponse], error)
@@ -83,7 +84,8 @@ type SourceService_FetchClient = grpc.ServerStreamingClient[FetchResponse]
 // SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
 // whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
 type SourceServiceServer interface {
-	// Read is the control stream of a task, until Drained or an error status.
+	// Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
+	// all are released, the host hangs up, or an error status ends it.
 	Read(grpc.BidiStreamingServer[ReadRequest, ReadResponse]) error
 	// Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released.
 	Fetch(*FetchRequest, grpc.ServerStreamingServer[FetchResponse]) error

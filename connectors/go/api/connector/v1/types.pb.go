@@ -101,7 +101,7 @@ type Credit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// More bytes.
 	Bytes uint64 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// More batches.
+	// More batches; 0 in the first credit: any number. A host that is given more than it takes ends the stream.
 	Batches       uint32 `protobuf:"varint,2,opt,name=batches,proto3" json:"batches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -156,7 +156,8 @@ func (ErrorClass) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_error_v1_diagnostic_proto_rawDescGZIP(), []int{1}
 }
 
-// Diagnostic is the one error shape: in responses, in stream frames and in gRPC status details.
+// Diagnostic is the one error shape: in responses, in stream frames, and in the trailing metadata
+// penstock-diagnostic-bin of a call that fails, serialized.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How bad.

@@ -98,14 +98,19 @@ class ConnectorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request, context):
-        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions.
+        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+        is not asked, and may answer nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Apply(self, request, context):
-        """Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells.
+        """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
+        be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
+        plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
+        ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
+        is stopped, and an error is the call's. It has 120 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,9 +40,16 @@ class ConnectorServiceStub:
     Discover: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.DiscoverRequest, _connector_service_pb2.DiscoverResponse]
     """Discover lists datasets."""
     Plan: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]
-    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions."""
+    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+    is not asked, and may answer nothing.
+    """
     Apply: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]
-    """Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells."""
+    """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
+    be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
+    plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
+    ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
+    is stopped, and an error is the call's. It has 120 s.
+    """
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]
     """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
     live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
@@ -70,9 +77,16 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
     Discover: _aio.UnaryStreamMultiCallable[_connector_service_pb2.DiscoverRequest, _connector_service_pb2.DiscoverResponse]  # type: ignore[assignment]
     """Discover lists datasets."""
     Plan: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]  # type: ignore[assignment]
-    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions."""
+    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+    is not asked, and may answer nothing.
+    """
     Apply: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]  # type: ignore[assignment]
-    """Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells."""
+    """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
+    be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
+    plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
+    ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
+    is stopped, and an error is the call's. It has 120 s.
+    """
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
     """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
     live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
@@ -121,7 +135,9 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.PlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.PlanResponse, _abc.Awaitable[_connector_service_pb2.PlanResponse]]:
-        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions."""
+        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
+        is not asked, and may answer nothing.
+        """
 
     @_abc_1.abstractmethod
     def Apply(
@@ -129,7 +145,12 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.ApplyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.ApplyResponse, _abc.Awaitable[_connector_service_pb2.ApplyResponse]]:
-        """Apply sets up, changes or removes what the connector owns outside (slot, topic, table). Idempotent; dry run tells."""
+        """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
+        be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
+        plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
+        ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
+        is stopped, and an error is the call's. It has 120 s.
+        """
 
     @_abc_1.abstractmethod
     def AlterOffsets(

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class PluginServiceStub(object):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-    server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
     """
 
     def __init__(self, channel):
@@ -49,8 +49,8 @@ class PluginServiceStub(object):
 
 
 class PluginServiceServicer(object):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-    server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
     """
 
     def Describe(self, request, context):
@@ -89,8 +89,8 @@ def add_PluginServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PluginService(object):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-    server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PluginServiceStub:
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-    server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
     """
 
     @_typing.overload
@@ -42,8 +42,8 @@ class PluginServiceStub:
 
 @_typing.type_check_only
 class PluginServiceAsyncStub(PluginServiceStub):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-    server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -53,8 +53,8 @@ class PluginServiceAsyncStub(PluginServiceStub):
     """Shutdown drains all streams, then ends the process."""
 
 class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 (service "plugin" and each service name),
-    server reflection, and go-plugin's plugin.GRPCController and plugin.GRPCStdio are served beside it.
+    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
+    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
     """
 
     @_abc_1.abstractmethod

@@ -67,7 +67,11 @@ class SinkServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Put(self, request_iterator, context):
-        """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt.
+        """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
+        epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
+        of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
+        fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
+        dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

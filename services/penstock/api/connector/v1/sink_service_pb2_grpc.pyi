@@ -41,7 +41,12 @@ class SinkServiceStub:
     Write: _grpc.StreamStreamMultiCallable[_sink_service_pb2.WriteRequest, _sink_service_pb2.WriteResponse]
     """Write is the control stream of a task, until Closed or an error status."""
     Put: _grpc.StreamStreamMultiCallable[_sink_service_pb2.PutRequest, _sink_service_pb2.PutResponse]
-    """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt."""
+    """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
+    epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
+    of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
+    fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
+    dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+    """
 
 @_typing.type_check_only
 class SinkServiceAsyncStub(SinkServiceStub):
@@ -56,7 +61,12 @@ class SinkServiceAsyncStub(SinkServiceStub):
     Write: _aio.StreamStreamMultiCallable[_sink_service_pb2.WriteRequest, _sink_service_pb2.WriteResponse]  # type: ignore[assignment]
     """Write is the control stream of a task, until Closed or an error status."""
     Put: _aio.StreamStreamMultiCallable[_sink_service_pb2.PutRequest, _sink_service_pb2.PutResponse]  # type: ignore[assignment]
-    """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt."""
+    """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
+    epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
+    of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
+    fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
+    dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+    """
 
 class SinkServiceServicer(metaclass=_abc_1.ABCMeta):
     """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
@@ -80,6 +90,11 @@ class SinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_sink_service_pb2.PutRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_sink_service_pb2.PutResponse], _abc.AsyncIterator[_sink_service_pb2.PutResponse]]:
-        """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt."""
+        """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
+        epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
+        of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
+        fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
+        dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+        """
 
 def add_SinkServiceServicer_to_server(servicer: SinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -54,7 +54,8 @@ class SourceServiceServicer(object):
     """
 
     def Read(self, request_iterator, context):
-        """Read is the control stream of a task, until Drained or an error status.
+        """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
+        all are released, the host hangs up, or an error status ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,9 @@ class SourceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SourceServiceAsyncStub: ...
     Read: _grpc.StreamStreamMultiCallable[_source_service_pb2.ReadRequest, _source_service_pb2.ReadResponse]
-    """Read is the control stream of a task, until Drained or an error status."""
+    """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
+    all are released, the host hangs up, or an error status ends it.
+    """
     Fetch: _grpc.UnaryStreamMultiCallable[_source_service_pb2.FetchRequest, _source_service_pb2.FetchResponse]
     """Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released."""
 
@@ -48,7 +50,9 @@ class SourceServiceAsyncStub(SourceServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Read: _aio.StreamStreamMultiCallable[_source_service_pb2.ReadRequest, _source_service_pb2.ReadResponse]  # type: ignore[assignment]
-    """Read is the control stream of a task, until Drained or an error status."""
+    """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
+    all are released, the host hangs up, or an error status ends it.
+    """
     Fetch: _aio.UnaryStreamMultiCallable[_source_service_pb2.FetchRequest, _source_service_pb2.FetchResponse]  # type: ignore[assignment]
     """Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released."""
 
@@ -63,7 +67,9 @@ class SourceServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_source_service_pb2.ReadRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_source_service_pb2.ReadResponse], _abc.AsyncIterator[_source_service_pb2.ReadResponse]]:
-        """Read is the control stream of a task, until Drained or an error status."""
+        """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
+        all are released, the host hangs up, or an error status ends it.
+        """
 
     @_abc_1.abstractmethod
     def Fetch(

@@ -303,6 +303,22 @@ class AlterOffsetsResponse(_message.Message):
     offsets: _containers.RepeatedCompositeFieldContainer[_offset_service_pb2.PartitionOffset]
     def __init__(self, asked: bool = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ...) -> None: ...
 
+class ApplyConnectorRequest(_message.Message):
+    __slots__ = ("connector", "action")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    connector: _config_service_pb2.Connector
+    action: _connector_service_pb2.ApplyAction
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., action: _Optional[_Union[_connector_service_pb2.ApplyAction, str]] = ...) -> None: ...
+
+class ApplyConnectorResponse(_message.Message):
+    __slots__ = ("actions", "diagnostics")
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
+    actions: _containers.RepeatedScalarFieldContainer[str]
+    diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
+    def __init__(self, actions: _Optional[_Iterable[str]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+
 class CheckConnectionRequest(_message.Message):
     __slots__ = ("connector",)
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]

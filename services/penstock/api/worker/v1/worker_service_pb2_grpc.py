@@ -66,6 +66,11 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsResponse.FromString,
                 _registered_method=True)
+        self.ApplyConnector = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/ApplyConnector',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorResponse.FromString,
+                _registered_method=True)
         self.CheckConnection = channel.unary_stream(
                 '/penstock.api.worker.v1.WorkerService/CheckConnection',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
@@ -159,6 +164,15 @@ class WorkerServiceServicer(object):
         """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
         wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
         after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApplyConnector(self, request, context):
+        """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
+        scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
+        Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -269,6 +283,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.AlterOffsets,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsResponse.SerializeToString,
+            ),
+            'ApplyConnector': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyConnector,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorResponse.SerializeToString,
             ),
             'CheckConnection': grpc.unary_stream_rpc_method_handler(
                     servicer.CheckConnection,
@@ -480,6 +499,33 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/AlterOffsets',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.AlterOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyConnector(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/ApplyConnector',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ApplyConnectorResponse.FromString,
             options,
             channel_credentials,
             insecure,

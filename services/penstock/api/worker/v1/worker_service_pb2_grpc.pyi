@@ -54,6 +54,11 @@ class WorkerServiceStub:
     wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
     after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
     """
+    ApplyConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ApplyConnectorRequest, _worker_service_pb2.ApplyConnectorResponse]
+    """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
+    scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
+    Idempotent.
+    """
     CheckConnection: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]
     """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
     streams each result: those of the source, then those of the sink. Changes nothing.
@@ -114,6 +119,11 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
     wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
     after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+    """
+    ApplyConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ApplyConnectorRequest, _worker_service_pb2.ApplyConnectorResponse]  # type: ignore[assignment]
+    """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
+    scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
+    Idempotent.
     """
     CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
@@ -208,6 +218,17 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
         wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
         after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+        """
+
+    @_abc_1.abstractmethod
+    def ApplyConnector(
+        self,
+        request: _worker_service_pb2.ApplyConnectorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_service_pb2.ApplyConnectorResponse, _abc.Awaitable[_worker_service_pb2.ApplyConnectorResponse]]:
+        """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
+        scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
+        Idempotent.
         """
 
     @_abc_1.abstractmethod
