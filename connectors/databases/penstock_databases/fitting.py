@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_databases.casting import cast_rows, plain
 
-Problem = tuple[pa.BooleanArray, str]
-"""Rows that cannot be written, and why; for people: `… {why}`."""
+
+class Problem(NamedTuple):
+    """Rows that cannot be written.
+
+    Attributes:
+        rows: Which.
+        why: For people: `… {why}`.
+        narrow: A wider column, or one of another type, would take them.
+        nul: They have the character U+0000.
+    """
+
+    rows: pa.BooleanArray
+    why: str
+    narrow: bool = False
+    nul: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +44,7 @@ class Limit:
         chars: Most characters of a text; 0: no limit.
         bytes: Most bytes of a text or binary; 0: no limit.
         nul: Texts may have the character U+0000.
+        strips: It is removed from texts that may not have it.
         specials: Infinities and NaN are possible.
         pattern: What a text must look like; empty: anything.
         shape: How a text is made of values that are none: `json`, `array` or `bits`.
@@ -44,6 +58,7 @@ class Limit:
     chars: int = 0
     bytes: int = 0
     nul: bool = True
+    strips: bool = False
     specials: bool = True
     pattern: str = ""
     shape: str = "json"
@@ -78,11 +93,18 @@ def fit(values: pa.Array, limit: Limit, zone: str) -> tuple[pa.Array, list[Probl
     if values.type != limit.type:
         values, failed = cast_rows(values, limit.type, limit.shape, zone)
         if failed is not None:
-            problems.append((failed, f"is no value of the type {limit.native}"))
+            why = f"is no value of the type {limit.native}"
+            problems.append(Problem(failed, why, narrow=True))
     if missing and not limit.nullable:
-        problems.append((pc.is_null(values), "is null, and the column takes none"))
+        problems.append(Problem(pc.is_null(values), "is null, and the column takes none"))
+    if not limit.nul and limit.strips and pa.types.is_string(values.type):
+        values = _stripped(values)
     problems += _checked(values, limit)
     return values, problems
+
+
+def _stripped(values: pa.Array) -> pa.Array:
+    return pc.replace_substring(values, "\0", "") if b"\0" in data_of(values) else values
 
 
 def _checked(values: pa.Array, limit: Limit) -> Iterator[Problem]:
@@ -96,7 +118,8 @@ def _checked(values: pa.Array, limit: Limit) -> Iterator[Problem]:
         if not limit.specials:
             bad = pc.invert(pc.is_finite(values))
             if pc.any(bad).as_py():
-                yield bad, f"is infinite or no number, and {limit.native} has no such values"
+                why = f"is infinite or no number, and {limit.native} has no such values"
+                yield Problem(bad, why)
     elif limit.low is not None or limit.high is not None:
         yield from _out_of_range(values, limit)
 
@@ -108,15 +131,15 @@ def _out_of_range(values: pa.Array, limit: Limit) -> Iterator[Problem]:
     ends = pc.min_max(numbers)
     why = f"is out of the range of {limit.native}"
     if limit.low is not None and (low := ends["min"].as_py()) is not None and low < limit.low:
-        yield pc.less(numbers, limit.low), why
+        yield Problem(pc.less(numbers, limit.low), why, narrow=True)
     if limit.high is not None and (high := ends["max"].as_py()) is not None and high > limit.high:
-        yield pc.greater(numbers, limit.high), why
+        yield Problem(pc.greater(numbers, limit.high), why, narrow=True)
 
 
 def _checked_text(values: pa.Array, limit: Limit) -> Iterator[Problem]:
     invalid = _invalid(values)
     if invalid is not None:
-        yield invalid, "is no valid UTF-8"
+        yield Problem(invalid, "is no valid UTF-8")
         return
     most = limit.chars or limit.bytes
     if most:
@@ -127,17 +150,18 @@ def _checked_text(values: pa.Array, limit: Limit) -> Iterator[Problem]:
             else:
                 yield from _over(size, limit.bytes, "bytes", limit)
     if not limit.nul and b"\0" in data_of(values):
-        yield pc.match_substring(values, "\0"), f"has the character U+0000, {limit.native} not"
+        why = f"has the character U+0000, {limit.native} not"
+        yield Problem(pc.match_substring(values, "\0"), why, nul=True)
     if limit.pattern:
         bad = pc.invert(pc.match_substring_regex(values, limit.pattern))
         if pc.any(bad).as_py():
-            yield bad, f"is no value of the type {limit.native}"
+            yield Problem(bad, f"is no value of the type {limit.native}", narrow=True)
 
 
 def _over(sizes: pa.Array, most: int, unit: str, limit: Limit) -> Iterator[Problem]:
     bad = pc.greater(sizes, most)
     if pc.any(bad).as_py():
-        yield bad, f"has more {unit} than {limit.native} can hold"
+        yield Problem(bad, f"has more {unit} than {limit.native} can hold", narrow=True)
 
 
 def _invalid(values: pa.Array) -> pa.BooleanArray | None:

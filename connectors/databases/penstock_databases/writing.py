@@ -124,6 +124,9 @@ class Writer(Protocol):
     def add(self, table: TableId, columns: Sequence[NewColumn]) -> list[str]:
         """Return the statements that add columns."""
 
+    def retype(self, table: TableId, field: pa.Field) -> str:
+        """Return the statement that makes a column take values of a field; empty: there is none."""
+
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
 

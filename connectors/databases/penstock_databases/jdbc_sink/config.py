@@ -114,6 +114,13 @@ class JdbcSinkConfig(Reaching):
         doc="Where the wall clock stands of columns that have no time zone.",
         group="Data mapping",
     )
+    text_nul: str = key(
+        "refuse",
+        doc="Texts with the character U+0000, which PostgreSQL has not: refuse their rows, or "
+        "remove the character.",
+        choices=("refuse", "remove"),
+        group="Tables",
+    )
     auto_create: bool = key(False, doc="Make a table that is missing.", group="DDL")
     auto_evolve: bool = key(False, doc="Add columns that are missing.", group="DDL")
     max_retries: int = key(10, doc="Most attempts to write a transaction again.", group="Retries")

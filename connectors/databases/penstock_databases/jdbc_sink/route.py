@@ -6,7 +6,7 @@ A route is used by several threads at once, and never changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +15,9 @@ from penstock_connector import ConnectorError, DataError, Op, SchemaError
 from penstock_databases.casting import cast_rows, plain
 from penstock_databases.changes import effect, is_change
 from penstock_databases.dialect import Shape
-from penstock_databases.fitting import Limit, fit
+from penstock_databases.fitting import Limit, Problem, fit
 from penstock_databases.jdbc_sink.config import JdbcSinkConfig
+from penstock_databases.jdbc_sink.evolve import readable
 from penstock_databases.jdbc_sink.keys import BEFORE, OP, Place, Places
 from penstock_databases.writing import Layout, Text, Verb, Writer
 
@@ -69,7 +70,7 @@ class Route:
             column = shape.find(place.field.name)
             if column is None or column.generated:  # made by the database from other columns
                 continue
-            limit = writer.limit(column)
+            limit = replace(writer.limit(column), strips=config.text_nul == "remove")
             _check_types(place.field, limit, f"{shape.table}: column {column.name!r}")
             columns.append(column)
             ways.append(_Way(place, limit, column.name in key))
@@ -128,13 +129,14 @@ class Route:
             values, problems = fit(array, way.limit, self._config.db_timezone)
             fitted.append(values)
             if way.key and self._found and values.null_count:
-                problems = [*problems, (pc.is_null(values), "is null, and it is of the key")]
-            for mask, why in problems:
-                wrong = pc.fill_null(mask, False)
+                keyless = Problem(pc.is_null(values), "is null, and it is of the key")
+                problems = [*problems, keyless]
+            for problem in problems:
+                wrong = pc.fill_null(problem.rows, False)
                 if ops is not None:
                     spared = (Op.TRUNCATE,) if way.key else (Op.TRUNCATE, Op.DELETE)
                     wrong = pc.and_not(wrong, is_change(ops, *spared))
-                self._tell(refused, wrong, way, why, numbers)
+                self._tell(refused, wrong, way, problem, numbers)
                 bad = wrong if bad is None else pc.or_(bad, wrong)
         return fitted, bad if bad is not None and pc.any(bad).as_py() else None
 
@@ -218,19 +220,30 @@ class Route:
         refused: dict[int, ConnectorError],
         wrong: pa.Array,
         way: _Way,
-        why: str,
+        problem: Problem,
         numbers: pa.Array | None,
     ) -> None:
         name = way.place.field.name
         error = DataError(
             "jdbc.value",
-            f"{self.layout.table}: the value of {name!r} {why}",
-            fix="Change the column, or the rows with a transform.",
+            f"{self.layout.table}: the value of {name!r} {problem.why}",
+            fix=self._remedy(way, problem),
             dataset=self._dataset,
         )
         rows = pc.indices_nonzero(wrong)
         for row in (rows if numbers is None else numbers.take(rows)).to_pylist():
             refused.setdefault(row, error)
+
+    def _remedy(self, way: _Way, problem: Problem) -> str:
+        """Return what makes such rows pass."""
+        field = way.place.field
+        if problem.nul:
+            return "Set `text.nul=remove`, or change the rows with a transform."
+        if problem.narrow and not pa.types.is_temporal(field.type):
+            statement = readable(self._writer.retype(self.layout.table, field))
+            if statement and not statement.endswith(f" {way.limit.native}"):
+                return f"Run: {statement}; or change the rows with a transform."
+        return "Change the column, or the rows with a transform."
 
     @property
     def _unwanted(self) -> ConnectorError:

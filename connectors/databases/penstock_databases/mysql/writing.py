@@ -118,6 +118,11 @@ class MysqlWriter:
         """Return the statements that add columns."""
         return ddl.add(table, columns)
 
+    def retype(self, table: TableId, field: pa.Field) -> str:
+        """Return the statement that gives a column another type."""
+        column = ddl.column_type(field)
+        return f"ALTER TABLE {table.sql(MYSQL)} MODIFY COLUMN {MYSQL.quoted(field.name)} {column}"
+
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
         return ddl.limit(column)

@@ -320,6 +320,13 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                     schema_change_batch(dataset, name, statement.text, statement.stamp)
                 )
         for old, new in statement.renamed:
+            if self._tables.meant(*old) != self._tables.meant(*new):
+                _LOG.warning(
+                    "%s is %s now; only one of these names is meant by the lists: rows "
+                    "of its time under the other name are missing",
+                    ".".join(old),
+                    ".".join(new),
+                )
             if self._progress.forget(old) is not None:
                 snapshot.drop(old)
                 if self._tables.meant(*new):

@@ -6,6 +6,7 @@ schema.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -51,6 +52,8 @@ _KEY: Final = (
 _IDENTITY: Final = "SELECT relreplident FROM pg_catalog.pg_class WHERE oid = %s"
 _RESERVED: Final = "__"
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Naming:
@@ -81,6 +84,7 @@ class Shapes:
     def __init__(self, naming: Naming) -> None:
         self.naming = naming
         self._types: dict[tuple[int, int], tuple[str, bool]] = {}
+        self._told: set[int] = set()
 
     def of_relation(self, connection: Connection, relation: Relation) -> RowShape:
         """Return the shape of changes that follow a relation message."""
@@ -112,10 +116,22 @@ class Shapes:
             and (found.columns is None or column.name in found.columns)
             and not self.naming.hides(found.table, column.name)
         ]
+        self._tell_generated(found, [c.name for c in known.columns if c.generated])
         key = _key(connection, found.oid)
         rows = connection.execute(_IDENTITY, (found.oid,))
         full = bool(rows) and rows[0][0] in {"f", b"f"}
         return self._shape(found.oid, found.table, fields, None, key, before=full)
+
+    def _tell_generated(self, found: Published, names: Sequence[str]) -> None:
+        """Tell once of a table's columns that are not in the log, and so in no row."""
+        shown = [name for name in names if not self.naming.hides(found.table, name)]
+        if shown and found.oid not in self._told:
+            self._told.add(found.oid)
+            _log.warning(
+                "%s: generated columns are not in the log, and are left out: %s",
+                found.table,
+                ", ".join(shown[:10]),
+            )
 
     def _shape(
         self,

@@ -24,6 +24,7 @@ from penstock_databases.fitting import Limit
 from penstock_databases.names import POSTGRESQL, TableId
 from penstock_databases.postgresql import catalog, ddl
 from penstock_databases.postgresql.connection import PostgresqlConnection, telling
+from penstock_databases.types import meaning
 from penstock_databases.url import Target
 from penstock_databases.writing import Layout, NewColumn, Session, Text, Verb
 
@@ -128,6 +129,14 @@ class PostgresqlWriter:
     def add(self, table: TableId, columns: Sequence[NewColumn]) -> list[str]:
         """Return the statements that add columns."""
         return ddl.add(table, columns)
+
+    def retype(self, table: TableId, field: pa.Field) -> str:
+        """Return the statement that gives a column another type. What an application calls a time
+        may be longer than a day, and PostgreSQL's is not.
+        """
+        kind = "text" if meaning(field) == "time" else ddl.column_type(field)
+        name = POSTGRESQL.quoted(field.name)
+        return f"ALTER TABLE {table.sql(POSTGRESQL)} ALTER COLUMN {name} TYPE {kind}"
 
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""

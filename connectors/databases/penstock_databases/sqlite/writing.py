@@ -86,6 +86,11 @@ class SqliteWriter:
         """Return the statements that add columns."""
         return ddl.add(table, columns)
 
+    def retype(self, table: TableId, field: pa.Field) -> str:
+        """SQLite has no statement that changes the type of a column."""
+        del table, field
+        return ""
+
     def limit(self, column: Column) -> Limit:
         """Return which values a column can hold."""
         return ddl.limit(column)

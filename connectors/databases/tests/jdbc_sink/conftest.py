@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from penstock_connector.testing import Testbed, sink_task
 from penstock_databases.jdbc_sink import JdbcSink
 from support.mariadb import PASSWORD, USER, MariadbServer
+from support.mysql import MysqlServer
 from support.postgresql import PostgresqlServer
 
 # A busy machine is slow, which is no finding: pytest's own time limit ends what hangs.
@@ -19,6 +20,11 @@ settings.register_profile("databases", deadline=None, suppress_health_check=[Hea
 settings.load_profile("databases")
 
 KINDS = ("postgresql", "mysql", "sqlite")
+_SERVERS = {"postgresql": "postgresql", "mysql": "mariadb", "oracle-mysql": "oracle_mysql"}
+BOTH = pytest.mark.parametrize("my", ["mysql", "oracle-mysql"], indirect=True)
+"""On MariaDB and on MySQL: what differs between them is the loading, and SQL beyond the plain."""
+
+MYSQL_TOO = pytest.mark.parametrize("db", [*KINDS, "oracle-mysql"], indirect=True)
 _NUMBERS = itertools.count()
 
 
@@ -31,6 +37,12 @@ def mariadb():
 @pytest.fixture(scope="session")
 def postgresql():
     with PostgresqlServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def oracle_mysql():
+    with MysqlServer() as server:
         yield server
 
 
@@ -114,9 +126,9 @@ def make(kind, request, tmp_path):
     name = f"t{next(_NUMBERS)}"
     if kind == "sqlite":
         return Database(kind, None, name, tmp_path / "rows.db")
-    server = request.getfixturevalue("mariadb" if kind == "mysql" else "postgresql")
+    server = request.getfixturevalue(_SERVERS[kind])
     server.sql(f"CREATE DATABASE {name}")
-    return Database(kind, server, name, None)
+    return Database(kind.removeprefix("oracle-"), server, name, None)
 
 
 @pytest.fixture(params=[kind for kind in KINDS if kind != "sqlite"])
@@ -137,7 +149,7 @@ def pg(request, tmp_path):
 
 @pytest.fixture
 def my(request, tmp_path):
-    return make("mysql", request, tmp_path)
+    return make(getattr(request, "param", "mysql"), request, tmp_path)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.postgresql.connection import PostgresqlConnection
 from penstock_databases.sqlite.connection import SqliteConnection
 
+from .conftest import MYSQL_TOO
+
 HERE = Path(__file__).parent
 ROW = {"auto_create": "true", "max_retries": "3"}
 
@@ -152,6 +154,7 @@ def test_an_owner_that_was_paused_between_transactions_is_fenced(db, bed, plugin
     assert db.rows("t") == [(1,), (20,)]
 
 
+@MYSQL_TOO
 def test_an_older_epoch_is_refused_at_once_and_harms_nobody(db, bed):
     with db.sink(epoch=5, **ROW) as new:
         new.write([{"v": 1}], dataset="t")
@@ -183,6 +186,7 @@ CONNECTIONS = {
 }
 
 
+@MYSQL_TOO
 @pytest.mark.parametrize("committed", [True, False])
 def test_when_the_answer_to_a_commit_is_lost_the_ledger_knows(db, bed, monkeypatch, committed):
     with db.sink(bed=bed, **ROW) as task:

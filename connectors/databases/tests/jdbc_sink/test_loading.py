@@ -12,6 +12,8 @@ from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.url import parse_url
 from support.mariadb import PASSWORD, USER
 
+from .conftest import BOTH
+
 TEXT = "it's \\ \t \n 🎉 \\N ' '' \\' %s"
 
 
@@ -115,6 +117,7 @@ def local(request, mariadb):
     mariadb.sql("SET GLOBAL local_infile = 1")
 
 
+@BOTH
 def test_rows_arrive_as_they_are_either_way(local, my):
     my.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT, b BLOB, n DECIMAL(9,2), bits BIT(4))")
     rows = [

@@ -301,6 +301,49 @@ def test_a_row_that_does_not_fit_is_refused_and_its_neighbour_is_written(request
     assert [row[0] for row in db.rows("t")] == [0]
 
 
+def refusal(db, rows):
+    with db.sink() as task:
+        (result,) = task.put(rows, txn_id=task.next_txn(), dataset="t")
+    (failed,) = result.failed
+    assert failed.reason.code == "jdbc.value"
+    return failed.reason.fix
+
+
+def test_the_fix_for_a_column_that_is_too_narrow_works_when_it_is_run(typed_db):
+    typed_db.sql("CREATE TABLE t (id bigint, v int, s varchar(3))")
+    kinds = (("v", pa.int64()), ("s", pa.string()))
+    rows = [(1 << 40, "abc"), (2, "abcd")]
+    for row in rows:
+        columns = [(field(n, k), [x]) for (n, k), x in zip(kinds, row, strict=True)]
+        statement = refusal(typed_db, batch(*columns)).removeprefix("Run: ").split("; or ")[0]
+        assert statement.startswith("ALTER TABLE")
+        typed_db.sql(statement)
+        with typed_db.sink() as task:
+            task.write(batch(*columns), dataset="t")
+    assert sorted(row[1:] for row in typed_db.rows("t")) == sorted(rows)
+
+
+def test_a_time_of_more_than_a_day_has_a_place_in_a_text(pg):
+    pg.sql("CREATE TABLE t (id bigint, v time)")
+    rows = batch((field("v", pa.string(), "time"), ["-838:59:59"]))
+    pg.sql(refusal(pg, rows).removeprefix("Run: ").split("; or ")[0])
+    with pg.sink() as task:
+        task.write(rows, dataset="t")
+    assert pg.rows("t") == [(0, "-838:59:59")]
+
+
+def test_nul_is_removed_where_that_is_wanted(pg):
+    rows = batch((field("v", pa.string()), ["a\0b", "\0", "c"]))
+    pg.sql("CREATE TABLE t (id bigint, v text)")
+    with pg.sink() as task:
+        (result,) = task.put(rows, txn_id=task.next_txn(), dataset="t")
+    assert [(f.row, f.reason.code) for f in result.failed] == [(0, "jdbc.value"), (1, "jdbc.value")]
+    assert "text.nul=remove" in result.failed[0].reason.fix
+    with pg.sink(text_nul="remove") as task:
+        task.write(rows, dataset="t")
+    assert pg.rows("t") == [(0, "ab"), (1, ""), (2, "c")]
+
+
 def test_nul_is_a_character_where_the_database_has_it(my, lite):
     for db in (my, lite):
         with db.sink(**CREATE) as task:

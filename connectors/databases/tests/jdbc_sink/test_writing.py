@@ -5,6 +5,8 @@ import pytest
 from penstock_connector import Op
 from penstock_connector.testing import RemoteError
 
+from .conftest import BOTH, MYSQL_TOO
+
 UPSERT = {"insert_mode": "upsert", "pk_mode": "record_value", "pk_fields": "id"}
 
 
@@ -19,6 +21,7 @@ def test_rows_are_inserted_into_a_table_that_is_made(db):
     assert db.rows("orders") == [(1, "x"), (2, None), (3, "z")]
 
 
+@BOTH
 def test_a_password_with_other_letters_than_those_of_english_logs_in(my):
     my.sql("CREATE USER IF NOT EXISTS secretive IDENTIFIED BY 'Sécret!1'")
     my.sql("GRANT ALL PRIVILEGES ON *.* TO secretive")
@@ -37,6 +40,7 @@ def test_a_row_that_is_there_already_fails_an_insert_and_nothing_is_written(db):
     assert db.rows("orders") == [(1, "x")]
 
 
+@MYSQL_TOO
 def test_upserts_replace_the_columns_of_rows(db):
     with db.sink(auto_create="true", **UPSERT) as task:
         task.write([{"id": i, "name": "old"} for i in range(5)], dataset="t")
@@ -44,6 +48,7 @@ def test_upserts_replace_the_columns_of_rows(db):
     assert db.rows("t") == [(0, "old"), (1, "old"), (2, "old"), (3, "new"), (4, "old"), (7, "more")]
 
 
+@MYSQL_TOO
 def test_of_the_rows_of_a_key_the_last_one_wins_in_a_batch_and_over_slots(db):
     with db.sink(auto_create="true", **UPSERT) as task:
         txn = task.next_txn()
@@ -60,6 +65,7 @@ def test_of_the_rows_of_a_key_the_last_one_wins_in_a_batch_and_over_slots(db):
     assert db.rows("t") == [(1, 6), (2, 1), (3, 2)]
 
 
+@MYSQL_TOO
 def test_updates_change_only_rows_that_are_there(db):
     db.sql("CREATE TABLE t (id INT PRIMARY KEY, n INT, kept INT NOT NULL)")
     db.sql("INSERT INTO t VALUES (1, 1, 7), (2, 2, 8)")
@@ -68,6 +74,7 @@ def test_updates_change_only_rows_that_are_there(db):
     assert db.rows("t") == [(1, 11, 7), (2, 2, 8)]
 
 
+@MYSQL_TOO
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
 def test_changes_of_one_key_in_one_batch_end_as_the_last_one(db, mode):
     config = {**UPSERT, "insert_mode": mode, "delete_enabled": "true", "auto_create": "true"}
@@ -108,6 +115,7 @@ def test_changes_of_one_key_in_two_slots_are_made_in_the_order_of_slots(db):
     assert db.rows("t") == [(10, 0), (11, 1), (12, 2), (13, 3)]
 
 
+@MYSQL_TOO
 def test_a_truncation_empties_the_table_in_its_place(db):
     with db.sink(delete_enabled="true", auto_create="true", **UPSERT) as task:
         task.write([{"__op": 1, "id": i, "n": 0} for i in range(5)], dataset="t")

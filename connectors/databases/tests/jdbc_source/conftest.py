@@ -14,9 +14,11 @@ from penstock_databases.java.url import any_url
 from penstock_databases.jdbc_source import JdbcSource, JdbcSourceConfig
 from support.derby import close_derby, derby_jars, make_derby
 from support.mariadb import MariadbServer
+from support.mysql import MysqlServer, as_mysql
 from support.postgresql import PostgresqlServer
 
 DEADLINE = 30
+BOTH = pytest.mark.parametrize("mysql", ["mariadb", "mysql"], indirect=True)
 _numbers = itertools.count()
 
 
@@ -29,6 +31,7 @@ class Database:
         self.login = login
         self.dialect = DIALECTS[self.target.dialect]
         self.session = self.dialect.connect(self.target, login)
+        self.server = None
         self._others = []
 
     @property
@@ -36,7 +39,8 @@ class Database:
         return self.target.dialect
 
     def sql(self, statement, *values):
-        return self.session.execute(statement, values)
+        made = as_mysql(statement) if isinstance(self.server, MysqlServer) else statement
+        return self.session.execute(made, values)
 
     def another(self):
         """Another session, for transactions that stay open."""
@@ -74,15 +78,22 @@ def postgresql_server():
         yield server
 
 
+@pytest.fixture(scope="session")
+def mysql_server():
+    with MysqlServer("--max-allowed-packet=64M") as server:
+        yield server
+
+
 @pytest.fixture
-def mysql(mariadb_server):
+def mysql(request):
+    server = request.getfixturevalue(f"{getattr(request, 'param', 'mariadb')}_server")
     name = f"t{next(_numbers)}"
-    mariadb_server.sql(f"CREATE DATABASE {name}")
-    database = Database(mariadb_server.url(name), Login("penstock", "penstock"))
-    database.server = mariadb_server
+    server.sql(f"CREATE DATABASE {name}")
+    database = Database(server.url(name), Login("penstock", "penstock"))
+    database.server = server
     yield database
     database.close()
-    mariadb_server.sql(f"DROP DATABASE {name}")
+    server.sql(f"DROP DATABASE {name}")
 
 
 @pytest.fixture

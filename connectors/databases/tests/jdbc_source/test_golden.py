@@ -16,6 +16,8 @@ from penstock_databases.cells import typed
 from penstock_databases.names import TableId
 from penstock_databases.sqlite.reading import _as_number
 
+from .conftest import BOTH
+
 D = Decimal
 EVERY_BYTE = bytes(range(256))
 ODD_TEXT = "a\"b'c,\\d\r\n\te\n\rf%s%%;-- 𝄞🎉é\u202e"
@@ -211,6 +213,7 @@ def test_a_text_of_sqlite_that_its_decimal_cannot_be_is_told(text):
         typed(pa.array([cell]), to, "fail")
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("odd", "wanted"),
     [

@@ -10,6 +10,8 @@ from pymysql.converters import encoders
 from penstock_databases.mysql.packets import split
 from penstock_databases.mysql.wire import RowStream
 
+from .conftest import BOTH
+
 SIZES = [0, 0, 1, 2, 5, 249, 250, 251, 252, 253, 255, 256, 257, 300, 65535, 65536, 70000]
 
 
@@ -76,6 +78,7 @@ def test_rows_are_those_of_the_driver(filled, statement, block):
         assert driver.query("SELECT 1") == 1, "the connection is usable afterwards"
 
 
+@BOTH
 def test_a_row_of_many_megabytes_is_read(mysql):
     statement = "SELECT 1, REPEAT('z', 40000000), 'end' UNION ALL SELECT 2, NULL, 'more'"
     with connect(mysql) as driver:

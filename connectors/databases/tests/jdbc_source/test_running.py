@@ -6,6 +6,8 @@ from penstock_connector import Partition, RetriableError
 from penstock_connector.testing import RemoteError, alter_offsets, source_task
 from penstock_databases.jdbc_source import JdbcSource
 
+from .conftest import BOTH
+
 INSTANT = {"mysql": "TIMESTAMP(6)", "postgresql": "timestamptz", "sqlite": "DATETIME"}
 NUMBERED = {
     "mysql": "BIGINT AUTO_INCREMENT PRIMARY KEY",
@@ -77,6 +79,7 @@ def test_tables_take_turns(database, read):
     assert turns[:8] == ["t", "u"] * 4
 
 
+@BOTH
 def test_a_password_with_other_letters_than_those_of_english_logs_in(mysql, read):
     mysql.sql("CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY)")
     mysql.sql("INSERT INTO t VALUES ()")

@@ -107,6 +107,19 @@ def test_changes_of_schemas_are_rows_when_they_are_wanted(db, run):
     assert (row["table"], row["ddl"]) == ("t", "CREATE TABLE t (id INT PRIMARY KEY)")
 
 
+def test_a_rename_to_a_name_that_is_not_meant_is_told(db, run, caplog):
+    db.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    with run(db.config(table_include_list=rf"{db.name}\.(t|u|mark)")) as host:
+        host.settled(db)
+        for statement in ("t TO u", "u TO hidden", "hidden TO t"):
+            db.sql(f"RENAME TABLE {statement}")
+        host.settled(db)
+    told = [record.message for record in caplog.records if "only one of these" in record.message]
+    assert [text.split(" now")[0] for text in told] == [
+        f"{db.name}.u is {db.name}.hidden", f"{db.name}.hidden is {db.name}.t",
+    ]  # fmt: skip
+
+
 @BOTH
 def test_tables_that_are_made_later_come_from_their_first_row_on(db, run):
     with run(db.config(topic_prefix="shop")) as host:

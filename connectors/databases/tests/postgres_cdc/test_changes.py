@@ -244,7 +244,7 @@ def test_a_large_value_that_is_not_in_the_log_is_an_error_or_null_with_a_header(
     assert update["__headers"] == [("penstock.missing", b"big")]
 
 
-def test_parts_come_as_the_whole_table_and_generated_columns_not_at_all(database, follow):
+def test_parts_come_as_the_whole_table_and_generated_columns_not_at_all(database, follow, caplog):
     database.sql(
         "CREATE TABLE t (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)"
         " PARTITION BY RANGE (id)",
@@ -259,6 +259,7 @@ def test_parts_come_as_the_whole_table_and_generated_columns_not_at_all(database
     assert {dataset for dataset, _ in rows} == {"public.t"}
     assert [row["id"] for _, row in rows] == [1, 11, 2, 12, 1, 13]
     assert all(list(plain(row)) == ["id"] for _, row in rows)
+    assert caplog.text.count("are left out: twice") == 1
 
 
 def test_patterns_and_the_prefix(database, follow):
