@@ -6,6 +6,7 @@ Source of the calls: https://developer.hashicorp.com/vault/api-docs
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 from collections.abc import Collection, Mapping
@@ -68,10 +69,13 @@ class VaultProvider:
             self._token = None  # the role's token has ended: one more, with a new one
             answer = await self._asked("GET", url, await self._proof())
         document = self._document(answer, path)
-        data = document.get("data") or {}
-        values = (data.get("data") or {}) if engine == 2 else data
-        found = {key: str(values[key]) for key in keys if key in values}
-        lease = float(document.get("lease_duration") or 0)
+        values = self._object(document, "data")
+        if engine == 2:
+            values = self._object(values, "data")
+        lease = document.get("lease_duration") or 0
+        if not isinstance(lease, int | float):
+            raise self._away("a lease that is no number")
+        found = {key: _as_text(values[key]) for key in keys if values.get(key) is not None}
         # a new one is wanted before the old one ends
         return Answer(found, lease * 2 / 3 if lease > 0 else self._settings.ttl)
 
@@ -107,25 +111,48 @@ class VaultProvider:
         file = self._settings.secret_id_file
         body = {"role_id": self._settings.role_id, "secret_id": _text(file) if file else ""}
         answer = await self._asked("POST", "/v1/auth/approle/login", headers, json=body)
-        auth = self._document(answer, "the role").get("auth") or {}
-        return Secret(str(auth.get("client_token", "")))
+        token = self._object(self._document(answer, "the role"), "auth").get("client_token")
+        if not isinstance(token, str) or not token:
+            raise self._away("a login without a token")
+        return Secret(token)
 
     async def _asked(
         self, method: str, url: str, headers: Mapping[str, str], **body: Any
     ) -> httpx.Response:
+        client = self._connected()
+        try:
+            async with client.stream(method, url, headers=dict(headers), **body) as answer:
+                content = b""
+                async for part in answer.aiter_bytes():
+                    content += part
+                    if len(content) > MOST_BYTES:
+                        raise self._away(f"more than {MOST_BYTES} bytes")
+        except httpx.HTTPError as error:
+            # of what went wrong with the connection; no answer is in it
+            raise self._away(f"{type(error).__name__}: {error}"[:300]) from None
+        return httpx.Response(answer.status_code, content=content)
+
+    def _connected(self) -> httpx.AsyncClient:
         if self._client is None:
-            authority = self._settings.authority
             self._client = httpx.AsyncClient(
                 base_url=self._settings.address,
                 timeout=DEADLINE,
-                verify=ssl.create_default_context(cafile=authority),
+                verify=self._verified_by(),
                 follow_redirects=False,
                 trust_env=False,
             )
+        return self._client
+
+    def _verified_by(self) -> ssl.SSLContext:
+        authority = self._settings.authority
         try:
-            return await self._client.request(method, url, headers=dict(headers), **body)
-        except httpx.HTTPError as error:
-            raise self._away(type(error).__name__) from None
+            return ssl.create_default_context(cafile=authority)
+        except OSError as error:  # of ssl, too
+            raise refused(
+                f"{authority} is no file of certificates that can be read: "
+                f"{error.strerror or error}",
+                "Correct `authority` of the provider: a PEM file that the worker may read.",
+            ) from None
 
     def _document(self, answer: httpx.Response, path: str) -> dict[str, Any]:
         """Return what was answered; its text is in no error: it may be the secret."""
@@ -137,19 +164,35 @@ class VaultProvider:
                 f"Vault refuses {path!r} (status {status})",
                 "See the policy of the worker's token, and that the token is still good.",
             )
-        if status != httpx.codes.OK or len(answer.content) > MOST_BYTES:
+        if status != httpx.codes.OK:
             raise self._away(f"status {status}, {len(answer.content)} bytes")
         try:
             document = answer.json()
         except ValueError:
             raise self._away("an answer that is no JSON") from None
-        return document if isinstance(document, dict) else {}
+        if not isinstance(document, dict):
+            raise self._away("an answer that is no object")
+        return document
+
+    def _object(self, document: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """Return an object in an answer; an empty one where it is null."""
+        found = document.get(key)
+        if found is not None and not isinstance(found, dict):
+            raise self._away(f"an answer whose `{key}` is no object")
+        return found or {}
 
     def _away(self, why: str) -> PenstockError:
         return unreachable(
             f"Vault at {self._settings.address} gave no answer: {why}",
             "See that it runs, is unsealed and reachable from the worker.",
         )
+
+
+def _as_text(value: Any) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(file: Path) -> str:
