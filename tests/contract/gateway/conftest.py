@@ -25,7 +25,6 @@ REACH = {
     "reach.bounded.connectors": "bounded-.*",
     "reach.bounded.topics": "bounded-.*",
     "reach.bounded.secrets": "env:BOUNDED_.*",
-    "reach.bounded.folders": "/nowhere/bounded",
     "reach.bounded.hosts": "db.example",
     "reach.rest.connectors": ".*",
     **{f"reach.rest.{key}": "*" for key in ("topics", "secrets", "folders", "hosts")},
@@ -42,7 +41,15 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory, secrets: Path) -> Iterator[Gateway]:
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that connectors called bounded-… may reach."""
+    return tmp_path_factory.mktemp("bounded")
+
+
+@pytest.fixture(scope="session")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, secrets: Path, bounded: Path
+) -> Iterator[Gateway]:
     """The gateway. There is one: a process has one Spark."""
     keys = {
         "plugin.path": ",".join(map(str, PLUGINS)),
@@ -51,6 +58,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, secrets: Path) -> Iterator
         "config.providers.file.param.ttl": "200ms",
         "config.providers.env.param.allowlist.pattern": "DB_.*",
         **REACH,
+        "reach.bounded.folders": str(bounded),
     }
     with Gateway(tmp_path_factory.mktemp("node"), **keys) as gateway:
         yield gateway

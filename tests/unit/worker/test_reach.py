@@ -24,6 +24,7 @@ from penstock.worker.keys import KEYS
 from penstock.worker.letter_reading import LetterReader
 from penstock.worker.machine import machine_settings
 from penstock.worker.planning import Planner
+from penstock.worker.plugging import chain_of, plug, refused_by
 from penstock.worker.reach import NO_RULES, Rules, reach_rules
 from penstock.worker.topic_watch import watch_of
 
@@ -35,6 +36,7 @@ TEAM_A = {
     "reach.team-a.folders": "/data/team-a",
     "reach.team-a.hosts": "DB.example,10.1.0.0/16",
 }
+TOLD = {"reach.folders": "/data/team-a", "reach.hosts": "db.example,10.1.0.0/16"}
 OPEN = {f"reach.rest.{key}": "*" for key in ("topics", "secrets", "folders", "hosts")}
 REST = {"reach.rest.connectors": "rest-.*", **OPEN}
 NODE = reach_rules(["team-a", "rest"], {**TEAM_A, **REST})
@@ -219,14 +221,23 @@ def test_a_key_by_which_plugins_are_told_is_the_nodes_alone(kind, config, path, 
 class Host:
     """Has one connector, which keeps to what it is told or does not."""
 
-    def __init__(self, *, enforces: bool):
-        self.spec = ConnectorSpec("x", Kind.SOURCE, enforces_reach=enforces)
+    def __init__(self, *, enforces: bool, kind: Kind = Kind.SOURCE):
+        self.spec = ConnectorSpec("x", kind, enforces_reach=enforces)
+        self.told: dict[str, str] = {}
 
-    def find(self, name: str, version: str):
-        return None, SimpleNamespace(kind=Kind.SOURCE, name=name)
+    def find(self, name: str, version: str = ""):
+        return None, SimpleNamespace(kind=self.spec.kind, name=name)
 
-    async def acquire(self, name: str, version: str):
-        return SimpleNamespace(spec=self.spec)
+    async def acquire(self, name: str, version: str = ""):
+        link = SimpleNamespace(redact=SimpleNamespace(learn=list), idleness=None)
+        return SimpleNamespace(
+            spec=self.spec, connector=name, validate=self._validate, link=link,
+            address="", credential="", dial={},
+        )  # fmt: skip
+
+    async def _validate(self, target):
+        self.told = dict(target.config)
+        return SimpleNamespace(values=(), diagnostics=())
 
 
 def target_of(host: Any, made: Design):
@@ -236,11 +247,7 @@ def target_of(host: Any, made: Design):
 
 def test_a_plugin_that_keeps_to_it_is_told_folders_and_hosts():
     target = target_of(Host(enforces=True), design(file="/data/team-a/x"))
-    assert dict(target.config) == {
-        "file": "/data/team-a/x",
-        "reach.folders": "/data/team-a",
-        "reach.hosts": "db.example,10.1.0.0/16",
-    }
+    assert dict(target.config) == {"file": "/data/team-a/x", **TOLD}
 
 
 def test_a_plugin_is_told_nothing_where_nothing_is_bounded():
@@ -259,6 +266,21 @@ def test_a_plugin_that_does_not_keep_to_it_is_refused_where_folders_or_hosts_are
     with pytest.raises(ConfigError, match=r"reach\.plugin") as caught:
         target_of(Host(enforces=False), design(rules=reach_rules(["a"], rules)))
     assert "folders=" not in caught.value.diagnostic.fix
+
+
+def test_a_transform_of_a_plugin_is_told_too_or_refused():
+    transform = {"transforms": "t", "transforms.t.type": "x", "transforms.t.a": "1"}
+    made = design(**{key.replace(".", "__"): value for key, value in transform.items()})
+    host: Any = Host(enforces=False, kind=Kind.TRANSFORM)
+    with pytest.raises(ConfigError) as caught:
+        asyncio.run(refused_by(host, chain_of(host, made, ()), made))
+    found = caught.value.diagnostic
+    assert (found.code, found.config_path) == ("reach.plugin", "transforms.t.type")
+    host = Host(enforces=True, kind=Kind.TRANSFORM)
+    assert asyncio.run(refused_by(host, chain_of(host, made, ()), made)) == []
+    assert host.told == {"a": "1", **TOLD}
+    routed, _ = asyncio.run(plug(host, chain_of(host, made, ()), made, lambda *_: None))
+    assert dict(routed.chain.remotes[0].config) == {"a": "1", **TOLD}
 
 
 class Topics:
