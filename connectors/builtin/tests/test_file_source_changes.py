@@ -394,6 +394,16 @@ def test_a_link_swapped_after_it_was_looked_at_cannot_lead_out(read, tmp_path, m
     assert caught.value.code == "file.outside_roots"
 
 
+def test_roots_that_look_at_no_opened_file_let_a_link_lead_out(read, tmp_path, monkeypatch):
+    """The twin of the two tests above."""
+    monkeypatch.setattr("penstock_builtin.opening.Roots.check", lambda *_: None)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").write_text("secret\n")
+    (tmp_path / "in" / "a").symlink_to(tmp_path / "out")
+    rows = read("in/a", tail=False, allowed_roots=(str(tmp_path / "in"),)).drain()
+    assert rows == [{"line": "secret"}]
+
+
 def test_roots_whose_names_begin_alike_are_different(read, tmp_path):
     (tmp_path / "data2").mkdir()
     (tmp_path / "data").mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -120,6 +121,32 @@ def test_no_bytes_break_a_method(gateway, channels, method):
         assert code not in NEVER, (data[:80], text)
     assert psutil.Process().memory_info().rss - before < MOST_GROWTH
     assert gateway.get("/health").status_code == 200
+
+
+def broken(request: bytes, context: grpc.ServicerContext) -> bytes:
+    raise ValueError(request)
+
+
+def test_a_method_that_breaks_is_seen():
+    """The twin of the test above: a service whose method does not expect such bytes."""
+    (method,) = [one for one in METHODS if one.name == "GetConnector"]
+    handler = grpc.unary_unary_rpc_method_handler(broken)
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers(
+        [
+            grpc.method_handlers_generic_handler(
+                method.containing_service.full_name, {method.name: handler}
+            )
+        ]
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            codes = {sent(channel, method, data)[0] for data in mutants(method, 1)}
+    finally:
+        server.stop(None).wait()
+    assert codes & NEVER
 
 
 def test_bytes_that_are_no_message_are_the_callers_mistake(channels):

@@ -10,8 +10,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from support.web import Reply, WebServer
 
 SECONDS = int(os.environ.get("PENSTOCK_FUZZ_SECONDS", "30"))
 SEED = os.environ.get("PENSTOCK_FUZZ_SEED", "1")
@@ -34,7 +37,9 @@ parameters.connector = "nobody"
 """
 
 
-def sent(gateway, folder: Path, rules: str) -> subprocess.CompletedProcess[str]:
+def sent(
+    gateway, folder: Path, rules: str, seconds: int = SECONDS
+) -> subprocess.CompletedProcess[str]:
     """Run Schemathesis with all its checks and phases."""
     config = folder / "schemathesis.toml"
     config.write_text(rules, encoding="utf-8")
@@ -44,7 +49,7 @@ def sent(gateway, folder: Path, rules: str) -> subprocess.CompletedProcess[str]:
             *("--checks", "all", "--phases", "examples,coverage,fuzzing,stateful"),
             # what is accepted depends on plugins and on states, which no document tells
             *("--exclude-checks", "positive_data_acceptance"),
-            *("--max-time", str(SECONDS), "--seed", SEED, "--request-timeout", "30"),
+            *("--max-time", str(seconds), "--seed", SEED, "--request-timeout", "30"),
             *("--suppress-health-check", "all", "--continue-on-failure", "--warnings", "off"),
             f"http://{gateway.address}/openapi.json",
         ],
@@ -60,3 +65,23 @@ def test_nothing_that_is_sent_breaks_it(gateway, made, tmp_path, existing):
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
     assert "Tested: " in done.stdout
     assert gateway.get("/health").json()["status"] == "healthy"
+
+
+def test_a_server_that_breaks_is_seen(tmp_path):
+    """The twin of the test above: one operation, which answers with an error of its own."""
+    answers = {"responses": {"200": {"description": "It is well."}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "a server that breaks", "version": "1"},
+        "paths": {"/broken": {"get": answers}},
+    }
+    web = WebServer()
+    web.answer = lambda asked: (
+        Reply(document) if asked.path == "/openapi.json" else Reply(status=500)
+    )
+    try:
+        done = sent(SimpleNamespace(address=f"127.0.0.1:{web.port}"), tmp_path, "", seconds=2)
+    finally:
+        web.close()
+    assert done.returncode == 1, done.stdout[-5_000:]
+    assert "Server error" in done.stdout

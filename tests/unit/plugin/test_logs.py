@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.plugin import logs
 from penstock.plugin.escape import printable
 from penstock.plugin.lines import LineCutter
 from penstock.plugin.logs import LineBudget, PluginLog, forward, parse_line
@@ -50,6 +51,26 @@ def test_levels_and_messages_of_json_lines_are_understood(line, level, message):
     got_level, got = parse_line(line)
     assert got_level == level
     assert message is None or got == message
+
+
+def logged(caplog, raw):
+    """What a log has of a line that a plugin printed."""
+    with caplog.at_level(logging.INFO):
+        PluginLog("files", "file-source", Redactor()).line(raw)
+    return caplog.records[-1].getMessage()
+
+
+FORGED = b'{"message": "done\\n2026-01-01 ERROR forged\\u001b[2J"}'
+
+
+def test_a_line_of_a_plugin_forges_no_other_line(caplog):
+    assert logged(caplog, FORGED).endswith(r"done\n2026-01-01 ERROR forged\x1b[2J")
+
+
+def test_a_log_that_escapes_nothing_is_forged(caplog, monkeypatch):
+    """The twin of the test above."""
+    monkeypatch.setattr(logs, "printable", lambda text, *_: text)
+    assert logged(caplog, FORGED).endswith("done\n2026-01-01 ERROR forged\x1b[2J")
 
 
 def test_nothing_unseen_reaches_a_terminal():

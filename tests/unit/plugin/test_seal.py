@@ -60,6 +60,14 @@ def test_a_changed_file_breaks_it(folder, name):
     assert f"{name} is not what it was" in broken(folder)
 
 
+def test_a_seal_of_names_alone_would_let_a_swapped_file_pass(folder, monkeypatch):
+    """The twin of the test above: a digest that does not look into the file."""
+    monkeypatch.setattr(seal, "_digest", lambda _: "0" * 64)
+    seal.write(folder)
+    (folder / "main.py").write_text("import os\n")
+    seal.check(folder)
+
+
 def test_a_file_that_is_gone_or_new_breaks_it(folder):
     seal.write(folder)
     (folder / "inner" / "new.py").write_text("")

@@ -86,6 +86,18 @@ def test_a_link_that_is_swapped_after_the_look_at_its_name_is_refused(
         read(FileProvider([allowed]), file, "password")
 
 
+@pytest.mark.parametrize("path", ["../other", "db.properties/../../other", "link", "linked/other"])
+def test_a_provider_that_checks_no_place_goes_red(allowed, tmp_path, monkeypatch, path):
+    """The twin of the tests above: each of these is read then."""
+    (allowed / "link").symlink_to(tmp_path / "other")
+    (allowed / "linked").symlink_to(tmp_path)
+    monkeypatch.setattr(files._Files, "_within", staticmethod(lambda *_: None))
+    if "/../" in path:  # the file is no folder
+        (allowed / "db.properties").unlink()
+        (allowed / "db.properties").mkdir()
+    assert read(FileProvider([allowed]), allowed / path, "password") == {"password": "hidden"}
+
+
 @pytest.mark.parametrize("key", ["../other", "/etc/passwd", "..", ""])
 def test_a_key_is_a_name_in_its_folder(allowed, key):
     with pytest.raises(PenstockError, match=r"secrets\.refused"):

@@ -7,6 +7,7 @@ import pytest
 
 from penstock_connector import ConnectorError
 from penstock_databases.java import drivers
+from penstock_databases.java import url as java_url
 from penstock_databases.java.failing import _kind
 from penstock_databases.java.url import any_url
 from penstock_databases.names import TableId
@@ -155,6 +156,16 @@ def test_urls_that_could_do_harm_are_refused(url, code):
     with pytest.raises(ConnectorError) as found:
         any_url(url)
     assert found.value.code == code
+
+
+@pytest.mark.parametrize("name", ["init", "create", "socketfactory"])
+def test_an_option_that_is_called_harmless_goes_through(monkeypatch, name):
+    """The twin of the test above: the list alone refuses it."""
+    text = f"jdbc:x://h/d?{name}=DROP"
+    with pytest.raises(ConnectorError, match=r"jdbc\.url\.option_refused"):
+        any_url(text)
+    monkeypatch.setattr(java_url, "_HARMLESS", java_url._HARMLESS | {name})
+    assert any_url(text).database == text
 
 
 def test_urls_of_other_databases_are_taken_and_shown_without_options():
