@@ -146,3 +146,74 @@ def test_exact_times_have_the_values_that_duckdb_reads(read, tmp_path):
         assert [n[0] if n else None for n in numbers_of(reader)] == [
             n for (n,) in expected.fetchall()
         ]
+
+
+def test_times_of_int96_are_exact_also_where_nanoseconds_end(read, tmp_path):
+    values = [253402214400000000, -62135596800000000, 5, None]  # 9999-12-31, 0001-01-01
+    table = pa.table({"t": pa.array(values, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "a", use_deprecated_int96_timestamps=True)
+    reader = read("a", tail=False, format="parquet")
+    reader.drain()
+    assert [n[0] if n else None for n in numbers_of(reader)] == values
+
+
+def test_nanoseconds_of_int96_reject_their_row(read, tmp_path):
+    table = pa.table({"t": pa.array([1001, 2000], pa.timestamp("ns"))})
+    pq.write_table(table, tmp_path / "a", use_deprecated_int96_timestamps=True)
+    reader = read("a", tail=False, format="parquet", invalid_rows="dead-letter")
+    reader.drain()
+    assert (numbers_of(reader), len(reader.bad)) == ([[2]], 1)
+
+
+def test_far_times_of_int96_inside_lists_are_an_error(read, tmp_path):
+    column = pa.array([[253402214400000000]], pa.list_(pa.timestamp("us")))
+    pq.write_table(pa.table({"t": column}), tmp_path / "a", use_deprecated_int96_timestamps=True)
+    with pytest.raises(DataError, match="before 1678 or after 2261") as caught:
+        read("a", tail=False, format="parquet").drain()
+    assert caught.value.code == "file.invalid_parquet"
+
+
+AVRO_KINDS = {
+    "long": [0, -(2**63), 2**63 - 1],
+    "double": [0.1, -1e300],
+    "string": ["", "é\u2028"],
+    "bytes": [b"", b"\xff"],
+    "boolean": [True, False],
+    "timestamp-micros": [-1, 0, 10**15 + 1],
+    "local-timestamp-micros": [-1, 10**15 + 1],
+}
+
+
+def avro_kind(chance, name, depth=0):
+    """Return a random type and what makes random values of it, as they are stored."""
+    made = chance.choice([*AVRO_KINDS, "array", "record"] if depth < 3 else list(AVRO_KINDS))
+    if made == "array":
+        item, value = avro_kind(chance, f"{name}i", depth + 1)
+        return {"type": "array", "items": item}, lambda: [
+            value() for _ in range(chance.randint(0, 3))
+        ]
+    if made == "record":
+        item, value = avro_kind(chance, f"{name}r", depth + 1)
+        fields = [{"name": "f", "type": ["null", item]}]
+        return {"type": "record", "name": name, "fields": fields}, lambda: {
+            "f": value() if chance.random() < 0.8 else None
+        }
+    values = AVRO_KINDS[made]
+    kind = {"type": "long", "logicalType": made} if "micros" in made else made
+    return kind, lambda: chance.choice(values)
+
+
+def test_random_avro_files_are_read_as_fastavro_reads_them(read, tmp_path):
+    for seed in range(150):
+        chance = random.Random(seed)
+        made = [avro_kind(chance, f"n{n}") for n in range(3)]
+        fields = [{"name": f"c{n}", "type": kind} for n, (kind, _) in enumerate(made)]
+        schema = {"type": "record", "name": "row", "fields": fields}
+        rows = [{f"c{n}": value() for n, (_, value) in enumerate(made)} for _ in range(20)]
+        path = tmp_path / f"{seed}"
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, rows, sync_interval=chance.choice([1, 100, 16000]))
+        with path.open("rb") as file:
+            expected = list(fastavro.reader(file))
+        block = chance.choice([1, 200, 1 << 20])
+        assert read(f"{seed}", tail=False, format="avro", block_bytes=block).drain() == expected

@@ -35,7 +35,7 @@ class Host:
         manifests = [Manifest("one", v, ("x",), Path("/"), ENTRIES) for v in versions]
         self.find = Registry(manifests).find
 
-    async def acquire(self, name: str, version: str) -> None:
+    async def acquire(self, name: str, version: str, owner: str) -> None:
         """Find it."""
         self.find(name, version)
 

@@ -7,16 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock_builtin.file_source.chunk import Chunk
 from penstock_builtin.file_source.contents import NotYet, OtherFile
 from penstock_builtin.file_source.text import Decoded
+from penstock_builtin.nested import is_list, list_items, map_entries
 from penstock_builtin.places.port import Opened, Seekable
 from penstock_connector import DataError
 
 _ENDS: Final = 8
 """Bytes at the end of a Parquet file: the length of its footer, and PAR1."""
+
+_FAR: Final = (1 << 63) // 1000
+"""Microseconds that are too many for a number of nanoseconds."""
 
 _ROWS_LEAST: Final = 64
 """Fewest rows of a batch, however large they are: fewer cost more than they hold."""
@@ -32,6 +37,7 @@ class ParquetContent:
         self._footer = self._read_footer(final=final)
         try:
             self._file = pq.ParquetFile(pa.PythonFile(Seekable(opened), "r"))
+            self._int96 = self._int96_columns()
         except (pa.ArrowException, OSError) as error:
             raise self._broken(error) from error
         self._row = int(offset.get("row") or 0)
@@ -76,11 +82,46 @@ class ParquetContent:
         group = self._file.metadata.row_group(number)
         each = max(group.total_byte_size // max(group.num_rows, 1), 1)
         most = max(self._block // each, _ROWS_LEAST)
-        for rows in self._file.iter_batches(batch_size=most, row_groups=[number]):
+        for rows in self._read_group(number, most):
             kept = rows.slice(min(skip, rows.num_rows))
             skip -= rows.num_rows - kept.num_rows
             if kept.num_rows:
                 yield _plain(kept)
+
+    def _int96_columns(self) -> list[str]:
+        """Return the columns that have times of INT96, at any depth."""
+        schema = self._file.schema
+        columns = (schema.column(at) for at in range(len(schema)))
+        paths = [column.path for column in columns if column.physical_type == "INT96"]
+        return list(dict.fromkeys(path.partition(".")[0] for path in paths))
+
+    def _read_group(self, number: int, most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a row group. Times of INT96 are read in microseconds, too: in
+        nanoseconds, Arrow makes others of those before 1678 and after 2261.
+        """
+        batches = self._file.iter_batches(batch_size=most, row_groups=[number])
+        if not self._int96:
+            yield from batches
+            return
+        source = pa.PythonFile(Seekable(self._opened), "r")
+        far = pq.ParquetFile(source, coerce_int96_timestamp_unit="us").iter_batches(
+            batch_size=most, row_groups=[number], columns=self._int96
+        )
+        for rows, times in zip(batches, far, strict=True):
+            yield self._with_far_times(rows, times)
+
+    def _with_far_times(self, rows: pa.RecordBatch, times: pa.RecordBatch) -> pa.RecordBatch:
+        for name, column in zip(times.schema.names, times.columns, strict=True):
+            at = rows.schema.get_field_index(name)
+            if not _has_far_times(column):
+                continue
+            if not pa.types.is_timestamp(column.type) or _has_rest(rows.column(at), column):
+                raise self._broken(
+                    f"column {name!r} has times before 1678 or after 2261, and inside others or "
+                    "with nanoseconds they cannot be read"
+                )
+            rows = rows.set_column(at, rows.schema.field(at).with_type(column.type), column)
+        return rows
 
     def _read_footer(self, *, final: bool) -> str:
         """Return a digest of the footer, which knows where every page of the file is."""
@@ -109,3 +150,26 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
         if pa.types.is_dictionary(field.type):
             schema = schema.set(at, field.with_type(field.type.value_type))
     return rows.cast(schema) if schema != rows.schema else rows.replace_schema_metadata()
+
+
+def _has_far_times(column: pa.Array) -> bool:
+    """Tell whether microseconds are beyond what a number of nanoseconds holds."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return any(map(_has_far_times, column.flatten()))
+    if pa.types.is_map(kind):
+        return any(map(_has_far_times, map_entries(column)[1:]))
+    if is_list(kind):
+        return _has_far_times(list_items(column)[1])
+    if not pa.types.is_timestamp(kind):
+        return False
+    ends = pc.min_max(column.cast(pa.int64())).as_py()
+    return max(-(ends["min"] or 0), ends["max"] or 0) >= _FAR
+
+
+def _has_rest(nanoseconds: pa.Array, microseconds: pa.Array) -> bool:
+    """Tell whether times have a part behind their microseconds. Both wrap alike where they are too
+    large.
+    """
+    wrapped = pc.multiply(microseconds.cast(pa.int64()), 1000)
+    return bool(pc.any(pc.not_equal(nanoseconds.cast(pa.int64()), wrapped)).as_py())
