@@ -71,7 +71,9 @@ TEXTS = [
     ),
     Parser("columns", lambda text: declared(text, "p"), ("id int64, x list<map<string,date>>",)),
     Parser(
-        "expression", lambda text: guarded(text, "p"), ("a > 1 AND b LIKE '%x' OR f(c) IN (1)",)
+        "expression",
+        lambda text: guarded(text, "p"),
+        ("a > 1 AND b LIKE '%x' OR upper(c) IN ('1')",),
     ),
     Parser("letters", read_ids, ("0/17", "0/3,0/17-20")),
     Parser("edits", lambda text: read_changes(text, {"0/1": text}), ('{"a": [1, {"b": null}]}',)),

@@ -69,14 +69,6 @@ def test_a_redirect_to_another_host_is_not_followed(web, other_web):
     assert other_web.asked == []
 
 
-def test_a_link_to_the_next_page_of_another_host_is_not_followed(web, other_web):
-    link = f'<{elsewhere(other_web)}/x>; rel="next"'
-    web.answer = [Reply([{"id": 1}], headers={"Link": link})]
-    other_web.answer = [Reply([{"id": 2}])]
-    assert code(web, mode="next") != ""
-    assert other_web.asked == []
-
-
 def test_a_host_inside_is_asked(web):
     web.answer = [Reply([{"id": 1}])]
     assert code(web) == ""

@@ -32,8 +32,8 @@ process, but for the few that are shown to a person who looks.
 - `keys`       the keys of a worker's process; `machine` what it runs with
 - `checking`   what is found about a configuration; `carried`: keys of Kafka Connect that have no
   effect here, `overrides`: which settings of its clients a connector may bring
-- `reach`      what connectors may reach, by rules of the node; `reach_rules`: topics named there;
-  `bounds`: these and `overrides` together
+- `reach`      what connectors may reach, by rules of the node; `reach_rules`: topics that they
+  name; `bounds`: these and `overrides` together
 - `builtin`    what needs no plugin: transforms, predicates, converters
 - `hosting`    a worker with its engine, plugins and topics
 - `service`    the gRPC surface, thin

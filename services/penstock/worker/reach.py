@@ -18,7 +18,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -56,7 +56,7 @@ class Reach:
 
     rule: str = ""
     topics: tuple[Pattern, ...] | None = None
-    secrets: tuple[Pattern, ...] | None = None
+    secrets: tuple[Pattern, ...] | None = field(default=None, repr=False)
     folders: tuple[str, ...] | None = None
     hosts: tuple[str, ...] | None = None
 

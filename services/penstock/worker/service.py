@@ -109,9 +109,9 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.ApplyConnectorRequest, context: Any
     ) -> pb.ApplyConnectorResponse:
         """Have plugins change what a connector owns outside."""
-        applied = await self._worker.asked.applier.apply(
-            connector_from_proto(request.connector), ApplyAction(request.action)
-        )
+        action = _action(request.action)
+        connector = connector_from_proto(request.connector)
+        applied = await self._worker.asked.applier.apply(connector, action)
         diagnostics = map(error_wire.to_proto, applied.diagnostics)
         return pb.ApplyConnectorResponse(actions=applied.actions, diagnostics=diagnostics)
 
@@ -218,3 +218,12 @@ class WorkerService(grpc_api.WorkerServiceServicer):
             f"the task {task_id[:200]!r} does not run on this worker",
             fix=f"Did you mean {' or '.join(near)}?" if near else "Ask the scheduler who has it.",
         )
+
+
+def _action(number: int) -> ApplyAction:
+    if number not in set(ApplyAction):
+        known = ", ".join(f"{one.value} ({one.name})" for one in ApplyAction)
+        raise ConfigError(
+            "worker.unknown_action", f"there is no action {number}", fix=f"Send one of {known}."
+        )
+    return ApplyAction(number)
