@@ -29,7 +29,7 @@ def row_names(schema: pa.Schema, *, reserved: bool) -> list[str]:
 def changes(rows: pa.RecordBatch) -> pa.BooleanArray | None:
     """Return which rows change or delete rows that are there; None when none of them does."""
     place = rows.schema.get_field_index(OP)
-    if place < 0:
+    if place < 0 or not pa.types.is_integer(rows.schema.field(place).type):
         return None
     ops = rows.column(place)
     found = pc.is_in(ops, pa.array([int(op) for op in _CHANGES], ops.type))

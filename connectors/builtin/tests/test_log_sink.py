@@ -32,6 +32,15 @@ def test_a_row_is_a_line_with_its_prefix_task_and_dataset(printed):
     assert printed() == ['look: [test-0] people {"id": 1, "name": "Ä\\n\\u001b[31m"}']
 
 
+def test_a_delete_does_not_look_like_a_row(printed):
+    rows = pa.table({"id": [1, 2], "__op": pa.array([1, 3], pa.int8())})
+    with sink_task(LogSink, {}) as task:
+        task.write(rows, dataset="d")
+    assert [line.rpartition(" d ")[2] for line in printed()] == [
+        '{"id": 1, "__op": 1}', '{"id": 2, "__op": 3}',
+    ]  # fmt: skip
+
+
 def test_no_more_rows_are_printed_than_the_bound_and_the_others_are_counted(printed):
     with sink_task(LogSink, {"rows.per.second": "3"}) as task:
         task.write([{"id": n} for n in range(100)], dataset="d")

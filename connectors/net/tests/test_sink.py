@@ -122,6 +122,34 @@ def test_a_row_without_an_address_is_a_bad_row_and_its_neighbours_pass(taking):
     assert [a.path for a in taking.asked] == ["/1", "/3"]
 
 
+CHANGES = pa.table({"id": [1, 2, 3, 4], "__op": pa.array([1, 3, 2, 7], pa.int8())})
+
+
+def test_a_delete_is_never_sent_as_a_row(taking):
+    """What says nothing of the change would make a row of it at the server."""
+    with sink_task(HttpSink, config(taking)) as task:
+        (result,) = task.put(CHANGES, txn_id=1, dataset="d")
+        task.prepare(1, [(0, 0, 2)])
+        task.commit(1)
+    refused = [(one.row, one.reason.code) for one in result.failed]
+    assert refused == [(1, "http.delete"), (3, "http.delete")]
+    assert sent(taking) == [{"id": 1}, {"id": 3}]
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [
+        ({"reserved_columns": "true"}, 4),
+        ({"format": "template", "body": '{"id": ${id}, "op": ${__op}}'}, 4),
+        ({"method": "DELETE"}, 3),
+    ],
+)
+def test_a_delete_is_sent_where_its_request_says_so(taking, keys, rows):
+    with sink_task(HttpSink, config(taking, **keys)) as task:
+        task.write(CHANGES, dataset="d")
+    assert len(taking.asked) == rows
+
+
 def test_headers_of_rows_are_sent_where_they_are_named(taking):
     kind = pa.map_(pa.string(), pa.binary())
     headers = [[("X-One", b"1"), ("X-Two", b"2")], [("X-One", b"a\nb")], None]

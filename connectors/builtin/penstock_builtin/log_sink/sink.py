@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from penstock_builtin.log_sink.line import Lines
-from penstock_builtin.rowcolumns import row_names
+from penstock_builtin.rowcolumns import OP, changes, row_names
 from penstock_connector import CommitMode, ConfigError, Staging, TransactionalSink, key
 from penstock_connector.reach import Reaching
 
@@ -32,7 +32,9 @@ class LogSinkConfig(Reaching):
     secret_columns: tuple[str, ...] = key(
         (), doc="Columns and nested fields whose values are printed as ***."
     )
-    reserved_columns: bool = key(False, doc="Print columns like `__op`, too.")
+    reserved_columns: bool = key(
+        False, doc="Print columns like `__op`, too; `__op` of changes always."
+    )
     row_characters: int = key(1000, doc="Most characters of a row; the rest is cut off.")
     level: str = key("info", doc="Level of the lines.", choices=("info", "warn", "error"))
 
@@ -144,6 +146,8 @@ class LogSink(TransactionalSink[LogSinkConfig]):
         for batch in staging.first:
             names = row_names(batch.schema, reserved=self.config.reserved_columns)
             wanted = [n for n in names if not self.config.columns or n in self.config.columns]
+            if OP not in wanted and changes(batch) is not None:
+                wanted.append(OP)  # a delete must not look like a row
             count = self._allowance.take(batch.num_rows)
             for row in batch.select(wanted).slice(0, count).to_pylist():
                 _log.log(self._level, "%s %s %s", self._begin, staging.dataset, self._lines.of(row))

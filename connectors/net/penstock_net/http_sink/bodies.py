@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock_connector import DataError
+from penstock_connector import DataError, Op
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.jsontext import json_text
 from penstock_net.web.headers import is_header
 
 _HEADERS = "__headers"
+_OP = "__op"
+
+_DELETE = DataError(
+    "http.delete",
+    "the row deletes one, and its request would be that of a new row",
+    fix="Set `reserved.columns=true` so that `__op` is sent, or name `${__op}` in `url` or `body`; "
+    "a connector of its own with a Filter and `method=DELETE` sends deletes as such.",
+)
 
 Row = dict[str, Any]
 
@@ -67,15 +76,25 @@ class Bodies:
 
     def refused(self, rows: pa.RecordBatch, dataset: str) -> list[tuple[int, DataError]]:
         """Return the rows of which no request can be made."""
-        if not (self._address.names or self._key or self._config.row_headers):
+        found = dict.fromkeys(self._unsaid_deletes(rows), _DELETE)
+        if self._address.names or self._key or self._config.row_headers:
+            for index, row in enumerate(rows.to_pylist()):
+                try:
+                    self._opened(row, dataset)
+                except DataError as error:
+                    found.setdefault(index, error)
+        return sorted(found.items())
+
+    def _unsaid_deletes(self, rows: pa.RecordBatch) -> list[int]:
+        """Return the rows that delete something, where their request would not say so."""
+        place = rows.schema.get_field_index(_OP)
+        if place < 0 or self._config.reserved_columns or _OP in self.columns:
             return []
-        found: list[tuple[int, DataError]] = []
-        for index, row in enumerate(rows.to_pylist()):
-            try:
-                self._opened(row, dataset)
-            except DataError as error:
-                found.append((index, error))
-        return found
+        unsaid = [Op.TRUNCATE] if self._config.method == "DELETE" else [Op.DELETE, Op.TRUNCATE]
+        ops = rows.column(place)
+        found = pc.is_in(ops, pa.array([int(op) for op in unsaid], ops.type))
+        numbers: list[int] = pc.indices_nonzero(found).to_pylist()
+        return numbers
 
     def of(self, batches: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[Outgoing]:
         """Yield the requests of rows; rows with another address begin another one."""
