@@ -77,8 +77,14 @@ class _Files(ABC):
             raise refused(f"{path} cannot be read: {error.strerror}", "See its rights.") from None
         try:
             self._within(Path(f"/proc/self/fd/{file}").readlink(), self._real, path)
-            if not stat.S_ISREG(os.fstat(file).st_mode):
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
                 raise refused(f"{path} is no regular file", "Name a file.")
+            if found.st_nlink > 1:  # its other name may be anywhere on the file system
+                raise refused(
+                    f"{path} has {found.st_nlink} names (hard links)",
+                    "Copy the file into the folder instead of linking it.",
+                )
             yield file
         finally:
             os.close(file)

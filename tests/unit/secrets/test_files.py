@@ -104,6 +104,18 @@ def test_a_key_is_a_name_in_its_folder(allowed, key):
         read(DirectoryProvider([allowed]), allowed, key)
 
 
+def test_a_file_that_has_a_name_elsewhere_too_is_refused(allowed, tmp_path):
+    (allowed / "linked").hardlink_to(tmp_path / "other")
+    for provider, path, key in (
+        (FileProvider([allowed]), allowed / "linked", "password"),
+        (DirectoryProvider([allowed]), allowed, "linked"),
+    ):
+        with pytest.raises(PenstockError, match="hard links") as caught:
+            read(provider, path, key)
+        assert caught.value.code == "secrets.refused"
+        assert "hidden" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there_is_told(allowed):
     with pytest.raises(PenstockError, match=r"secrets\.not_found"):
         read(FileProvider([allowed]), allowed / "none", "a")
