@@ -28,7 +28,7 @@ def decode(text, block=1 << 20, **config):
     rows, bad, at = [], [], 0
     while at < len(data):
         size = block
-        while (end := cut(bytearray(data[at : at + size]), len(data[at : at + size]))) == 0:
+        while (end := cut(bytearray(data[at : at + size]), len(data[at : at + size]), at)) == 0:
             if at + size >= len(data):
                 end = len(data) - at
                 break
