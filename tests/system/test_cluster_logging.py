@@ -19,7 +19,7 @@ CALLS: Final[dict[str, tuple[Any, Callable[[Any], Awaitable[object]]]]] = {
     "worker": (WorkerClient, lambda client: client.list_plugins()),
 }
 
-SERVING: Final = re.compile(r"serving penstock\.api\.\S+ at (\S+)")
+SERVING: Final = re.compile(r"serving penstock\.api\..+ at (\S+)")
 
 
 class Talk:

@@ -28,6 +28,13 @@ def node(tmp_path_factory):
         yield node
 
 
+@pytest.fixture(scope="module")
+def moving(node):
+    """The JVM of the engine that moves rows: the only one before the first preview."""
+    (engine,) = engines(node)
+    return {engine}
+
+
 def engines(node):
     """JVMs below the node: of the engine that moves rows, and of previews."""
     return {p.pid for p in node.process.family() if p.program == "java"}
@@ -38,9 +45,7 @@ def children(node):
     return [p for p in node.process.family() if "penstock.worker.preview_process" in p.command]
 
 
-def test_a_preview_has_a_jvm_of_its_own_whose_end_harms_nobody(node):
-    moving = engines(node)
-    assert len(moving) == 1
+def test_a_preview_has_a_jvm_of_its_own_whose_end_harms_nobody(node, moving):
     with rest(node.process) as client:
         assert preview(client, "id > 1").json()["rows"] == [{"id": 2}]
         (own,) = engines(node) - moving
@@ -52,9 +57,8 @@ def test_a_preview_has_a_jvm_of_its_own_whose_end_harms_nobody(node):
     assert moving <= engines(node)
 
 
-def test_previews_of_one_row_that_takes_everything_leave_the_connector_alone(node):
+def test_previews_of_one_row_that_takes_everything_leave_the_connector_alone(node, moving):
     """What the guard lets through: each step doubles a text."""
-    moving = engines(node)
     doubled = "length(aggregate(sequence(1, 31), cast(id AS string), (a, x) -> concat(a, a))) > 1"
     with rest(node.process) as client:
         answer = preview(client, doubled)

@@ -28,8 +28,11 @@ _LONG: Final = tuple(
 
 _SHORT: Final = 20
 """Characters of a text without an exponent that has no room for 20 digits behind its point."""
-_EXPONENTS: Final = (re.compile(rb"e-"), re.compile(rb"E-"))
-_MAY_BE_LONG: Final = r"[eE]-0*([2-9]\d|\d{3,})|\.\d{20}"
+_EXPONENTS: Final = (re.compile(rb"e"), re.compile(rb"E"))
+_MAY_BE_LONG: Final = r"[eE]|\.\d{20}|\d{39}"
+"""Of a text by itself: an exponent, 20 digits behind the point, or as many digits that those of the
+scale make more than 76. Arrow brings 56510e40 to a scale of 35 as another number, without a word.
+"""
 
 
 def at_scale(number: Decimal, scale: int) -> Decimal:

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock_connector.decimals import at_scale, from_texts, may_be_long
@@ -34,6 +34,9 @@ def test_what_the_type_cannot_hold_is_refused(text, scale):
         from_texts(pa.array(["100", text]), pa.decimal128(38, scale))
 
 
+@example("56510e40", 35)
+@example("123456789012345678901234567890e9", 38)
+@example("1" * 60, 38)
 @given(
     st.from_regex(r"[+-]?[0-9]{1,30}(\.[0-9]{0,60})?(e-?[0-9]{1,3})?", fullmatch=True),
     st.integers(0, 38),
