@@ -18,7 +18,7 @@ _OTHERS: Final = frozenset(
     PREFIX + name
     for name in (
         *("LOG_LEVEL", "FAULTS", "EARLIER"),  # of every process
-        *("INSTANCE_NONCE", "PLUGIN_MAGIC_COOKIE", "HANDSHAKE_FILE", "HOST_ADDR", "HOST_TOKEN"),
+        *("INSTANCE_NONCE", "PLUGIN_MAGIC_COOKIE", "HANDSHAKE_FILE", "INSPECTABLE"),
         *("SERVER", "CREDENTIAL", "CA"),  # of commands that ask a gateway
         *("VENV", "PYTHON"),  # of the scripts that install
         *("ANCHORS", "BENCH_HOME", "STORM_SECONDS", "STORM_SEED"),  # of tests and benchmarks

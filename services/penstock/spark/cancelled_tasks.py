@@ -24,6 +24,10 @@ long; a longer wait would leave the others with fewer slots without a word."""
 
 _POLL_S: Final = 0.5
 
+_TOLD_WITHIN_S: Final = 5.0
+"""Seconds in which Spark's listeners have heard of a job and of its stages, also on a machine with
+more to do than it can."""
+
 _TASK: Final = re.compile(r"Executor task launch worker for task .* in stage (\d+)\.")
 
 _IDLE: Final = "java.util.concurrent.SynchronousQueue"
@@ -32,10 +36,10 @@ _IDLE: Final = "java.util.concurrent.SynchronousQueue"
 
 def stages_of(jvm: Jvm, group: str) -> set[int]:
     """Return the ids of the stages of a job group that Spark knows now."""
-    tracker = jvm.session.sparkContext.statusTracker()
     try:
+        tracker = jvm.session.sparkContext.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    except (Py4JError, OSError):  # the JVM ends, and its tasks with it
+    except (Py4JError, OSError, AttributeError):  # the JVM ends, and its tasks with it
         return set()
     return {stage for job in jobs if job is not None for stage in job.stageIds}
 
@@ -57,14 +61,23 @@ def count_running(jvm: Jvm, stages: Collection[int]) -> int:
 
 
 def watch(
-    jvm: Jvm, stages: Collection[int], changed: Callable[[int], object], after_s: float
+    jvm: Jvm, group: str, stages: set[int], changed: Callable[[int], object], after_s: float
 ) -> None:
-    """Call `changed` with the number of tasks of these stages that are stuck, whenever it is
+    """Call `changed` with the number of tasks of a job group that are stuck, whenever it is
     another one: first after so many seconds, at last with 0. Blocks until none runs.
+
+    `stages` are those that were known when it was cancelled. Spark tells of a job with a delay, on
+    a busy machine after it was cancelled, so they are asked for again at first.
     """
     began, stuck = time.monotonic(), 0
-    while running := count_running(jvm, stages):
-        if time.monotonic() - began >= after_s and running != stuck:
+    while True:
+        known_for = time.monotonic() - began
+        if known_for < _TOLD_WITHIN_S:
+            stages |= stages_of(jvm, group)
+        running = count_running(jvm, stages)
+        if running == 0 and known_for >= _TOLD_WITHIN_S:
+            break
+        if known_for >= after_s and running != stuck:
             stuck = running
             changed(stuck)
         time.sleep(_POLL_S)

@@ -211,7 +211,8 @@ class Engine:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._lose, more, job.task_id)
 
-        job.cancel(order, lambda: watch(jvm, job.stages, changed, cancelled_tasks.STUCK_AFTER_S))
+        after_s = cancelled_tasks.STUCK_AFTER_S
+        job.cancel(order, lambda: watch(jvm, job.group, job.stages, changed, after_s))
 
     def _lose(self, count: int, task_id: str) -> None:
         """Count slots whose tasks go on after they were cancelled; less when they have ended."""

@@ -60,8 +60,9 @@ _MEASURED: Final[Mapping[str, str]] = {
     # nobody looks at it, and its history of jobs grows without end
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.ui.retainedJobs": "10",
-    "spark.ui.retainedStages": "10",
+    # but for a few seconds of them, by which the tasks of a cancelled job are found
+    "spark.ui.retainedJobs": "200",
+    "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
     # the driver talks to executors of this machine only, unless `extra` says otherwise

@@ -160,7 +160,7 @@ def test_what_changes_something_is_told_of():
         *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "NoteTopics"),
         *("UploadTaskPlans", "SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
         *("ResetOffsets", "RewindOffsets", "Session", "DrainWorker", "ReloadPlugins"),
-        "PlanConnector",
+        *("PlanConnector", "ApplyConnector"),
     }
 
 

@@ -141,6 +141,7 @@ class Valid:
     """A process whose plugin finds nothing wrong."""
 
     connector = "change"
+    spec = SimpleNamespace(enforces_reach=True)
 
     async def validate(self, _target: Any) -> Any:
         return SimpleNamespace(values=(), diagnostics=())

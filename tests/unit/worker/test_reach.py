@@ -228,7 +228,8 @@ class Host:
     def find(self, name: str, version: str = ""):
         return None, SimpleNamespace(kind=self.spec.kind, name=name)
 
-    async def acquire(self, name: str, version: str = ""):
+    async def acquire(self, name: str, version: str = "", owner: str = ""):
+        del owner
         link = SimpleNamespace(redact=SimpleNamespace(learn=list), idleness=None)
         return SimpleNamespace(
             spec=self.spec, connector=name, validate=self._validate, link=link,
