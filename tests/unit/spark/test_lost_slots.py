@@ -38,7 +38,8 @@ def computing(engine):
     """
     management = engine._jvm.session._jvm.java.lang.management
     threads = management.ManagementFactory.getThreadMXBean().dumpAllThreads(False, False)
-    return sum("catalyst.expressions" in thread.toString() for thread in threads)
+    tasks = [one for one in threads if one.getThreadName().startswith("Executor task launch")]
+    return sum("ArrayAggregate.eval" in one.toString() for one in tasks)
 
 
 async def cancelled(engine, plugin, task):
