@@ -49,6 +49,7 @@ def trouble(name, cluster, number):
     return lambda: cluster.resume(number)
 
 
+@pytest.mark.timed("no write waits as long as a lease")
 @pytest.mark.parametrize("what", ["killed", "paused"])
 @pytest.mark.parametrize("who", ["leader", "follower"])
 def test_a_member_in_trouble_costs_no_lease_no_event_and_little_time(cluster, what, who):

@@ -19,7 +19,18 @@ _WITHIN = 280.0
 def run_kit(*words: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Run `penstock plugin test` from the root of the checkout; return what it says as JSON."""
     done = subprocess.run(
-        [sys.executable, "-m", "penstock.cli", "plugin", "test", "-o", "json", *words],
+        [
+            sys.executable,
+            "-m",
+            "penstock.cli",
+            "plugin",
+            "test",
+            "-o",
+            "json",
+            "--jobs",
+            "3",
+            *words,
+        ],
         cwd=ROOT,
         env={**os.environ, **(variables or {})},
         capture_output=True,

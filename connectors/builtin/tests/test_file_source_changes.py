@@ -18,6 +18,7 @@ def append(path, text):
         file.write(text)
 
 
+@pytest.mark.timed("inotify is faster than looking")
 def test_new_rows_are_told_of_by_the_kernel_not_found_by_looking(read, tmp_path, monkeypatch):
     monkeypatch.setattr("penstock_builtin.file_source.tailing._LOOK_EVERY", 1000)
     path = tmp_path / "a"
@@ -46,6 +47,7 @@ def test_a_quiet_source_sleeps_until_its_next_look(read, tmp_path, monkeypatch):
     assert time.perf_counter() - began >= 0.29
 
 
+@pytest.mark.timed("a wait of 5 s ends at once")
 def test_wake_ends_a_wait(read, tmp_path):
     (tmp_path / "a").touch()
     reader = read("a")
@@ -56,6 +58,7 @@ def test_wake_ends_a_wait(read, tmp_path):
     assert time.perf_counter() - began < 1
 
 
+@pytest.mark.timed("the quick look comes before the slow one")
 def test_without_inotify_it_looks_by_itself(read, tmp_path, monkeypatch):
     deaf = watch.Watcher()
     deaf._broken = True

@@ -85,6 +85,7 @@ def test_nobody_there_is_told_with_the_place(web):
     assert failure(web, url="http://no.such.host.invalid/x").code == "http.unreachable"
 
 
+@pytest.mark.timed("`request.timeout` is a promise of seconds")
 def test_a_server_that_hangs_is_left_in_time(web):
     web.answer = lambda asked: Reply(broken="hang")
     began = time.monotonic()
@@ -98,6 +99,7 @@ def test_a_server_that_drips_is_left_in_time_too(web):
     assert failure(web, request_timeout="200ms", retries="0").code == "http.timeout"
 
 
+@pytest.mark.timed("the end of a task does not wait for a server")
 def test_the_end_of_a_task_ends_a_request_that_hangs(web):
     web.answer = lambda asked: Reply(broken="hang")
     with source_task(HttpSource, keys(web)) as task:

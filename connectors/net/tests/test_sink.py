@@ -281,6 +281,7 @@ def test_rows_that_wait_are_bounded(taking):
     assert caught.value.code == "http.staging_full"
 
 
+@pytest.mark.timed("the end of a task does not wait for a server")
 def test_the_end_of_a_task_does_not_wait_for_a_server_that_hangs(web):
     web.answer = lambda asked: Reply(broken="hang")
     with sink_task(HttpSink, config(web, request_timeout="300ms", retries=0)) as task:

@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from system.pipelines import Pipeline
+
+pytestmark = pytest.mark.on_demand("the kit covers what is Rust's here; the engine is others' test")
 
 LINES = [f"line {number} über" for number in range(50_000)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,13 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     parser.add_argument("--config", type=Path, help=f"default: {FILE_NAME} of the folder")
     parser.add_argument("--connector", action="append", default=[], help="only this one")
     parser.add_argument("--case", action="append", default=[], help="only this case, or `read.`…")
+    parser.add_argument(
+        "--jobs",
+        type=_jobs,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="connectors that are tested at the same time (default: one for each processor)",
+    )
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write the result without times")
     parser.set_defaults(verb=test)
@@ -100,6 +108,12 @@ def _watching() -> Iterator[Watch]:
         status.stop()
 
 
+def _jobs(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError("give a whole number, 1 or more")
+
+
 def _subject(arguments: argparse.Namespace) -> Subject:
     first, *others = arguments.command
     folder = Path(first)
@@ -109,7 +123,9 @@ def _subject(arguments: argparse.Namespace) -> Subject:
     declaration = (
         read_declaration(path) if path and path.is_file() else Declaration(manifest.folder)
     )
-    return Subject(manifest, declaration, is_folder, tuple(arguments.connector))
+    return Subject(
+        manifest, declaration, is_folder, tuple(arguments.connector), jobs=arguments.jobs
+    )
 
 
 def _declared_of(folder: Path) -> Path:

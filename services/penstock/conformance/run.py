@@ -39,6 +39,7 @@ class Subject:
 
     Attributes:
         patience: Seconds without anything new after which rows are not waited for any more.
+        jobs: How many connectors are tested at the same time.
     """
 
     manifest: Manifest
@@ -46,6 +47,7 @@ class Subject:
     is_folder: bool
     connectors: Sequence[str] = ()
     patience: float = 10.0
+    jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ async def run_cases(subject: Subject, spec: Spec, watch: Watch | None = None) ->
             return results  # nothing of its connectors can be reached
         benches = await _benches(grounds, subject)
         try:
-            await _connectors(benches, spec, results, watch)
+            await _connectors(benches, spec, results, watch, subject.jobs)
         finally:
             for bench in benches:
                 await bench.close()
@@ -91,25 +93,32 @@ async def _process(grounds: Grounds, spec: Spec, results: list[Result], watch: W
 
 
 async def _connectors(
-    benches: Sequence[Bench], spec: Spec, results: list[Result], watch: Watch
+    benches: Sequence[Bench], spec: Spec, results: list[Result], watch: Watch, jobs: int
 ) -> None:
-    """Run the cases of connectors; those that only wait do so beside the others."""
-    waiting = [
+    """Run the cases of connectors, one after the other for each of them; those that only wait run
+    beside the others.
+    """
+    limit = asyncio.Semaphore(jobs)
+
+    async def in_turn(bench: Bench) -> None:
+        async with limit:
+            for case in _of(bench, spec):
+                if not case.beside:
+                    await _one(bench, case, results, watch)
+
+    running: list[asyncio.Task[object]] = [
         asyncio.create_task(_one(bench, case, results, watch))
         for bench in benches
         for case in _of(bench, spec)
         if case.beside
     ]
+    running += [asyncio.create_task(in_turn(bench)) for bench in benches]
     try:
-        for bench in benches:
-            for case in _of(bench, spec):
-                if not case.beside:
-                    await _one(bench, case, results, watch)
-        await asyncio.gather(*waiting)
+        await asyncio.gather(*running)
     finally:
-        for task in waiting:
+        for task in running:
             task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _of(bench: Bench, spec: Spec) -> list[Case]:

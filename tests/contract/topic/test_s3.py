@@ -22,8 +22,8 @@ def text():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Gives requests a second; clients are made anew for it."""
-    monkeypatch.setattr(s3, "_REQUEST", timedelta(seconds=1))
+    """Gives requests three seconds; clients are made anew for it."""
+    monkeypatch.setattr(s3, "_REQUEST", timedelta(seconds=3))
     s3._store_of.cache_clear()
     yield
     s3._store_of.cache_clear()

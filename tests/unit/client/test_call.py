@@ -92,6 +92,7 @@ def test_a_service_that_has_just_started_is_asked_again_because_it_has_not_begun
     assert len(calls) == 3 * call.ATTEMPTS + 1
 
 
+@pytest.mark.timed("a deadline of a call is a promise of seconds")
 def test_who_waits_for_a_start_is_told_while_its_own_caller_still_waits():
     method, _ = failing(trailing=starting())
     began = time.monotonic()
@@ -100,6 +101,7 @@ def test_who_waits_for_a_start_is_told_while_its_own_caller_still_waits():
     assert time.monotonic() - began < 0.4
 
 
+@pytest.mark.timed("a deadline of a call is a promise of seconds")
 def test_all_tries_together_keep_one_deadline(monkeypatch):
     monkeypatch.setattr(call, "FIRST_DELAY", 0.2)
     method, calls = failing()
@@ -111,6 +113,7 @@ def test_all_tries_together_keep_one_deadline(monkeypatch):
     assert calls == sorted(calls, reverse=True)
 
 
+@pytest.mark.timed("a deadline of a call is a promise of seconds")
 def test_a_service_that_never_answers_meets_the_deadline(tmp_path):
     async def main():
         async with ConfigClient(f"unix:{tmp_path}/s", deadline=0.3) as client:

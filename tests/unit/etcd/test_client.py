@@ -135,6 +135,7 @@ def test_a_condition_that_fails_answers_what_is_there(with_client):
     with_client(test)
 
 
+@pytest.mark.timed("`start_for` is a promise of seconds")
 def test_etcd_away_at_the_start_is_told_with_addresses_and_time(caplog):
     ports = free_ports(2)
     endpoints = tuple(f"127.0.0.1:{port}" for port in ports)
@@ -188,6 +189,7 @@ def test_a_write_whose_answer_is_lost_says_so_and_a_read_is_tried_again(tmp_path
         connecting(servers.settings(call_timeout=0.3), test)
 
 
+@pytest.mark.timed("`try_for` is a promise of seconds")
 def test_a_call_gives_up_in_time_and_names_its_stage(tmp_path):
     with EtcdServers(tmp_path) as servers:
 
@@ -312,6 +314,7 @@ def test_a_user_enters_and_stays_when_the_token_ends(guarded):
         ({"cluster": "b"}, "etcd.permission_denied"),
     ],
 )
+@pytest.mark.timed("a refusal is not tried again for 60 s")
 def test_wrong_credentials_are_told_at_once_and_print_no_password(guarded, fields, code):
     began = time.monotonic()
     with pytest.raises(AuthError) as caught:

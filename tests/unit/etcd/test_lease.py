@@ -122,11 +122,13 @@ def lost_while_etcd_hangs(folder) -> tuple[float, float]:
         return asyncio.run(main())
 
 
+@pytest.mark.timed("the holder and etcd race for the end of a lease")
 def test_the_holder_gives_up_before_etcd_can_while_pings_hang(tmp_path):
     gave_up, ended = lost_while_etcd_hangs(tmp_path)
     assert gave_up < ended - 0.2
 
 
+@pytest.mark.timed("the twin of the test above")
 def test_a_holder_without_a_clock_of_its_own_is_caught(tmp_path, monkeypatch):
     """The twin: what the test above measures can fail."""
     monkeypatch.setattr(faults, "_armed", faults.parse("etcd.lease_clock=break"))

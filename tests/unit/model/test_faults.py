@@ -32,6 +32,7 @@ def test_an_unarmed_point_does_nothing():
     assert faults.hits("worker.sink_written") == 0
 
 
+@pytest.mark.timed("a fault point stands in the hot path")
 def test_an_unarmed_point_costs_next_to_nothing():
     hit = faults.hit
     began = time.perf_counter()

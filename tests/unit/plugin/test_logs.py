@@ -135,6 +135,7 @@ def test_a_pipe_is_read_no_faster_than_its_budget(run):
     assert seconds > 0.5
 
 
+@pytest.mark.timed("calls are answered while the log floods")
 def test_a_flood_neither_blocks_the_plugin_nor_grows_the_host(kit, run, caplog):
     """100 MB on stderr end, calls are answered meanwhile, and memory stays."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

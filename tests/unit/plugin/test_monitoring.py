@@ -221,6 +221,7 @@ def test_the_stage_that_took_too_long_is_named(watching):
         watching([{"hang": 1}], first)
 
 
+@pytest.mark.timed("the end of a monitor has its own deadline")
 def test_a_monitor_that_hangs_holds_its_end_up_for_no_longer_than_it_may(watching):
     async def body(monitor, process):
         loop = asyncio.get_running_loop()

@@ -436,6 +436,7 @@ def test_a_slow_consumer_stops_the_source_and_grows_nothing(reading, kit):
     assert reading(script, body) < 16 * 1024
 
 
+@pytest.mark.timed("a share of a core is measured")
 def test_idle_streams_cost_nothing(reading, kit, run):
     """200 streams of one process that have nothing to say: under 1 % of a core at the host."""
 

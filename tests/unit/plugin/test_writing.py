@@ -273,6 +273,7 @@ def test_a_schema_that_the_sink_refuses_is_told_with_its_reason(writing):
     assert diagnostic.fix == "Cast it."
 
 
+@pytest.mark.timed("the end of a sink has its own deadline")
 def test_a_sink_that_does_not_close_is_let_go_in_time(writing):
     async def body(_):
         return time.monotonic()

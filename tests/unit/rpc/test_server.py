@@ -152,6 +152,7 @@ def test_streams_end_and_fail_as_calls_do(tmp_path):
     asyncio.run(main())
 
 
+@pytest.mark.timed("draining does not wait for its whole grace")
 def test_draining_ends_watches_at_once_and_finishes_calls_under_way(tmp_path):
     async def main():
         async with serving(f"unix:{tmp_path}/s", grace=20) as (server, service, channel):

@@ -1,11 +1,8 @@
-"""A warm engine for each module, and tiny plugins."""
-
-import asyncio
+"""A warm engine, and tiny plugins."""
 
 import pytest
 
-from penstock.spark.engine import Engine
-from penstock.spark.settings import EngineSettings
+from support.engine import end_kept, keep
 from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin, rows
 
 
@@ -26,22 +23,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def loop():
-    """One event loop for the module: the engine lives on it."""
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
+    """The event loop on which the engine lives."""
+    return keep()[0]
 
 
 @pytest.fixture(scope="module")
-def engine(loop, tmp_path_factory):
+def engine(loop):
     """A warm engine with two slots."""
-    settings = EngineSettings(
-        master="local[2,1]", slots=2, local_dir=tmp_path_factory.mktemp("spark")
-    )
-    engine = Engine(settings)
-    loop.run_until_complete(engine.start())
-    yield engine
-    loop.run_until_complete(engine.stop())
+    return keep()[1]
+
+
+@pytest.fixture(scope="module")
+def no_kept_engine():
+    """For a module that starts an engine of its own in this process."""
+    end_kept()
+
+
+@pytest.fixture(scope="module")
+def end_engine():
+    """For a module that harms the engine: the next one gets another."""
+    yield
+    end_kept()
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from penstock.spark import archive
 from penstock.spark.session import LOG_NAME, start_jvm
 from penstock.spark.settings import EngineSettings
 
+pytestmark = pytest.mark.usefixtures("no_kept_engine")
+
 
 @pytest.mark.slow
 def test_a_jvm_uses_the_archive_that_was_made(tmp_path, monkeypatch):

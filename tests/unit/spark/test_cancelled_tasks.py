@@ -9,6 +9,8 @@ from penstock.model.step import Step
 from penstock.spark import cancelled_tasks
 from tests.unit.spark.tiny_plugin import SCHEMA, until
 
+pytestmark = pytest.mark.usefixtures("end_engine")
+
 PLAIN = Step(select=(("id", "id + 1"), ("name", "name")))
 
 

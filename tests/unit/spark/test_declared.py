@@ -2,7 +2,6 @@
 
 import random
 import resource
-import time
 from contextlib import suppress
 
 import grpc
@@ -58,10 +57,8 @@ def test_a_bomb_is_refused_before_it_is_decoded(compression):
     data = message(zeros(300), compression)
     assert len(data) < 2 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.perf_counter()
     with pytest.raises(TooMuchError, match="out of"):
         check(data)
-    assert time.perf_counter() - began < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 10
 
 

@@ -91,6 +91,7 @@ def test_attempts_differ_from_run_to_run(loop, engine, plugin):
 @LANES
 @pytest.mark.parametrize("end", ["block", "block_put"])
 @pytest.mark.parametrize("how", ["engine", "caller"])
+@pytest.mark.timed("a cancel within 2 s is an invariant")
 def test_a_blocked_plugin_is_cancelled_within_two_seconds(loop, engine, plugin, steps, end, how):
     """At either end, by the task's id or by the coroutine; then the slot is free again."""
     getattr(plugin, end).clear()

@@ -9,6 +9,8 @@ from penstock.spark.engine import Engine
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import CREDENTIAL, SCHEMA
 
+pytestmark = pytest.mark.usefixtures("no_kept_engine")
+
 UPPER = Step(where="id % 10 <> 7", select=(("id", "id"), ("name", "upper(name)")))
 
 

@@ -11,6 +11,8 @@ from penstock.spark.engine import Engine
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin, rows, until
 
+pytestmark = pytest.mark.usefixtures("no_kept_engine")
+
 LOOP = "aggregate(sequence(1, 30000), 0L, (a, x) -> {} )"
 MINUTES = LOOP.format(f"a + {LOOP.format('a + x')}")
 """An expression that Spark computes for minutes over one row, without looking whether it should."""

@@ -22,6 +22,8 @@ from penstock.spark.session import LOG_NAME, _hang_up_in_silence, _words, start_
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import DEADLINE, SCHEMA, until
 
+pytestmark = pytest.mark.usefixtures("no_kept_engine")
+
 HOST = Path(__file__).parent / "programs" / "engine_host.py"
 
 

@@ -21,6 +21,7 @@ def cost(folder: Path, daemon: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.timed("CPU of two kinds of tasks is compared")
 def test_a_python_task_costs_less_than_half_of_stock_spark(tmp_path):
     """Measured: 2-4 ms against 80-200. A new pyspark that undoes it shows here."""
     ours = cost(tmp_path / "ours", "penstock.spark.worker_daemon")

@@ -1,20 +1,15 @@
-"""Spark for the tests that compare: the engine's settings, one session per module."""
+"""Spark for the tests that compare: a session of the engine, without generated code."""
 
 import pytest
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    from penstock.spark.session import start_jvm
-    from penstock.spark.settings import EngineSettings
+def spark():
+    from support.engine import keep
 
-    folder = tmp_path_factory.mktemp("spark")
-    jvm = start_jvm(
-        EngineSettings(
-            master="local[2]",
-            local_dir=folder,
-            extra={"spark.log.level": "OFF", "spark.sql.codegen.wholeStage": "false"},
-        )
-    )
-    yield jvm.session
-    jvm.stop()
+    _, engine = keep()
+    session = engine._jvm.session.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.sparkContext.setLogLevel("WARN")

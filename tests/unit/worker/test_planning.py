@@ -57,6 +57,7 @@ def test_the_heaviest_goes_first_and_always_to_the_lightest_task(weights, most) 
     assert spread(partitions, most) == tasks
 
 
+@pytest.mark.timed("the work must not be quadratic")
 def test_many_partitions_of_many_tasks_are_spread_in_little_time() -> None:
     partitions = [Partition({"n": n}) for n in range(40_000)]
     began = time.process_time()

@@ -26,6 +26,7 @@ def crowded():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.timed("a wait of 20 s ends at once")
 def test_tasks_beside_a_thousand_open_files_wait_as_others_do():
     with crowded():
         bell = Bell()

@@ -1,0 +1,138 @@
+"""Run the stages of the test command, quick ones first, and print a table of them at the end.
+
+python tests/stages.py [fast] [options of pytest]
+
+A red stage does not keep the next ones from running: one run tells all that is red. What needs a
+network and what needs no product (the static checks) run beside the first stages.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ORDINARY = ("-m", "not timed and not on_demand", "--no-loadscope-reorder")
+"""Long files begin first (support/order.py); xdist keeps that order with the last word."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One call of pytest. `lanes` is the number of its processes."""
+
+    name: str
+    arguments: tuple[str, ...]
+    lanes: int = 4  # on two cores: half of the time of a test is waiting
+    fast: bool = True
+
+
+STAGES = (
+    Stage("unit", ("tests/unit", *ORDINARY)),
+    Stage("connectors", ("connectors", *ORDINARY)),
+    Stage("contract, security", ("tests/contract", "tests/security", *ORDINARY)),
+    Stage("system, chaos", ("tests/system", "tests/chaos", *ORDINARY), lanes=3, fast=False),
+    Stage("timed, alone", ("tests", "connectors", "-m", "timed"), lanes=0),
+    Stage("Spark 3.5", ("tests/unit/spark", "-m", "spark35"), lanes=0, fast=False),
+)
+BESIDE = {
+    "static": ("bash", "tests/static.sh"),
+    "Spark 3.5, installed": ("bash", "tests/unit/spark/programs/spark35.sh", "-c", "pass"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stage came to. `tests` and `jvms` are counts; `failed` are the ids of red tests."""
+
+    name: str
+    seconds: float
+    passed: bool
+    tests: int | None = None
+    jvms: int | None = None
+    failed: tuple[str, ...] = ()
+
+
+def main(options: Sequence[str]) -> int:
+    """Return 0 if each stage was green."""
+    fast = options[:1] == ["fast"]
+    stages = [stage for stage in STAGES if stage.fast or not fast]
+    beside = {name: command for name, command in BESIDE.items() if name == "static" or not fast}
+    with tempfile.TemporaryDirectory(prefix="stages-") as folder, ThreadPoolExecutor() as pool:
+        calls = [pool.submit(run_beside, *item) for item in beside.items()]
+        outcomes = [run_stage(stage, options[fast:], Path(folder)) for stage in stages]
+        outcomes += [call.result() for call in calls]
+    print(table(outcomes), flush=True)
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+def run_beside(name: str, command: Sequence[str]) -> Outcome:
+    """Run a command without a terminal, and print what it wrote once it has ended."""
+    began = time.monotonic()
+    ended = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    print(f"\n── {name} (beside the stages)\n{ended.stdout}", flush=True)
+    return Outcome(name, time.monotonic() - began, ended.returncode == 0)
+
+
+def run_stage(stage: Stage, options: Sequence[str], folder: Path) -> Outcome:
+    """Run pytest, whose output goes where ours goes."""
+    print(f"\n── {stage.name}", flush=True)
+    report = Path(tempfile.mkdtemp(dir=folder), "report.xml")
+    jvms = Path(tempfile.mkdtemp(dir=folder))
+    # a JVM of a test lives for seconds: without the second compiler it costs half as much.
+    # Each one writes its own file here, which is how their starts are counted.
+    log = f"-Xlog:init:file='{jvms}/%p.log'"
+    began = time.monotonic()
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-n", str(stage.lanes), "--dist", "loadfile"),
+            *(*stage.arguments, f"--junitxml={report}", "--durations=5", *options),
+        ],
+        env={**os.environ, "JDK_JAVA_OPTIONS": f"-XX:TieredStopAtLevel=1 {log}"},
+        check=False,
+    )
+    seconds = time.monotonic() - began
+    tests, failed = read_report(report) if report.exists() else (0, ())
+    passed = ended.returncode == 0
+    return Outcome(stage.name, seconds, passed, tests, len(list(jvms.iterdir())), failed)
+
+
+def read_report(report: Path) -> tuple[int, tuple[str, ...]]:
+    """Return the number of tests, and the names of those that failed."""
+    cases = list(ET.parse(report).iter("testcase"))
+    red = [
+        case for case in cases if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return len(cases), tuple(f"{case.get('classname')}::{case.get('name')}" for case in red)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return a line for each stage, the sums, and the names of red tests."""
+    head = f"{'stage':<28}{'tests':>7}{'seconds':>9}{'JVM starts':>12}"
+    lines = [
+        f"{outcome.name:<28}{shown(outcome.tests):>7}{outcome.seconds:>9.0f}{shown(outcome.jvms):>12}"
+        f"  {'' if outcome.passed else 'RED'}".rstrip()
+        for outcome in outcomes
+    ]
+    staged = [outcome for outcome in outcomes if outcome.tests is not None]
+    tests, jvms = (sum(getattr(o, name) for o in staged) for name in ("tests", "jvms"))
+    total = f"{'all':<28}{tests:>7}{sum(o.seconds for o in staged):>9.0f}{jvms:>12}"
+    red = [f"red: {name}" for outcome in outcomes for name in outcome.failed]
+    return "\n".join(["", head, *lines, total, *red])
+
+
+def shown(count: int | None) -> str:
+    """Return nothing for what was not counted."""
+    return "" if count is None else str(count)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
