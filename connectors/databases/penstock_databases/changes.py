@@ -35,7 +35,7 @@ class Effect:
     write: pa.Array | None
 
 
-_NONE: Final = pa.array([], pa.int64())
+_NONE: Final = pa.nulls(0, pa.int64())  # pa.array would load pandas, in the start of each process
 
 
 def is_change(ops: pa.Array, *kinds: Op) -> pa.BooleanArray:
