@@ -205,7 +205,10 @@ class Cluster:
                 self._found[service] = Discovery(etcd, service)
                 self._found[service].start()
             found = self._found[service]
-            await found.anyone(READY)
+            async with asyncio.timeout(READY):
+                members = await found.after(0)
+                while not members.members:
+                    members = await found.after(members.revision)
             route = lambda: [m.address for m in found.now.members.values()]  # noqa: E731
             dial = self._dial(service)
             async with client(route, dial=dial) as calling:

@@ -1,4 +1,4 @@
-"""Kafka Connect's REST API, as a list of its routes."""
+"""Routes of the REST API: Kafka Connect's, and those that belong to no one connector."""
 
 KAFKAS = {
     "GET /", "GET /health", "GET /connectors", "POST /connectors", "GET /connectors/{connector}",
@@ -16,3 +16,18 @@ KAFKAS = {
     "GET /admin/loggers/{logger}", "PUT /admin/loggers/{logger}",
 }  # fmt: skip
 """Kafka Connect 4.3's public REST API."""
+
+NAMED_IN_BODY = frozenset(
+    {"POST /connectors", "POST /v1/connectors/validate", "POST /v1/connectors/check",
+     "POST /v1/connectors/compare", "POST /v1/connectors/rehearse",
+     "PUT /connector-plugins/{plugin}/config/validate"}
+)  # fmt: skip
+"""Routes whose connector is named by the body: who may edit any may ask, and the name is compared
+when it is read.
+"""
+
+OF_MANY = frozenset(
+    {"GET /connectors", "GET /allocated/connectors", "GET /allocated/tasks", "GET /v1/status",
+     "GET /metrics"}
+)  # fmt: skip
+"""Routes that tell of many connectors: each person is told of those that he may look at."""

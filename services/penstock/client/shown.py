@@ -30,12 +30,6 @@ class ShownWorker(Caller):
         super().__init__(place, deadline, dial)
         self._stub = grpc_api.WorkerServiceStub(self._channel)
 
-    async def list_tasks(self) -> list[TaskStatus]:
-        """Tell how the tasks there are, ordered by id."""
-        request = pb.ListTasksRequest()
-        answer = await self._call("worker.list_tasks", self._stub.ListTasks, request)
-        return [status_from_proto(task) for task in answer.tasks]
-
     async def watch_tasks(self, every: float = 0.0) -> AsyncIterator[TaskStatus]:
         """Iterate over status: every task first, then changes, and numbers each `every` seconds."""
         answers = self._stub.WatchTasks(pb.WatchTasksRequest(every_ms=round(every * 1000)))

@@ -169,8 +169,9 @@ def _made_at(token: str) -> int:
 
 
 async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield  # makes it an iterator
+    parts: tuple[bytes, ...] = ()
+    for part in parts:
+        yield part
 
 
 def _contended(name: str) -> RetriableError:

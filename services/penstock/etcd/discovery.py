@@ -15,7 +15,7 @@ from penstock.etcd.client import Etcd
 from penstock.etcd.membership import PLACE, Member
 from penstock.etcd.ops import Kv
 from penstock.etcd.snapshots import LIST_EVERY, hints
-from penstock.model.errors import PenstockError, RetriableError
+from penstock.model.errors import PenstockError
 
 log = logging.getLogger(__name__)
 
@@ -63,25 +63,6 @@ class Discovery:
                 raise RuntimeError("the discovery was stopped")
             await self._news.wait()
         return self._now
-
-    async def anyone(self, deadline: float) -> Members:
-        """Return the members once there is at least one.
-
-        Raises:
-            RetriableError: `discovery.nobody`: there was none in time.
-        """
-        try:
-            async with asyncio.timeout(deadline):
-                members = await self.after(0)
-                while not members.members:
-                    members = await self.after(members.revision)
-                return members
-        except TimeoutError:
-            raise RetriableError(
-                "discovery.nobody",
-                f"no {self._service} service registered within {deadline:g} s",
-                fix=f"Start one, and see that its cluster is named as here: {self._prefix}",
-            ) from None
 
     async def stop(self) -> None:
         """Follow no more; what was known stays readable. Idempotent."""

@@ -71,10 +71,6 @@ class ApplyAction(IntEnum):
     RESET = 4
 
 
-EXACTLY_ONCE = frozenset({CommitMode.SINK, CommitMode.TWO_PHASE})
-"""Modes in which a crash neither loses nor repeats a row."""
-
-
 class RevisionCause(IntEnum):
     """Why a version of a configuration was made. Numbers equal
     penstock.api.config.v1.RevisionCause.

@@ -54,7 +54,6 @@ class Planned:
 
     tasks: tuple[TaskPlan, ...] = ()
     partitions: tuple[Partition, ...] = ()
-    retired: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     monitor: bool = False
     """Whether the connector is to be watched: Monitor is to run."""
@@ -122,7 +121,6 @@ def planned(message: pb.PlanResponse, redact: Redact) -> Planned:
     return Planned(
         tasks=tuple(connector_wire.plan_from_proto(task) for task in message.tasks),
         partitions=tuple(record_wire.partition_from_proto(p) for p in message.partitions),
-        retired=tuple(message.retired_partitions),
         diagnostics=diagnostics(message.diagnostics, redact),
         monitor=message.monitor,
     )

@@ -77,15 +77,6 @@ _RULES: Final[tuple[_Rule, ...]] = (
 )  # fmt: skip
 
 
-def normal_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type that Spark takes for values of a type.
-
-    Raises:
-        SchemaError: `engine.unsupported_type`.
-    """
-    return _normal(type_, pa.string())
-
-
 def normal_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of rows as Spark gets them. Every column may be null: Spark checks nothing.
 

@@ -10,8 +10,9 @@ import re
 import pytest
 
 from penstock.gateway.access.people import Level, Person, grants_of
-from penstock.gateway.access.rights import NAMED_IN_BODY, NEEDED, OPEN
+from penstock.gateway.access.rights import NEEDED, OPEN
 from support.people import GRANTS
+from support.surface import NAMED_IN_BODY
 
 CONNECTORS = ("orders-none", "bills-none")
 """No such connectors: who is let through learns that, and changes nothing."""

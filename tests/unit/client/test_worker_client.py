@@ -62,9 +62,6 @@ class Worker(api.WorkerServiceServicer):
             plans=[plan_to_proto(PLAN)], diagnostics=found, monitor=True
         )
 
-    async def ListTasks(self, request, context):
-        return pb.ListTasksResponse(tasks=[status_to_proto(STATUS)])
-
     async def WatchTasks(self, request, context):
         for _ in range(2):
             yield pb.WatchTasksResponse(task=status_to_proto(STATUS))
@@ -92,7 +89,6 @@ def test_every_answer_is_a_value_of_the_model(tmp_path):
             assert validated.kind is ConnectorKind.SOURCE
             planned = await client.plan(ORDERS)
             assert planned == PlannedConnector((PLAN,), (FINDING,), monitor=True)
-            assert await client.list_tasks() == [STATUS]
 
     asyncio.run(main())
 

@@ -113,21 +113,6 @@ def test_a_registration_that_is_not_confirmed_does_not_count(with_client):
     with_client(test)
 
 
-def test_nobody_in_time_is_an_error_that_names_the_service(with_client):
-    async def test(client):
-        discovery = Discovery(client, "offset")
-        discovery.start()
-        with pytest.raises(RetriableError, match=r"discovery\.nobody.*offset.*0\.2 s"):
-            await discovery.anyone(0.2)
-        member = Membership(client, "offset", "o", Member("host:1"), 2)
-        member.start()
-        assert (await discovery.anyone(10)).members["o"].address == "host:1"
-        await member.stop()
-        await discovery.stop()
-
-    with_client(test)
-
-
 def test_a_lost_hint_costs_a_while_and_no_truth(with_client, monkeypatch):
     """Invariant 7: without any watch the members are found all the same, from lists."""
 

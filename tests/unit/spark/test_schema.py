@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import DataError, SchemaError
 from penstock.model.meaning import meaning
-from penstock.spark.schema import normal_batch, normal_schema, normal_type
+from penstock.spark.schema import normal_batch, normal_schema
 
 UTC = dt.UTC
 
@@ -160,7 +160,8 @@ def test_an_instant_outside_of_spark_s_range_is_an_error_and_never_wraps():
 
 
 def test_a_decimal_has_never_more_digits_behind_the_point_than_in_all():
-    assert normal_type(pa.decimal128(2, 5)) == pa.decimal128(5, 5)
+    schema = normal_schema(pa.schema([("d", pa.decimal128(2, 5))]))
+    assert schema.field("d").type == pa.decimal128(5, 5)
 
 
 def test_extension_types_become_what_they_are_stored_as():
@@ -182,7 +183,7 @@ def test_extension_types_become_what_they_are_stored_as():
 )
 def test_a_type_without_counterpart_is_refused_by_name(type_):
     with pytest.raises(SchemaError, match="cannot be moved") as caught:
-        normal_type(type_)
+        normal_schema(pa.schema([("c", type_)]))
     assert caught.value.code == "engine.unsupported_type"
 
 

@@ -57,9 +57,6 @@ HEAD: Final = struct.Struct("<IBIIIH")
 ARTIFICIAL: Final = 0x20
 """Flag of an event that the server made for this connection: it stands in no log."""
 
-IGNORABLE: Final = 0x80
-"""Flag of an event that may be passed over by those who do not know it."""
-
 
 _PLAIN_MOST: Final = 1 << 30
 """Bytes of what was compressed: servers take no larger packet, and this is held in memory."""

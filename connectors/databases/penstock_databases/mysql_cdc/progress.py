@@ -127,10 +127,6 @@ class Progress:
         self.windows = [one for one in self.windows if one.table != table]
         return self.work.pop(table, None)
 
-    def touches(self, table: TableName) -> bool:
-        """Tell whether the table is being read, or was so lately."""
-        return table in self.work or any(one.table == table for one in self.windows)
-
     def inexact(self, place: Place) -> None:
         """Take the windows to another server, where places are others: they end at this one."""
         self.windows = [

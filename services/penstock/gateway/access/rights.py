@@ -57,18 +57,3 @@ NEEDED: Final[Mapping[str, Level]] = {
     **dict.fromkeys(_RULES, Level.ADMIN),
 }
 """The level that each route needs, by its method and path."""
-
-NAMED_IN_BODY: Final = frozenset(
-    {"POST /connectors", "POST /v1/connectors/validate", "POST /v1/connectors/check",
-     "POST /v1/connectors/compare", "POST /v1/connectors/rehearse",
-     "PUT /connector-plugins/{plugin}/config/validate"}
-)  # fmt: skip
-"""Routes whose connector is named by the body: who may edit any may ask, and the name is compared
-when it is read.
-"""
-
-OF_MANY: Final = frozenset(
-    {"GET /connectors", "GET /allocated/connectors", "GET /allocated/tasks", "GET /v1/status",
-     "GET /metrics"}
-)  # fmt: skip
-"""Routes that tell of many connectors: each person is told of those that he may look at."""

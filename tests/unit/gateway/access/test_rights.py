@@ -7,6 +7,7 @@ from fastapi.routing import APIRoute
 from penstock.gateway.access import rights
 from penstock.gateway.access.people import Level
 from penstock.gateway.app import MORE, PARTS
+from support.surface import NAMED_IN_BODY, OF_MANY
 
 ROUTES = {
     f"{method} {route.path}"
@@ -30,8 +31,8 @@ def test_who_only_looks_changes_nothing():
 
 
 def test_what_is_named_or_told_of_many_is_a_route():
-    assert rights.NAMED_IN_BODY | rights.OF_MANY <= ROUTES
-    for route in ROUTES - rights.NAMED_IN_BODY - rights.OF_MANY:
+    assert NAMED_IN_BODY | OF_MANY <= ROUTES
+    for route in ROUTES - NAMED_IN_BODY - OF_MANY:
         tells = "{connector}" in route or rights.NEEDED.get(route) in {Level.ADMIN, None}
         cluster_wide = route in {
             "GET /", "GET /openapi.json", "GET /connector-plugins", "GET /v1/cluster",
