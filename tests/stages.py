@@ -29,7 +29,7 @@ class Stage:
 
     name: str
     arguments: tuple[str, ...]
-    lanes: int = 4  # on two cores: half of the time of a test is waiting
+    lanes: int = 3  # on two cores: a third of the time of a test is waiting
     fast: bool = True
 
 
@@ -37,7 +37,7 @@ STAGES = (
     Stage("unit", ("tests/unit", *ORDINARY)),
     Stage("connectors", ("connectors", *ORDINARY)),
     Stage("contract, security", ("tests/contract", "tests/security", *ORDINARY)),
-    Stage("system, chaos", ("tests/system", "tests/chaos", *ORDINARY), lanes=3, fast=False),
+    Stage("system, chaos", ("tests/system", "tests/chaos", *ORDINARY), lanes=2, fast=False),
     Stage("timed, alone", ("tests", "connectors", "-m", "timed"), lanes=0),
     Stage("Spark 3.5", ("tests/unit/spark", "-m", "spark35"), lanes=0, fast=False),
 )

@@ -85,7 +85,7 @@ def test_exactly_once_source(cluster: Cluster) -> None:
     flow = Flow(cluster, "exactly-once")
     flow.start()
     flow.advance()
-    for _ in range(2):
+    for _ in range(max(ROUNDS - 1, 1)):
         for name in WORKERS:
             hard(cluster, name)
         flow.advance()

@@ -29,8 +29,11 @@ from penstock.testing.procfs import Process, marked, process_of, tree
 from penstock.testing.rss import Usage, usage_of
 
 _POLL: Final = 0.02
-"""Seconds between two looks at a condition. Shorter costs CPU that the process under test needs;
-longer is added to every wait."""
+"""Seconds between two looks at a condition, at first. Shorter costs CPU that the process under test
+needs; longer is added to every wait."""
+
+_POLL_MAX: Final = 0.25
+"""Seconds between two looks at a condition that takes long: a twentieth of what it took so far."""
 
 _LOOK: Final = 0.5
 """Seconds between two looks at who belongs to a process while it is waited for. A look reads all of
@@ -46,11 +49,12 @@ def wait_until(condition: Callable[[], object], deadline: float, stage: str) -> 
     Raises:
         TimeoutError: it did not within `deadline` seconds; the message names `stage`.
     """
-    end = time.monotonic() + deadline
+    began = time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        waited = time.monotonic() - began
+        if waited > deadline:
             raise TimeoutError(f"waited {deadline:g} s for {stage}")
-        time.sleep(_POLL)
+        time.sleep(min(max(_POLL, waited / 20), _POLL_MAX))
 
 
 @dataclass(frozen=True, slots=True)
