@@ -79,7 +79,10 @@ class Planning:
         generation = wish.connector.generation
         try:
             async with self._places:
-                planned = await self._plans.make(wish, self._leadership)
+                noted = self._planned.get(generation, Planned())
+                noted = await self._plans.apply(wish, noted, self._leadership)
+                self._planned[generation] = noted
+                planned = await self._plans.make(wish, noted, self._leadership)
         except FencedError:
             raise
         except PenstockError as error:
