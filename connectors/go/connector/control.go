@@ -244,11 +244,6 @@ func (c *control) Plan(
 	return response, nil
 }
 
-// Apply sets up nothing: this SDK has no way yet to own something outside.
-func (*control) Apply(context.Context, *connectorv1.ApplyRequest) (*connectorv1.ApplyResponse, error) {
-	return &connectorv1.ApplyResponse{}, nil
-}
-
 // AlterOffsets says what becomes of offsets that a person wants to set.
 func (c *control) AlterOffsets(
 	_ context.Context, request *connectorv1.AlterOffsetsRequest,

@@ -47,6 +47,7 @@ type kind struct {
 	plan      func(config any, maxTasks int, known []Partition) ([]Partition, error)
 	alter     func(config any, partitions []Partition, dryRun bool) ([]Partition, error)
 	discover  func(ctx context.Context, config any) ([]Dataset, error)
+	apply     applies
 	monitored func(config any, maxTasks int) bool
 	monitor   func(config any, monitor *Monitor) error
 	newSource func(config any) (source, func() error)
