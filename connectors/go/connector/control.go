@@ -70,7 +70,7 @@ func (c *control) ValidateConfig(
 			return nil, failure
 		}
 	}
-	return validation(kind, given, errs), nil
+	return validation(kind, withoutReach(given), errs), nil
 }
 
 func validation(kind *kind, given map[string]string, errs []*Error) *connectorv1.ValidateConfigResponse {
