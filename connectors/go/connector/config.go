@@ -35,7 +35,7 @@ func schemaOf(config reflect.Type) ([]configKey, *Error) {
 	keys := make([]configKey, 0, config.NumField())
 	for at := range config.NumField() {
 		field := config.Field(at)
-		if !field.IsExported() {
+		if !field.IsExported() || field.Type == reflect.TypeFor[Reach]() {
 			continue
 		}
 		key, err := keyOf(field, at)

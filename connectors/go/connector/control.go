@@ -70,7 +70,7 @@ func (c *control) ValidateConfig(
 			return nil, failure
 		}
 	}
-	return validation(kind, given, errs), nil
+	return validation(kind, withoutReach(given), errs), nil
 }
 
 func validation(kind *kind, given map[string]string, errs []*Error) *connectorv1.ValidateConfigResponse {
@@ -242,11 +242,6 @@ func (c *control) Plan(
 		}
 	}
 	return response, nil
-}
-
-// Apply sets up nothing: this SDK has no way yet to own something outside.
-func (*control) Apply(context.Context, *connectorv1.ApplyRequest) (*connectorv1.ApplyResponse, error) {
-	return &connectorv1.ApplyResponse{}, nil
 }
 
 // AlterOffsets says what becomes of offsets that a person wants to set.

@@ -26,7 +26,7 @@ const (
 	ClassFenced = Class(errorv1.ErrorClass_ERROR_CLASS_FENCED)
 	// ClassOffsetLost: the offset is gone at the source; skipping needs the user's word.
 	ClassOffsetLost = Class(errorv1.ErrorClass_ERROR_CLASS_OFFSET_LOST)
-	// ClassDefect: a defect of the connector; the task fails.
+	// ClassDefect: a defect of the connector; a few restarts, then the task fails.
 	ClassDefect = Class(errorv1.ErrorClass_ERROR_CLASS_INTERNAL)
 )
 

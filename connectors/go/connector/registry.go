@@ -35,6 +35,7 @@ type kind struct {
 	name, title, description string
 	aliases                  []string
 	isSource                 bool
+	reach                    int // the index of the field of the type Reach; -1: there is none
 	keys                     []configKey
 	broken                   *Error
 	source                   *connectorv1.SourceCapabilities
@@ -47,6 +48,7 @@ type kind struct {
 	plan      func(config any, maxTasks int, known []Partition) ([]Partition, error)
 	alter     func(config any, partitions []Partition, dryRun bool) ([]Partition, error)
 	discover  func(ctx context.Context, config any) ([]Dataset, error)
+	apply     applies
 	monitored func(config any, maxTasks int) bool
 	monitor   func(config any, monitor *Monitor) error
 	newSource func(config any) (source, func() error)
@@ -61,9 +63,22 @@ func newKind[C any](
 ) *kind {
 	made := &kind{name: name, title: title, description: description, aliases: aliases}
 	made.keys, made.broken = schemaOf(reflect.TypeFor[C]())
+	if made.broken == nil {
+		made.reach, made.broken = reachField(reflect.TypeFor[C]())
+	}
 	made.read = func(given map[string]string) (any, []*Error) {
 		var config C
-		errs := readConfig(reflect.ValueOf(&config).Elem(), made.keys, given)
+		value := reflect.ValueOf(&config).Elem()
+		own := given
+		if made.reach >= 0 {
+			own = withoutReach(given)
+		}
+		errs := readConfig(value, made.keys, own)
+		if len(errs) == 0 {
+			if err := guard(name+".RequireReach", func() error { return made.reached(value, given) }); err != nil {
+				errs = append(errs, err)
+			}
+		}
 		return config, errs
 	}
 	made.validate = func(config any) []*Error {
@@ -103,6 +118,7 @@ func (k *kind) spec() *connectorv1.ConnectorSpec {
 	spec := &connectorv1.ConnectorSpec{
 		Name: k.name, Kind: connectorv1.Kind_KIND_SINK, Title: k.title, Description: k.description,
 		Encodings: []recordv1.Encoding{recordv1.Encoding_ENCODING_ARROW_IPC}, Aliases: k.aliases,
+		EnforcesReach: k.reach >= 0,
 	}
 	for order, key := range k.keys {
 		spec.ConfigKeys = append(spec.ConfigKeys, key.toProto(order))

@@ -176,6 +176,9 @@ type SinkSpec[C any] struct {
 	// A partition's key is its topic and number, its offset that of the next row. Idempotent: it may
 	// come again. The default has no say in it.
 	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
+	// Apply sets up, changes or removes what the connector owns outside, and returns what was done, one
+	// line each. Idempotent. The default owns nothing.
+	Apply func(ctx context.Context, config C, change Change[C]) ([]string, error)
 }
 
 // TransactionalSpec says what a transactional sink is.
@@ -202,4 +205,7 @@ type TransactionalSpec[C any] struct {
 	// A partition's key is its topic and number, its offset that of the next row. Idempotent: it may
 	// come again. The default has no say in it.
 	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
+	// Apply sets up, changes or removes what the connector owns outside, and returns what was done, one
+	// line each. Idempotent. The default owns nothing.
+	Apply func(ctx context.Context, config C, change Change[C]) ([]string, error)
 }

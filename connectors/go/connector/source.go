@@ -160,6 +160,9 @@ type SourceSpec[C any] struct {
 	// partitions, with the offsets that the host is to store: those that are nil are taken away.
 	// Idempotent: it may come again. The default has no say in it.
 	AlterOffsets func(config C, partitions []Partition, dryRun bool) ([]Partition, error)
+	// Apply sets up, changes or removes what the connector owns outside, and returns what was done, one
+	// line each. Idempotent. The default owns nothing.
+	Apply func(ctx context.Context, config C, change Change[C]) ([]string, error)
 	// Discover lists what can be read. The default is the datasets that planned partitions name.
 	Discover func(ctx context.Context, config C) ([]Dataset, error)
 	// Monitored tells for which configurations there is a monitor. The default: when there is one.

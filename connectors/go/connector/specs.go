@@ -8,6 +8,7 @@ import (
 
 func (s SourceSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
+	made.apply = appliesOf(s.Apply)
 	made.isSource = true
 	made.lookEvery = s.MonitorEvery
 	_, acks := any(s.New()).(Acker)
@@ -49,6 +50,7 @@ func (s SourceSpec[C]) kind() *kind {
 
 func (s SinkSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
+	made.apply = appliesOf(s.Apply)
 	made.modes = []CommitMode{CommitHost}
 	if s.Idempotent {
 		made.modes = []CommitMode{CommitIdempotent, CommitHost}
@@ -63,6 +65,7 @@ func (s SinkSpec[C]) kind() *kind {
 
 func (s TransactionalSpec[C]) kind() *kind {
 	made := newKind(s.Name, s.Title, s.Description, s.Aliases, s.Validate, s.Check, s.AlterOffsets)
+	made.apply = appliesOf(s.Apply)
 	made.modes = s.Modes
 	if len(made.modes) == 0 {
 		made.modes = []CommitMode{CommitTwoPhase}

@@ -78,16 +78,20 @@ class Connector(Generic[C]):
         """Try whether the outside can be reached and allows what is needed; raise if not."""
 
     @classmethod
-    def apply_action(cls, config: C, action: ApplyAction, *, dry_run: bool) -> Sequence[str]:
+    def apply_action(
+        cls, config: C, action: ApplyAction, *, last: C | None = None, dry_run: bool
+    ) -> Sequence[str]:
         """Set up, change or remove what the connector owns outside; return what was done, one line
         each. Idempotent. An error of DELETE is tried again for some minutes: tasks may be ending.
 
         Args:
             config: The configuration, of DELETE the last one.
             action: What happened to the connector.
+            last: Of UPDATE the configuration that was applied last, to remove what only that one
+                has; None where it is not known, or cannot be read any more.
             dry_run: Only tell.
         """
-        del config, action, dry_run
+        del config, action, last, dry_run
         return ()
 
     def init(self, config: C) -> None:

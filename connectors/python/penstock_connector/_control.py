@@ -183,7 +183,16 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         kind = self._connectors.find(request.target.connector, Connector)
         config = configure(kind, request.target)
         action = ApplyAction(request.action)
-        return pb.ApplyResponse(actions=kind.apply_action(config, action, dry_run=request.dry_run))
+        response = pb.ApplyResponse()
+        last = None
+        if request.HasField("last_applied"):
+            try:
+                last = configure(kind, request.last_applied)
+            except ConnectorError as error:
+                response.diagnostics.append(_unreadable(error))
+        done = kind.apply_action(config, action, last=last, dry_run=request.dry_run)
+        response.actions.extend(done)
+        return response
 
     def _alter(self, request: pb.AlterOffsetsRequest) -> pb.AlterOffsetsResponse:
         kind: type[Alterable[Any]] = self._connectors.find(request.target.connector, Alterable)
@@ -208,6 +217,17 @@ def _no_effect(key: str, why: str) -> diagnostic_pb2.Diagnostic:
         message=f"`{key}` has no effect here: {why}",
         fix="Remove it, or leave it: it does no harm.",
         config_path=key,
+    )
+
+
+def _unreadable(error: ConnectorError) -> diagnostic_pb2.Diagnostic:
+    return diagnostic_pb2.Diagnostic(
+        severity=diagnostic_pb2.SEVERITY_WARNING,
+        error_class=diagnostic_pb2.ERROR_CLASS_CONFIG,
+        code="config.last_applied",
+        message=f"the configuration that was applied last cannot be read any more: {error.message}",
+        fix="Remove by hand what only that one had outside.",
+        config_path=error.config_path,
     )
 
 

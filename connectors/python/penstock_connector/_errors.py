@@ -1,6 +1,6 @@
 """The errors a connector raises, and their one form on the wire.
 
-    ConnectorError          a defect of the connector: the task fails
+    ConnectorError          a defect of the connector: a few restarts, then the task fails
     ├── RetriableError      the same call may succeed later
     ├── ConfigError         the user must change the configuration
     ├── AuthError           credentials were refused

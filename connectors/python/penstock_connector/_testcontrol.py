@@ -10,7 +10,7 @@ import grpc
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
-from penstock_connector._connector import Connector
+from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._source import Source
 from penstock_connector._testbed import DEADLINE, RemoteError, Testbed
 from penstock_connector._values import Partition, partition_from_proto, partition_to_proto
@@ -54,6 +54,33 @@ def alter_offsets(
     with as_remote_error():
         answer = stub.AlterOffsets(request, metadata=bed.metadata, timeout=DEADLINE)
     return [partition_from_proto(partition) for partition in answer.partitions]
+
+
+def apply_action(
+    kind: type[Connector[Any]],
+    config: Mapping[str, str],
+    action: ApplyAction,
+    *,
+    last: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    bed: Testbed | None = None,
+) -> tuple[list[str], list[str]]:
+    """Return what a connector did outside, and the codes of its warnings. `last` is the
+    configuration that was applied last.
+    """
+    if bed is None:
+        with Testbed(kind) as own:
+            return apply_action(kind, config, action, last=last, dry_run=dry_run, bed=own)
+    request = pb.ApplyRequest(
+        target=target_of(kind, config),
+        action=int(action),  # type: ignore[arg-type] # enums share numbers
+        last_applied=None if last is None else target_of(kind, last),
+        dry_run=dry_run,
+    )
+    stub = ConnectorServiceStub(bed.channel)
+    with as_remote_error():
+        answer = stub.Apply(request, metadata=bed.metadata, timeout=DEADLINE)
+    return list(answer.actions), [found.code for found in answer.diagnostics]
 
 
 def plan(

@@ -38,6 +38,7 @@ from penstock_connector._source import Rows, Source
 from penstock_connector._testbed import DEADLINE, Call, RemoteError, Testbed
 from penstock_connector._testcontrol import (
     alter_offsets,
+    apply_action,
     as_remote_error,
     plan,
     target_of,
@@ -70,6 +71,7 @@ __all__ = [
     "Testbed",
     "TransformTask",
     "alter_offsets",
+    "apply_action",
     "converter_task",
     "plan",
     "sink_task",

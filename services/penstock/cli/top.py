@@ -63,7 +63,9 @@ class Rates:
             known = known and task.get("rows_left") is not None
             left += task.get("rows_left") or 0
         states = [task["state"] for task in connector["tasks"]]
-        why = [connector["why"], *(task.get("trace") for task in connector["tasks"])]
+        why = [task.get("trace") for task in connector["tasks"]]
+        # of a connector that is RUNNING it is a warning
+        why.insert(len(why) if connector["state"] == "RUNNING" else 0, connector["why"])
         return {
             "connector": connector["name"],
             "state": connector["state"],

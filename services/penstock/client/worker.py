@@ -123,11 +123,16 @@ class WorkerClient(ShownWorker):
             answer.monitor,
         )
 
-    async def apply(self, connector: Connector, action: ApplyAction) -> AppliedConnector:
-        """Have its plugins change what it owns outside."""
+    async def apply(
+        self, connector: Connector, action: ApplyAction, last: Connector | None = None
+    ) -> AppliedConnector:
+        """Have its plugins change what it owns outside. `last` has the configuration that was
+        applied last.
+        """
         request = pb.ApplyConnectorRequest(
             connector=connector_to_proto(connector),
             action=int(action),  # type: ignore[arg-type] # enums share numbers
+            last_applied=connector_to_proto(last) if last else None,
         )
         answer = await self._call("worker.apply", self._stub.ApplyConnector, request)
         findings = tuple(error.from_proto(d) for d in answer.diagnostics)

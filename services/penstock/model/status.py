@@ -47,7 +47,8 @@ class RunStatus:
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
     """How a connector and its tasks are. A task that failed does not change the connector's state.
-    `worker` is the one that planned it.
+    `worker` is the one that planned it. `diagnostic` says why it does not run; of one that is
+    RUNNING it is a warning.
     """
 
     name: str

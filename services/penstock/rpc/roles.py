@@ -37,7 +37,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "ListConnectors": _CONFIGURED | _SERVICES,
         "WatchConnectors": _CONFIGURED | _SERVICES,
         "ListRevisions": _LOOK,
-        "GetRevision": _CONFIGURED,
+        "GetRevision": _CONFIGURED | {SCHEDULER},
         "DiffRevisions": _LOOK,
         "UploadTaskPlans": frozenset({SCHEDULER}),
         "StreamTaskPlans": _CONFIGURED | {SCHEDULER, WORKER},

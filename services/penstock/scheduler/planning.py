@@ -12,6 +12,7 @@ from penstock.model.errors import Diagnostic, FencedError, InternalError, Pensto
 from penstock.scheduler.cluster import Cluster
 from penstock.scheduler.events import PlanWish
 from penstock.scheduler.feed import ConnectorFeed
+from penstock.scheduler.lag import lacks_lag, reported, without_lag
 from penstock.scheduler.leadership import Leadership
 from penstock.scheduler.plan_needs import PlanNeeds
 from penstock.scheduler.plans import Plans
@@ -78,7 +79,10 @@ class Planning:
         generation = wish.connector.generation
         try:
             async with self._places:
-                planned = await self._plans.make(wish, self._leadership)
+                noted = self._planned.get(generation, Planned())
+                noted = await self._plans.apply(wish, noted, self._leadership)
+                self._planned[generation] = noted
+                planned = await self._plans.make(wish, noted, self._leadership)
         except FencedError:
             raise
         except PenstockError as error:
@@ -98,28 +102,20 @@ class Planning:
         self.needs.failed(wish, why, self._clock())
 
     def _warn_without_lag(self, wanted: Wanted) -> None:
-        """Say once that a connector's `lag.target` has no effect."""
-        if wanted.generation in self._lagless:
-            return
-        self._lagless.add(wanted.generation)
-        log.warning(
-            "`lag.target` of connector %s has no effect: its source does not say how many rows are "
-            "left, so it keeps %d tasks. Set `tasks.max` alone, or `tasks.min` to the number of "
-            "tasks that it should have",
-            wanted.connector.name,
-            len(wanted.plans),
-        )
+        """Say once that a connector's `lag.target` has no effect; its status says so, too."""
+        if wanted.generation not in self._lagless:
+            self._lagless.add(wanted.generation)
+            log.warning("connector %s: %s", wanted.connector.name, without_lag(wanted))
 
     def _measure(self, cluster: Cluster, now: float) -> None:
         """Tell how far the connectors are behind whose number of tasks follows their lag."""
         for wanted in cluster.wanted.values():
             if not self.needs.scales(wanted):
                 continue
-            owned = ((plan.task_id, cluster.owned.get(plan.task_id)) for plan in wanted.plans)
-            found = [cluster.workers.status(id_, o) if o else None for id_, o in owned]
+            if lacks_lag(cluster, wanted):
+                self._warn_without_lag(wanted)
+            found = reported(cluster, wanted)
             statuses = [status for status in found if status is not None]
             known = len(statuses) == len(found) and all(s.rows_left >= 0 for s in statuses)
-            if any(status.rows_left < 0 < status.rows_written for status in statuses):
-                self._warn_without_lag(wanted)
             left = sum(status.rows_left for status in statuses) if known else -1
             self.needs.observe(wanted, left, sum(s.rows_written for s in statuses), now)

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from penstock.client import ConfigClient, PlannedConnector, WorkerClient
 from penstock.model.connector import ApplyAction, Connector, TaskPlan
-from penstock.model.errors import error_of
+from penstock.model.errors import PenstockError, error_of
 from penstock.rpc import deadline, open_channel
 from penstock.rpc.channels import Dial
 from penstock.scheduler.events import PlanWish
@@ -47,8 +47,12 @@ class PlanMaker(Protocol):
     async def plan(self, address: str, connector: Connector) -> PlannedConnector:
         """Return the plans that the worker at an address makes."""
 
-    async def apply(self, address: str, connector: Connector, action: ApplyAction) -> None:
-        """Have the worker at an address set up or change what a connector owns outside."""
+    async def apply(
+        self, address: str, connector: Connector, action: ApplyAction, last: Connector | None
+    ) -> None:
+        """Have the worker at an address set up or change what a connector owns outside. `last` has
+        the configuration that was applied last.
+        """
 
 
 class WorkerPlans:
@@ -63,10 +67,14 @@ class WorkerPlans:
         async with WorkerClient(address, PLAN_DEADLINE, self._dial) as worker:
             return await worker.plan(connector)
 
-    async def apply(self, address: str, connector: Connector, action: ApplyAction) -> None:
-        """Have the worker at an address set up or change what a connector owns outside."""
+    async def apply(
+        self, address: str, connector: Connector, action: ApplyAction, last: Connector | None
+    ) -> None:
+        """Have the worker at an address set up or change what a connector owns outside. `last` has
+        the configuration that was applied last.
+        """
         async with WorkerClient(address, APPLY_DEADLINE, self._dial) as worker:
-            applied = await worker.apply(connector, action)
+            applied = await worker.apply(connector, action, last)
         for found in applied.diagnostics:
             log.warning("connector %s: %s", connector.name, error_of(found))
 
@@ -90,26 +98,55 @@ class Plans:
         monitor = made is not None and made.monitor
         return Wanted(connector, tuple(one.plan for one in stored), epoch, form, monitor)
 
-    async def make(self, wish: PlanWish, leadership: Leadership) -> Planned:
-        """Plan a connector and store what comes; returns what was noted about it.
+    async def apply(self, wish: PlanWish, before: Planned, leadership: Leadership) -> Planned:
+        """Have plugins set up outside what is new about a connector; returns what was noted. That
+        is stored at once, since the plan that follows may fail. `before` was noted before.
+
+        Raises:
+            PenstockError: it could not be set up, or not be stored.
+        """
+        connector = wish.connector
+        if wish.action is None:
+            return before
+        last = await self._last_applied(connector, before.applied)
+        async with deadline(f"scheduler.apply of {connector.name}", APPLY_DEADLINE):
+            await self._maker.apply(wish.address, connector, wish.action, last)
+        applied = replace(before, applied=connector.version)
+        await self._note(connector, applied, leadership)
+        return applied
+
+    async def _last_applied(self, connector: Connector, version: int) -> Connector | None:
+        if not version:
+            return None
+        try:
+            revision = await self.config.revision(connector.name, version)
+        except PenstockError as error:
+            if error.code != "config.revision_not_found":  # it is not kept for ever
+                raise
+            return None
+        return replace(connector, kind=revision.kind, config=revision.config, version=version)
+
+    async def make(self, wish: PlanWish, before: Planned, leadership: Leadership) -> Planned:
+        """Plan a connector and store what comes; returns what was noted about it. `before` was
+        noted before.
 
         Raises:
             PenstockError: it could not be planned, or not be stored.
         """
         connector = wish.connector
-        if wish.action is not None:
-            async with deadline(f"scheduler.apply of {connector.name}", APPLY_DEADLINE):
-                await self._maker.apply(wish.address, connector, wish.action)
         asked = replace(connector, config={**connector.config, "tasks.max": str(wish.tasks)})
         async with deadline(f"scheduler.plan of {connector.name}", PLAN_DEADLINE):
             made = await self._maker.plan(wish.address, asked)
         # in a thread: a hundred thousand partitions take a second, and the lease must be renewed
         plans = await asyncio.to_thread(_divided, wish, made.plans)
         epoch = await self._stored(wish, plans)
-        planned = Planned(config_digest(connector), epoch, made.monitor)
+        planned = Planned(config_digest(connector), epoch, made.monitor, before.applied)
+        await self._note(connector, planned, leadership)
+        return planned
+
+    async def _note(self, connector: Connector, planned: Planned, leadership: Leadership) -> None:
         key = f"{PLANNED}{connector.generation}"
         await leadership.write([], [(key, encode_planned(planned))])
-        return planned
 
     async def _stored(self, wish: PlanWish, plans: Sequence[TaskPlan]) -> int:
         """Store plans, unless they say what those in force say; returns their epoch."""

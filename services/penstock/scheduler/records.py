@@ -53,12 +53,15 @@ class Owned:
 class Planned:
     """Plans that were made: for which configuration, and at which revision they were stored.
 
-    `monitor`: the connector has one, which is to run somewhere.
+    `monitor`: the connector has one, which is to run somewhere. `applied`: the version of the
+    configuration that plugins set up outside last, which has no plans while it cannot be planned;
+    0: none, or not known.
     """
 
-    config: str
-    epoch: int
+    config: str = ""
+    epoch: int = 0
     monitor: bool = False
+    applied: int = 0
 
 
 @dataclass(frozen=True, slots=True)

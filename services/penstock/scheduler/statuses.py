@@ -13,6 +13,7 @@ from penstock.model.connector import TargetState, TaskState, TaskStatus
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunState, RunStatus, WorkerStatus
 from penstock.scheduler.cluster import Cluster
+from penstock.scheduler.lag import lacks_lag, without_lag
 from penstock.scheduler.placement import fits
 from penstock.scheduler.plan_needs import PlanNeeds
 from penstock.scheduler.restarts import Fate, History
@@ -40,6 +41,8 @@ def connector_status(cluster: Cluster, needs: PlanNeeds, wanted: Wanted) -> Conn
     diagnostic = failure if state is RunState.FAILED else None
     if state is RunState.RUNNING and monitor is not None and monitor.state in _UNWELL:
         state, diagnostic = monitor.state, monitor.diagnostic
+    if state is RunState.RUNNING and needs.scales(wanted) and lacks_lag(cluster, wanted):
+        diagnostic = without_lag(wanted)
     if state is RunState.UNASSIGNED and not cluster.workers.members:
         diagnostic = _no_worker(None)
     return ConnectorStatus(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from penstock.client import AppliedConnector
-from penstock.model.connector import ApplyAction, Connector, ConnectorKind
-from penstock.model.errors import Diagnostic, PenstockError
-from penstock.plugin import PluginHost
+from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Target
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
+from penstock.plugin import PluginHost, PluginProcess
 from penstock.secrets import NO_SECRETS, Secrets
-from penstock.worker.design import acquire, design_of, refuse_errors
+from penstock.worker.design import Design, acquire, design_of, refuse_errors
 from penstock.worker.hiding import unsaid
 from penstock.worker.reach import NO_RULES, Rules
 
@@ -30,21 +31,26 @@ class Applier:
     ) -> None:
         self._host, self._secrets, self._reach = host, secrets, reach
 
-    async def apply(self, connector: Connector, action: ApplyAction) -> AppliedConnector:
-        """Have each plugin of a connector do what an action asks for; tells what was done.
+    async def apply(
+        self, connector: Connector, action: ApplyAction, last: Connector | None = None
+    ) -> AppliedConnector:
+        """Have each plugin of a connector do what an action asks for; tells what was done. `last`
+        has the configuration that was applied last.
 
         Raises:
             PenstockError: a plugin refuses, fails, or is not installed.
         """
         design = await design_of(self._host, self._secrets, connector, self._reach)
+        before, findings = await self._before(last)
         actions: list[str] = []
-        findings: list[Diagnostic] = []
         ends = () if design.settings.replay is not None else _ENDS.get(design.kind, ())
         for end in ends:
             process, target = await acquire(self._host, design, end)
-            with unsaid(design.looked_up) as without:
+            looked_up = [*design.looked_up, *(before.looked_up if before else ())]
+            with unsaid(looked_up) as without:
                 try:
-                    applied = await process.apply(target, action)
+                    had = _last_target(before, design, end, process)
+                    applied = await process.apply(target, action, last_applied=had)
                 except PenstockError as error:
                     if error.code == "plugin.unimplemented":
                         continue  # it owns nothing outside
@@ -54,3 +60,34 @@ class Applier:
             actions += applied.actions
             findings += found
         return AppliedConnector(tuple(actions), tuple(findings))
+
+    async def _before(self, last: Connector | None) -> tuple[Design | None, list[Diagnostic]]:
+        """Return what was applied last; a warning where that cannot be taken apart any more."""
+        if last is None:
+            return None, []
+        try:
+            return await design_of(self._host, self._secrets, last, self._reach), []
+        except PenstockError as error:
+            return None, [_unknown(error)]
+
+
+def _last_target(
+    before: Design | None, design: Design, end: str, process: PluginProcess
+) -> Target | None:
+    """Return what the plugin of an end was told last; None where it was another connector."""
+    if before is None or before.kind is not design.kind:
+        return None
+    target = before.target(end)
+    names = (process.spec.name, *process.spec.aliases)
+    return before.reach.told(process.spec, target) if target.connector in names else None
+
+
+def _unknown(error: PenstockError) -> Diagnostic:
+    why = ConfigError(
+        "worker.last_applied",
+        f"plugins are not told which configuration was applied last: {error.diagnostic.message}",
+        fix="Remove by hand what only the earlier configuration had outside, such as a slot of "
+        "another name.",
+        config_path=error.diagnostic.config_path,
+    )
+    return replace(why.diagnostic, severity=Severity.WARNING)

@@ -2,7 +2,8 @@
 comes next.
 
 RETRIABLE → live again after a growing delay · FENCED → stop, another owner has it · everything else
-→ FAILED, with the diagnostic in the status.
+→ FAILED, with the diagnostic in the status. What becomes of that is the scheduler's to say:
+INTERNAL has a few restarts under new epochs.
 """
 
 from __future__ import annotations

@@ -111,7 +111,9 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         """Have plugins change what a connector owns outside."""
         action = _action(request.action)
         connector = connector_from_proto(request.connector)
-        applied = await self._worker.asked.applier.apply(connector, action)
+        known = request.HasField("last_applied")
+        last = connector_from_proto(request.last_applied) if known else None
+        applied = await self._worker.asked.applier.apply(connector, action, last)
         diagnostics = map(error_wire.to_proto, applied.diagnostics)
         return pb.ApplyConnectorResponse(actions=applied.actions, diagnostics=diagnostics)
 

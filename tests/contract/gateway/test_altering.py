@@ -82,7 +82,7 @@ def test_a_plugin_hears_of_a_new_a_changed_a_reset_and_a_deleted_connector(gatew
 
     def heard(*actions):
         wait_until(
-            lambda: applied.exists() and applied.read_text().split() == list(actions),
+            lambda: applied.exists() and applied.read_text().splitlines() == list(actions),
             60,
             f"the plugin to hear {actions}",
         )
@@ -91,14 +91,14 @@ def test_a_plugin_hears_of_a_new_a_changed_a_reset_and_a_deleted_connector(gatew
     path = made("", "RUNNING", **config)
     heard("CREATE")
     assert gateway.put(f"{path}/config", {**config, "partitions": "2"}).status_code == 200
-    heard("CREATE", "UPDATE")
+    heard("CREATE", "UPDATE after 1")
     assert gateway.put(f"{path}/stop").status_code == 204
     gateway.until(path, "STOPPED")
     # refused as long as the task that was changed a moment ago has not ended
     wait_until(lambda: gateway.delete(f"{path}/offsets").status_code == 200, 60, "the reset")
-    heard("CREATE", "UPDATE", "RESET")
+    heard("CREATE", "UPDATE after 1", "RESET")
     assert gateway.delete(path).status_code == 204
-    heard("CREATE", "UPDATE", "RESET", "DELETE")
+    heard("CREATE", "UPDATE after 1", "RESET", "DELETE")
 
 
 @pytest.fixture

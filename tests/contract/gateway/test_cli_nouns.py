@@ -97,3 +97,19 @@ def test_plugins_of_the_workers(penstock):
     assert any(one["class"] == "verifiable-source" for one in penstock("connector", "plugins"))
     keys = {one["name"] for one in penstock("connector", "plugins", "verifiable-source")}
     assert "rows" in keys
+
+
+def test_a_lag_target_of_a_source_that_knows_no_lag_is_warned_about(penstock, gateway):
+    endless = {"rows": "0", "rate": "100", "tasks.max": "2", "lag.target": "5s"}
+    body = {"name": "lagless", "config": {**SOURCE, **endless}}
+    assert gateway.post("/connectors", body).status_code == 201
+
+    def warning():
+        return penstock("connector", "status", "lagless")["connector"].get("trace", "")
+
+    wait_until(lambda: "(at lag.target)" in warning(), 60, "the warning")
+    assert "[config.no_effect] `lag.target` has no effect here" in warning()
+    assert penstock("connector", "status", "lagless")["connector"]["state"] == "RUNNING"
+    (shown,) = gateway.get("/v1/status?connector=lagless").json()["connectors"]
+    assert shown["why"] == warning()
+    penstock("connector", "delete", "lagless")

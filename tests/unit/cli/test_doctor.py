@@ -156,3 +156,43 @@ def test_a_service_wants_plugins_sealed_and_standalone_does_not(looked, tmp_path
     _, found = looked(**path, **{"cluster.name": "one"})
     assert told(found["plugin"]) == ("plugin.not_sealed", "plugin.only.sealed")
     assert f"penstock plugin seal {tmp_path / 'new'}" in found["plugin"]["fix"]
+
+
+RULE = {"reach": "team-a", "reach.team-a.connectors": "team-a-.*"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "place"),
+    [
+        ({"reach.team-b.topics": "x"}, "reach.unknown_rule", "reach.team-b.topics"),
+        ({"reach": "a b"}, "reach.bad_name", "reach"),
+        ({"reach": "rest"}, "config.missing", "reach.rest.connectors"),
+        ({**RULE, "reach.team-a.hosts": "10.1.0.1/16"}, "config.bad_value", "reach.team-a.hosts"),
+        ({**RULE, "reach.team-a.folders": "here"}, "config.bad_value", "reach.team-a.folders"),
+        ({**RULE, "reach.team-a.topic": "x"}, "config.unknown_key", "reach.team-a.topic"),
+    ],
+)
+def test_a_rule_of_reach_that_cannot_be_read_is_told(looked, keys, code, place):
+    ended, found = looked(**keys)
+    assert (ended, told(found["reach"])) == (1, (code, place))
+
+
+def test_folders_of_reach_that_are_not_there_are_warned_about(looked, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    away = tmp_path / "away"
+    names = f"{tmp_path},{away},{file},s3://bucket/team-a"
+    rest = {"reach": "team-a,rest", "reach.rest.connectors": ".*", "reach.rest.folders": "*"}
+    ended, found = looked(**RULE | {"reach.team-a.folders": names} | rest)
+    assert ended == 0
+    assert (found["reach"]["status"], found["reach"]["found"]) == ("ok", "team-a, rest")
+    one = found[f"reach {away}"]
+    assert (one["status"], one["code"]) == ("note", "doctor.no_folder")
+    assert one["place"] == "reach.team-a.folders"
+    assert one["fix"]
+    there = {str(tmp_path), str(file), "s3://bucket/team-a"}
+    assert not {f"reach {folder}" for folder in there} & found.keys()
+
+
+def test_a_file_without_rules_of_reach_says_nothing_of_them(looked, tmp_path):
+    assert "reach" not in looked(state__dir=str(tmp_path))[1]

@@ -33,3 +33,12 @@ def test_what_is_left_is_only_told_when_all_know():
 def test_why_is_the_first_reason():
     (row,) = Rates().rows(look(1, state="FAILED", trace="[a.b] it broke"), 1.0)
     assert (row["why"], row["tasks"]) == ("[a.b] it broke", "0/1")
+
+
+def test_a_warning_about_a_connector_hides_no_reason_of_its_tasks():
+    found = look(1, state="FAILED", trace="[a.b] it broke")
+    found["connectors"][0]["why"] = "[config.no_effect] `lag.target` has no effect here"
+    assert Rates().rows(found, 1.0)[0]["why"] == "[a.b] it broke"
+    found = look(1)
+    found["connectors"][0]["why"] = "[config.no_effect] `lag.target` has no effect here"
+    assert "lag.target" in Rates().rows(found, 1.0)[0]["why"]

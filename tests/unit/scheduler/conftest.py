@@ -60,9 +60,13 @@ class FakePlans:
         self.payload = b""
         self.asked: list[str] = []
         self.applied: list[ApplyAction] = []
+        self.last: list[dict[str, str] | None] = []
 
-    async def apply(self, address: str, connector: Connector, action: ApplyAction) -> None:
+    async def apply(
+        self, address: str, connector: Connector, action: ApplyAction, last: Connector | None
+    ) -> None:
         self.applied.append(action)
+        self.last.append(dict(last.config) if last else None)
 
     async def plan(self, address: str, connector: Connector) -> PlannedConnector:
         self.asked.append(address)

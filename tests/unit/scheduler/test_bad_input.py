@@ -19,7 +19,7 @@ from penstock.scheduler.events import Member, PlanWish
 from penstock.scheduler.ownership import UNSEEN, Workers
 from penstock.scheduler.plan_needs import PlanNeeds
 from penstock.scheduler.plans import PLAN_BYTES, _divided
-from penstock.scheduler.records import Owned, Planned, Record
+from penstock.scheduler.records import Owned, Planned, Record, decode_planned
 from penstock.scheduler.restarts import RestartPolicy
 from penstock.scheduler.wanted import MOST_TASKS, Wanted, config_digest
 from support.waiting import until
@@ -77,7 +77,8 @@ def test_a_plan_with_too_many_tasks_is_refused_whole(mesh):
         why = await failure_of(mesh.first.client, "orders")
         assert (why.code, why.config_path) == ("scheduler.too_many_tasks", "tasks.max")
         assert not worker.held
-        assert not (await mesh.store.range("planned/")).entries
+        ((_, noted),) = map(decode_planned, (await mesh.store.range("planned/")).entries)
+        assert noted == Planned(applied=1), "it has no plans"
 
     mesh(test)
 

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState, TaskStatus
-from penstock.model.errors import Diagnostic, ErrorClass
+from penstock.model.errors import Diagnostic, ErrorClass, Severity
+from penstock.model.status import RunState
 from penstock.scheduler.cluster import ClusterSettings
 from penstock.scheduler.events import Member, Report
 from penstock.scheduler.ownership import SILENT, Workers
 from penstock.scheduler.planning import Planning
 from penstock.scheduler.records import Owned, Planned, Record
 from penstock.scheduler.restarts import DEFECTS, Fate, RestartPolicy
+from penstock.scheduler.statuses import connector_status
 
 
 def cluster(workers=3, connectors=4, tasks=3, **settings):
@@ -413,10 +415,21 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
                 needs.made(made.generation, "a", planned, mesh.now)
         return wishes
 
+    def warned():
+        """Return the keys that the status of the connector warns about."""
+        status = connector_status(mesh.cluster, needs, mesh.cluster.wanted[generation])
+        assert status.state is RunState.RUNNING
+        found = status.diagnostic
+        return found and (found.code, found.severity, found.config_path)
+
+    generation = mesh.connectors["c"].generation
     assert after(60, 100) == []
     assert not caplog.records
+    assert warned() is None
     assert after(60, -1) == []
     (told,) = caplog.messages
-    assert "`lag.target` of connector c has no effect" in told
+    assert "connector c: [config.no_effect] `lag.target` has no effect here" in told
+    assert warned() == ("config.no_effect", Severity.WARNING, "lag.target")
     assert after(120, 100_000) == [3, 4]
+    assert warned() is None
     assert after(2000, 0) == [3, 2]

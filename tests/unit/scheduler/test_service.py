@@ -329,6 +329,23 @@ def test_plugins_set_up_what_is_outside_for_each_new_configuration_and_no_replan
     mesh(test)
 
 
+def test_plugins_hear_which_configuration_was_applied_last_also_when_its_plan_failed(mesh):
+    async def test(mesh):
+        worker, plans = mesh.join("w1"), mesh.plans
+        await mesh.create("orders", 1)
+        await until(lambda: worker.held, "the task runs")
+        plans.error = ConfigError("x.wrong", "the table is not there")
+        for number, topic in enumerate(("second", "third"), start=2):
+            await mesh.create("orders", 1, topic=topic)
+            await until(lambda number=number: len(plans.last) == number, f"{topic} is applied")
+        first, second, third = plans.last
+        assert first is None
+        assert "topic" not in second
+        assert third["topic"] == "second"
+
+    mesh(test)
+
+
 def test_a_wrong_configuration_waits_for_a_person_or_a_new_revision(mesh):
     async def test(mesh):
         worker = mesh.join("w1")

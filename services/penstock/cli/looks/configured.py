@@ -10,6 +10,7 @@ from typing import Any, Final
 from penstock.cli.looks.found import Found, folder, refused
 from penstock.cli.looks.listeners import listeners
 from penstock.cli.looks.members import members
+from penstock.cli.looks.reach import reach
 from penstock.cluster import keys as cluster
 from penstock.cluster.variables import written
 from penstock.model.config_def import ConfigKey, read
@@ -18,6 +19,7 @@ from penstock.plugin import Registry
 from penstock.standalone import settings as standalone
 from penstock.standalone.files import read_flat
 from penstock.telemetry import Secret
+from penstock.worker.reach import REACH
 
 _ALL: Final[dict[str, ConfigKey]] = {
     key.name: key
@@ -48,6 +50,8 @@ def configured(file: Path) -> tuple[list[Found], Collection[str]]:
     for names, look in _LOOKS:
         if not names.isdisjoint(told) and names.isdisjoint(wrong):
             found += look(values)
+    if REACH not in wrong:
+        found += reach(values[REACH], said)
     return found, told.keys()
 
 

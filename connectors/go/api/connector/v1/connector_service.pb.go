@@ -870,7 +870,8 @@ type ApplyRequest struct {
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// Why.
 	Action ApplyAction `protobuf:"varint,2,opt,name=action,proto3,enum=penstock.api.connector.v1.ApplyAction" json:"action,omitempty"`
-	// Configuration that was applied last, where the host knows it.
+	// With UPDATE: the configuration with which the last CREATE or UPDATE succeeded, so that what it has and the new one has not can be
+	// removed. Its secrets are looked up anew. Absent where the host does not know it any more, or where another connector had it.
 	LastApplied *Target `protobuf:"bytes,3,opt,name=last_applied,json=lastApplied,proto3" json:"last_applied,omitempty"`
 	// Only tell.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`

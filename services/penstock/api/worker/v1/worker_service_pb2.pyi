@@ -304,12 +304,14 @@ class AlterOffsetsResponse(_message.Message):
     def __init__(self, asked: bool = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ...) -> None: ...
 
 class ApplyConnectorRequest(_message.Message):
-    __slots__ = ("connector", "action")
+    __slots__ = ("connector", "action", "last_applied")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
+    LAST_APPLIED_FIELD_NUMBER: _ClassVar[int]
     connector: _config_service_pb2.Connector
     action: _connector_service_pb2.ApplyAction
-    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., action: _Optional[_Union[_connector_service_pb2.ApplyAction, str]] = ...) -> None: ...
+    last_applied: _config_service_pb2.Connector
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., action: _Optional[_Union[_connector_service_pb2.ApplyAction, str]] = ..., last_applied: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
 
 class ApplyConnectorResponse(_message.Message):
     __slots__ = ("actions", "diagnostics")
