@@ -8,7 +8,6 @@ with Standalone(folder, read={"connector.class": …}, write={"connector.class":
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from penstock.client import SchedulerClient
-from penstock.model.errors import RetriableError
+from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.status import RunState, RunStatus
 from penstock.testing import PenstockProcess
 
@@ -86,8 +85,13 @@ class Standalone:
 
 
 async def _tasks(address: str, name: str) -> list[RunStatus]:
-    """Return none while nobody leads yet."""
+    """Return none while nobody leads yet, or the leader has not read the configuration yet."""
     async with SchedulerClient(address) as client:
-        with contextlib.suppress(RetriableError):
+        try:
             return [task for status in await client.statuses(name) for task in status.tasks]
-    return []
+        except RetriableError:
+            return []
+        except PenstockError as error:
+            if error.code != "scheduler.not_found":
+                raise
+            return []
