@@ -80,13 +80,18 @@ def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
             return zoned
         return _MORE.get(kind) or pa.type_for_alias(kind)
     except (ValueError, pa.ArrowException) as error:
-        raise ConfigError(
-            "config.invalid_value",
-            f"column {name!r}: there is no type {kind!r}",
-            fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
-            "timestamp[us, UTC].",
-            config_path=config_path,
-        ) from error
+        raise wrong_type(f"column {name!r}: there is no type {kind!r}", config_path) from error
+
+
+def wrong_type(why: str, config_path: str) -> ConfigError:
+    """Return the error for a type that a column cannot have."""
+    return ConfigError(
+        "config.invalid_value",
+        why,
+        fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
+        "timestamp[us, UTC].",
+        config_path=config_path,
+    )
 
 
 def _parse_nested(name: str, kind: str, config_path: str) -> pa.DataType:
@@ -116,14 +121,19 @@ def cast_texts(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]
         return texts, []
     filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     try:
-        return _cast(filled, kind), []
+        return parse_texts(filled, kind), []
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         good = [_fits(filled.slice(at, 1), kind) for at in range(len(filled))]
     kept = pc.if_else(pa.array(good, pa.bool_()), filled, pa.scalar(None, pa.string()))
-    return _cast(kept, kind), [at for at, is_good in enumerate(good) if not is_good]
+    return parse_texts(kept, kind), [at for at, is_good in enumerate(good) if not is_good]
 
 
-def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def parse_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return texts as values of a type.
+
+    Raises:
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: one is none.
+    """
     if pa.types.is_decimal(kind):
         return from_texts(texts, kind)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -154,7 +164,7 @@ def _zoned(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _fits(one: pa.Array, kind: pa.DataType) -> bool:
     try:
-        _cast(one, kind)
+        parse_texts(one, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True

@@ -28,6 +28,7 @@ from penstock_builtin.file_source.declared import (
     declared_types,
     needs_care,
     parse_columns,
+    wrong_type,
 )
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.file_source.records import Dialect, Records, first_record
@@ -409,12 +410,8 @@ def _refuse_types(kinds: Mapping[str, pa.DataType], config_path: str) -> None:
         try:
             cast_texts(pa.array([None], pa.string()), kind)
         except pa.ArrowNotImplementedError as error:
-            raise ConfigError(
-                "config.invalid_value",
-                f"column {name!r}: no text can be read as {kind}",
-                fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
-                "timestamp[us, UTC].",
-                config_path=config_path,
+            raise wrong_type(
+                f"column {name!r}: no text can be read as {kind}", config_path
             ) from error
 
 
