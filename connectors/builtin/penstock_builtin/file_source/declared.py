@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,6 +24,9 @@ _MORE: Final[Mapping[str, pa.DataType]] = {
     "number": pa.float64(),
 }
 """Words for types beside Arrow's own."""
+
+_NAMES_MOST: Final = 20
+"""Columns that a message names."""
 
 
 def joined_items(items: Sequence[str]) -> list[str]:
@@ -60,6 +64,18 @@ def parse_columns(
         if kind:
             types[name] = _parse_type(name, kind, config_path)
     return tuple(names), types
+
+
+def near_names(name: str, names: Iterable[str]) -> str:
+    """Return a sentence with those names that one was meant to be, whatever the case, or with the
+    first of all.
+    """
+    by_folded = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=3)
+    if near:
+        return f"Did you mean {' or '.join(repr(by_folded[one]) for one in near)}?"
+    first = [repr(known) for known in by_folded.values()][:_NAMES_MOST]
+    return f"The columns are {', '.join(first)}{', …' if len(by_folded) > _NAMES_MOST else ''}."
 
 
 def declared_types(items: Sequence[str]) -> dict[str, pa.DataType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -26,6 +27,7 @@ from penstock_builtin.file_source.csvtypes import (
 from penstock_builtin.file_source.declared import (
     cast_texts,
     declared_types,
+    near_names,
     needs_care,
     parse_columns,
     wrong_type,
@@ -45,6 +47,8 @@ _AS_TEXTS: Final = (
     lambda kind: kind in {pa.string_view(), pa.binary_view()},
 )
 """Declared types that Arrow's CSV reader does not make as it should."""
+
+log = logging.getLogger(__name__)
 
 
 def dialect_of(config: ReadingKeys) -> Dialect:
@@ -85,8 +89,11 @@ class CsvDecoder:
         self._dialect = dialect_of(config)
         self._named, self._fixed = parse_columns(config.csv_columns, "csv.columns")
         _refuse_types(self._fixed, "csv.columns")
-        self._fixed |= declared_types(config.types)
+        self._declared = declared_types(config.types)
+        self._fixed |= self._declared
         _refuse_types(self._fixed, "types")
+        self._refuse_unknown()
+        self._warned: set[str] = set()
         self._headers: dict[str, tuple[str, ...]] = {}
         self._shapes = Shapes()
         self._large: dict[tuple[str, str], int] = {}
@@ -387,7 +394,28 @@ class CsvDecoder:
         if len(set(names)) < len(names) or names == ("",):
             raise _invalid_header(chunk.path, "names a column twice or none at all")
         self._headers[chunk.path] = names
+        self._warn_of_missing(names, chunk.path)
         return names
+
+    def _refuse_unknown(self) -> None:
+        unknown = [name for name in self._declared if self._named and name not in self._named]
+        if unknown:
+            raise ConfigError(
+                "config.invalid_value",
+                f"`csv.columns` names no column {unknown[0]!r}",
+                fix=f"Correct the name. {near_names(unknown[0], self._named)}",
+                config_path="types",
+            )
+
+    def _warn_of_missing(self, names: Sequence[str], path: str) -> None:
+        """Tell each declared column that a header lacks once: other files may have it."""
+        for name in self._declared:
+            if name not in names and name not in self._warned:
+                self._warned.add(name)
+                log.warning(
+                    "file.no_such_column: %s: the header has no column %r, whose type is declared. "
+                    "%s Correct `types` if no file has it.", path, name, near_names(name, names),
+                )  # fmt: skip
 
     def _why_no_header(self, record: bytes, *, is_too_long: bool) -> str:
         if is_too_long:
