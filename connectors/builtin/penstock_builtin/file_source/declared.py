@@ -89,7 +89,7 @@ def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
         if kind.endswith(">") and config_path == "types":
             return _parse_nested(name, kind, config_path)
         if match := _DECIMAL.fullmatch(kind.replace(" ", "")):
-            return pa.decimal128(int(match[1]), int(match[2]))
+            return _decimal(int(match[1]), int(match[2]))
         if match := _ZONED.fullmatch(kind):
             zoned = pa.timestamp(match[1], match[2])
             pa.array([0], pa.int64()).cast(zoned).cast(pa.string())  # is there such a zone?
@@ -97,6 +97,12 @@ def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
         return _MORE.get(kind) or pa.type_for_alias(kind)
     except (ValueError, pa.ArrowException) as error:
         raise wrong_type(f"column {name!r}: there is no type {kind!r}", config_path) from error
+
+
+def _decimal(digits: int, scale: int) -> pa.DataType:
+    if scale > digits:
+        raise ValueError(f"{scale} digits behind the point of {digits}")
+    return pa.decimal128(digits, scale)
 
 
 def wrong_type(why: str, config_path: str) -> ConfigError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from penstock_builtin.file_source.chunk import BEGINNING_MOST, Chunk
+from penstock_builtin.file_source.csv_decimals import is_out_of_range, may_overflow
 from penstock_builtin.file_source.csvblock import CsvBlock, broken_row
 from penstock_builtin.file_source.csvtypes import (
     EXACT_MOST,
@@ -275,8 +276,7 @@ class CsvDecoder:
         self, block: CsvBlock, names: Sequence[str], kinds: Mapping[str, pa.DataType]
     ) -> tuple[pa.Table, BadRows]:
         fixed = {name: self._fixed[name] for name in names if name in self._fixed}
-        as_texts = any(is_one(kind) for kind in fixed.values() for is_one in _AS_TEXTS)
-        if as_texts or needs_care(block.data, fixed.values()):
+        if _must_be_texts(block.data, fixed.values()):
             return self._read_declared(block, names, kinds)
         try:
             table = self._parse(block, names, {**kinds, **fixed})
@@ -285,7 +285,8 @@ class CsvDecoder:
             if match is None or names[int(match[1])] not in fixed:
                 raise
             return self._read_declared(block, names, kinds)
-        if any(_has_infinity(table.column(name)) for name in fixed):
+        columns = [table.column(name) for name in fixed]
+        if any(_has_infinity(column) or is_out_of_range(column) for column in columns):
             return self._read_declared(block, names, kinds)
         return table, []
 
@@ -441,6 +442,13 @@ def _refuse_types(kinds: Mapping[str, pa.DataType], config_path: str) -> None:
             raise wrong_type(
                 f"column {name!r}: no text can be read as {kind}", config_path
             ) from error
+
+
+def _must_be_texts(data: bytes, kinds: Collection[pa.DataType]) -> bool:
+    """Whether Arrow's CSV reader may make other values of texts than their declared types say."""
+    if any(is_one(kind) for kind in kinds for is_one in _AS_TEXTS):
+        return True
+    return needs_care(data, kinds) or may_overflow(data, kinds)
 
 
 def _are_times(table: pa.Table, name: str, kind: pa.DataType) -> bool:

@@ -1,15 +1,22 @@
 """Declared types that Arrow's JSON reader does not make of what stands in JSON: it reads them as
 others, of which they are made here. Pure.
 
-Dates and times of the day stand in JSON as texts; Arrow takes numbers for them alone.
+Dates and times of the day stand in JSON as texts; Arrow takes numbers for them alone. And it brings
+a number to the scale of its decimal without a look at what that holds: 41 as decimal(37,37) becomes
+another number. So decimals are read with so few digits that 256 bits hold them at their scale.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import pyarrow as pa
 
 from penstock_builtin.file_source.declared import parse_texts
 from penstock_builtin.nested import is_list, list_items
+
+_DIGITS: Final = 76
+"""Digits that 256 bits hold."""
 
 
 def read_schema(schema: pa.Schema) -> pa.Schema:
@@ -40,6 +47,8 @@ def as_declared(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def _read_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date(kind) or pa.types.is_time(kind):
         return pa.string()
+    if pa.types.is_decimal128(kind) and kind.scale >= 0:
+        return pa.decimal256(_DIGITS - kind.scale, kind.scale)
     if pa.types.is_struct(kind):
         return pa.struct([(child.name, _read_type(child.type)) for child in kind])
     return pa.list_(_read_type(kind.value_type)) if pa.types.is_list(kind) else kind
@@ -59,4 +68,4 @@ def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
             pa.array(offsets, pa.int32()), _as_type(items, kind.value_type), kind,
             mask=column.is_null(),
         )  # fmt: skip
-    return parse_texts(column, kind)
+    return column.cast(kind) if pa.types.is_decimal(kind) else parse_texts(column, kind)
