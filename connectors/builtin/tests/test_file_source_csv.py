@@ -351,6 +351,38 @@ def test_a_value_that_its_declared_type_cannot_hold_is_a_bad_row(csv, kind, bad)
     assert dead_letters(reader) == ([{"k": "a", "v": None}], [(f"b,{bad}\n".encode(), 3)])
 
 
+def test_a_type_for_a_column_that_a_header_lacks_is_a_warning_that_names_the_nearest(
+    read, tmp_path, caplog
+):
+    for name, header in (("a", "id,PRICE"), ("b", "id,prize,note"), ("c", "id,price")):
+        (tmp_path / f"{name}.csv").write_text(f"{header}\n1,2{',' * (name == 'b')}\n")
+    types = ("price:decimal(10", "2)", "x:int64", "id:string")
+    reader = read("a.csv", "b.csv", "c.csv", tail=False, format="csv", types=types, block_bytes=9)
+    reader.drain()
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "file.no_such_column" in first
+    assert "a.csv: the header has no column 'price'" in first
+    assert "Did you mean 'PRICE'?" in first
+    assert "'x'" in second
+    assert "The columns are 'id', 'PRICE'." in second
+    assert str(reader.rows[2]["price"]) == "2.00"  # a file that has it is read as declared
+
+
+def test_a_type_for_a_column_that_csv_columns_does_not_name_is_refused(csv):
+    with pytest.raises(ConfigError) as caught:
+        csv("1,2\n", csv_header=False, csv_columns=("id", "price"), types=("prize:int64",))
+    assert (caught.value.code, caught.value.config_path) == ("config.invalid_value", "types")
+    assert "no column 'prize'" in caught.value.message
+    assert "'price'" in caught.value.fix
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro", "text"])
+def test_types_are_refused_where_they_mean_nothing(form):
+    with pytest.raises(ConfigError) as caught:
+        FileSourceConfig(path=("x",), format=form, types=("a:int64",))
+    assert caught.value.config_path == "types"
+
+
 def test_a_column_without_values_is_a_text(csv):
     reader = csv("a\n\n\n", block_bytes=1 << 20)
     assert column(reader) == ("string", [None, None])

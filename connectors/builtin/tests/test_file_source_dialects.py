@@ -3,6 +3,7 @@
 import codecs
 import decimal
 import json
+import random
 
 import pyarrow as pa
 import pytest
@@ -122,6 +123,73 @@ def test_a_number_that_its_decimal_cannot_be_is_a_bad_row(read, tmp_path, form, 
         {"n": decimal.Decimal("2.50"), "t": "3fe-4567"},
     ]
     assert [raw for raw, _ in tolerant.bad] == [lines[1].encode()]
+
+
+DECIMAL_LINES = {"csv": "{},{}\n", "jsonl": '{{"n":{},"t":{}}}\n', "texts": '{{"n":"{}","t":{}}}\n'}
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        ("41", "decimal(37,37)"),
+        ("1" * 38, "decimal(38,2)"),
+        ("-" + "7" * 37, "decimal(38,2)"),
+        ("123456789", "decimal(10,2)"),
+        ("56510e40", "decimal(38,35)"),
+        ("658808125E5", "decimal(34,30)"),
+        ("790.9E+19", "decimal(38,38)"),
+        ("7e10", "decimal(38,30)"),
+        ("174339736758371463086871", "decimal(38,18)"),
+    ],
+)
+@pytest.mark.parametrize("form", DECIMAL_LINES)
+def test_a_number_that_is_too_large_for_its_decimal_is_a_bad_row(
+    read, tmp_path, form, number, kind
+):
+    """Arrow takes some of them for others."""
+    lines = [DECIMAL_LINES[form].format(one, n) for n, one in enumerate(("0.25", number, "-0.5"))]
+    (tmp_path / "a").write_text("n,t\n" * (form == "csv") + "".join(lines))
+    config = {"tail": False, "format": form.replace("texts", "jsonl")}
+    reader = read("a", **config, invalid_rows="dead-letter", types=tuple(f"n:{kind}".split(",")))
+    assert [(str(row["n"]).rstrip("0"), row["t"]) for row in reader.drain()] == [
+        ("0.25", 0), ("-0.5", 2)
+    ]  # fmt: skip
+    assert [raw.decode() for raw, _ in reader.bad] == [lines[1]]
+
+
+@pytest.mark.parametrize("form", DECIMAL_LINES)
+def test_random_decimals_are_exact_or_bad_rows(read, tmp_path, form):
+    chance = random.Random(7)
+    for _ in range(60):
+        digits = chance.choice([10, 20, 38])
+        scale = chance.choice([one for one in (0, 2, 9, 18, 30, 37) if one <= digits])
+        numbers = [random_number(chance) for _ in range(chance.choice([1, 2, 30]))]
+        lines = [DECIMAL_LINES[form].format(one, n) for n, one in enumerate(numbers)]
+        (tmp_path / "a").write_text("n,t\n" * (form == "csv") + "".join(lines))
+        reader = read(
+            "a", tail=False, format=form.replace("texts", "jsonl"), invalid_rows="dead-letter",
+            types=(f"n:decimal({digits}", f"{scale})"),
+        )  # fmt: skip
+        rows = {row["t"]: row["n"] for row in reader.drain()}
+        assert rows == {n: decimal.Decimal(one) for n, one in enumerate(numbers)
+                        if has_digits(one, digits, scale)}  # fmt: skip
+        assert len(reader.bad) == len(numbers) - len(rows)
+
+
+def random_number(chance):
+    whole = "".join(chance.choices("0123456789", k=chance.choice([1, 3, 9, 19, 28, 36, 38, 45])))
+    text = chance.choice(["", "-"]) + (whole.lstrip("0") or "0")
+    if chance.random() < 0.5:
+        text += "." + "".join(chance.choices("0001239", k=chance.choice([1, 2, 5, 18, 25])))
+    if chance.random() < 0.3:
+        text += chance.choice(["e", "E", "e+", "e-", "E-0"]) + str(chance.choice([0, 1, 5, 18, 35]))
+    return text
+
+
+def has_digits(text, digits, scale):
+    with decimal.localcontext(prec=100):
+        shifted = decimal.Decimal(text).scaleb(scale)
+        return shifted == shifted.to_integral_value() and abs(shifted) < 10**digits
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
@@ -284,6 +352,7 @@ def test_commas_inside_brackets_end_no_item():
         ({"encoding": "klingon"}, "encoding"),
         ({"encoding": "base64"}, "encoding"),
         ({"types": ("a:nonsense",)}, "types"),
+        ({"types": ("a:decimal(2", "3)")}, "types"),
         ({"types": ("a:timestamp[us", "Nowhere/Else]")}, "types"),
         ({"names_regex": "("}, "names.regex"),
     ],

@@ -4,6 +4,7 @@ The differential tests read random files in blocks of random sizes and compare w
 and with duckdb.
 """
 
+import datetime as dt
 import json
 import logging
 import random
@@ -11,7 +12,7 @@ import random
 import duckdb
 import pytest
 
-from penstock_builtin.file_source import FileSourceConfig
+from penstock_builtin.file_source import FileSource, FileSourceConfig
 from penstock_builtin.file_source.chunk import Chunk
 from penstock_builtin.file_source.json_lines import MAX_LEVELS
 from penstock_builtin.file_source.slicing import decoder_for, reading_for
@@ -210,6 +211,58 @@ def test_fields_that_a_declared_struct_does_not_have_are_left_out():
     text = '{"s":{"x":1,"z":null,"at":"2020-01-01"}}\n'
     for block in (1, 1 << 20):
         assert decode(text * 3, block, types=("s:struct<x:int64>",))[0] == [{"s": {"x": 1}}] * 3
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_declared_dates_and_times_of_the_day_are_texts_in_json(block):
+    types = ("d:date", "t:time", "s:struct<d:date,l:list<time32[ms]>>", "n:int64")
+    row = '{"n":1,"d":"2020-02-29","t":"23:59:59.123456","s":{"d":"0001-01-01","l":["12:00",null]}}'
+    nothing = '{"n":2,"d":null,"s":{"d":null,"l":null}}'
+    rows, bad = decode(f'{row}\n{nothing}\n{{"n":3}}\n{row}\n', block, types=types)
+    wanted = {
+        "d": dt.date(2020, 2, 29),
+        "t": dt.time(23, 59, 59, 123456),
+        "s": {"d": dt.date(1, 1, 1), "l": [dt.time(12), None]},
+        "n": 1,
+    }
+    assert not bad
+    assert [rows[0], rows[3]] == [wanted] * 2
+    assert rows[1] == {"n": 2, "d": None, "t": None, "s": {"d": None, "l": None}}
+    assert rows[2] == {"n": 3, "d": None, "t": None, "s": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("date", '"2020-01-02"', ['"2020-1-2"', '"2020-02-30"', '""', '"x"', "5", "true", "[]",
+                                  '"2020-01-02T00:00:00"']),
+        ("time", '"12:00:00.5"', ['"24:00:00"', '"12:00:00.1234567"', '"12:00:00Z"', '""', "5",
+                                  '"2020-01-02"']),
+        ("time32[s]", '"12:00:05"', ['"12:00:05.5"', "5"]),
+        ("list<date>", '["2020-01-02"]', ['["2020-01-02","x"]', "[5]"]),
+        ("struct<x:time>", '{"x":"12:00"}', ['{"x":"12:60"}']),
+    ],
+)  # fmt: skip
+def test_what_is_no_declared_date_or_time_is_a_bad_row(kind, good, bad):
+    for value in bad:
+        lines = [f'{{"a":{one},"n":{n}}}\n' for n, one in enumerate((good, value, good))]
+        types = (f"a:{kind}",)
+        rows, rejected = decode("".join(lines), types=types, invalid_rows="dead-letter")
+        assert [row["n"] for row in rows] == [0, 2]
+        ((raw, error),) = rejected
+        assert raw.decode() == lines[1]
+        assert error.code == "file.invalid_json"
+        assert "x, line 2 " in error.message
+        with pytest.raises(DataError):
+            decode("".join(lines), types=types)
+
+
+@pytest.mark.parametrize("kind", ["duration[us]", "float16", "list<duration[us]>"])
+def test_a_type_that_no_json_is_of_is_refused_before_the_start(kind):
+    keys = FileSourceConfig(path=("x",), format="jsonl", types=(f"a:{kind}",))
+    (error,) = FileSource.validate(keys)
+    assert (error.code, error.config_path) == ("config.invalid_value", "types")
+    assert "column 'a'" in error.message
 
 
 def test_an_empty_list_alone_is_a_row():

@@ -1,6 +1,7 @@
 """Lines of text: every byte of a file becomes part of exactly one row, whatever the blocks are."""
 
 import os
+import re
 
 import pytest
 
@@ -104,6 +105,31 @@ def test_broken_utf8_may_go_to_the_dead_letters_as_it_came(read, tmp_path):
     assert [row["line"] for row in reader.drain()] == ["good", "more"]
     assert [raw for raw, _ in reader.bad] == [b"\xff bad\n", b"\xfe"]
     assert {error.code for _, error in reader.bad} == {"file.invalid_utf8"}
+
+
+@pytest.mark.parametrize("block", [20, 1 << 20])
+@pytest.mark.parametrize(
+    ("config", "good", "bad"),
+    [
+        ({"format": "jsonl"}, b'{"n":1}', b"nonsense"),
+        ({"text_regex": r"(?P<n>\d+)"}, b"1", b"nonsense"),
+        ({"format": "csv", "types": ("n:int64",)}, b"1,", b"x,"),
+    ],
+)
+def test_every_dead_letter_has_its_line_of_the_file(read, tmp_path, config, good, bad, block):
+    lines = [good, b"\xff", b"\xfe", bad, good, b"\xff", bad, good, bad, b"\xff"]
+    if config.get("format") == "csv":
+        lines = [b"n,m", *(line + b"," if b"," not in line else line for line in lines[1:])]
+    (tmp_path / "a").write_bytes(b"\n".join(lines))
+    reader = read(
+        "a", tail=False, block_bytes=block, invalid_utf8="dead-letter", invalid_rows="dead-letter",
+        **config,
+    )  # fmt: skip
+    reader.drain()
+    told = {int(re.search(r", line (\d+)", str(error))[1]): raw for raw, error in reader.bad}
+    assert {number: raw.rstrip(b"\n") for number, raw in told.items()} == {
+        number: line for number, line in enumerate(lines, 1) if line not in {good, b"n,m"}
+    }
 
 
 def test_a_line_as_long_as_the_limit_is_read(read, tmp_path):

@@ -13,13 +13,13 @@ Unions, run-end encoded columns, list views and calendar intervals have no count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kind
 
+from penstock.model.day_times import parts, refuse_times_of_no_day
 from penstock.model.errors import DataError, SchemaError
 from penstock.model.meaning import KEY, with_meaning
 
@@ -39,8 +39,6 @@ _EXACT: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.null(): pa.string(),
     pa.date64(): pa.date32(),
 }
-
-_DAY_US: Final = 86_400_000_000
 
 _TIME: Final = {KEY: b"time"}
 """What tells sinks that a text is a time of the day."""
@@ -103,7 +101,7 @@ def normal_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def has_dictionaries(schema: pa.Schema) -> bool:
     """Tell whether values of a schema, at any depth, are kept in dictionaries."""
-    return any(kind.is_dictionary(part) for type_ in schema.types for part in _parts(type_))
+    return any(kind.is_dictionary(part) for type_ in schema.types for part in parts(type_))
 
 
 def _normal(type_: pa.DataType, time: _Time) -> pa.DataType:
@@ -133,7 +131,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     stored = _normal(column.type, pa.time64("us"))
     try:
         whole = column.cast(stored)
-        _refuse_times_of_no_day(whole)
+        refuse_times_of_no_day(whole)
         return whole.cast(field.type)
     except pa.ArrowInvalid as error:
         raise DataError(
@@ -141,29 +139,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
             f"column {field.name}: {error}",
             fix=f"Make the column {stored} at the source, or drop it there.",
         ) from None
-
-
-def _refuse_times_of_no_day(column: pa.Array) -> None:
-    """Refuse what Arrow would write as `<value out of range: -1>`."""
-    type_ = column.type
-    if not any(kind.is_time(part) for part in _parts(type_)):
-        return
-    if kind.is_time(type_):
-        ends = pc.min_max(column.cast(pa.int64())).as_py()
-        if (ends["min"] or 0) < 0 or (ends["max"] or 0) >= _DAY_US:
-            raise pa.ArrowInvalid("a time of the day is beyond its 24 hours")
-    elif kind.is_map(type_):
-        _refuse_times_of_no_day(column.keys)
-        _refuse_times_of_no_day(column.items)
-    else:
-        for inner in column.flatten() if kind.is_struct(type_) else [column.flatten()]:
-            _refuse_times_of_no_day(inner)
-
-
-def _parts(type_: pa.DataType) -> Iterator[pa.DataType]:
-    yield type_
-    for n in range(type_.num_fields):
-        yield from _parts(type_.field(n).type)
 
 
 def _refuse(type_: pa.DataType) -> pa.DataType:

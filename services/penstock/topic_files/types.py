@@ -5,21 +5,25 @@ as on the way through Spark, so that a topic looks alike whichever way its rows 
 
 uint8 → int16 · uint16 → int32 · uint32 → int64 · uint64 → decimal(20,0) · float16 → float32 · large
 and view strings and binaries → string, binary · dictionary → its values · fixed-size binary →
-binary · date64 → date32 · times of the day and durations → int64 microseconds · timestamps →
-microseconds, UTC where they have a zone (nanoseconds are cut) · decimal256 → decimal128 where it
-has the digits. A column of nulls has no type yet: it is left out until it has one.
+binary · date64 → date32 · times of the day → string `HH:MM:SS.ffffff`, which means `time` ·
+durations → int64 microseconds · timestamps → microseconds, UTC where they have a zone · decimal256
+→ decimal128 where it has the digits. The same holds inside structs, lists and maps. What is finer
+than a microsecond is `engine.out_of_range`. A column of nulls has no type yet: it is left out until
+it has one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock.model.errors import SchemaError
-from penstock.model.meaning import with_meaning
+from penstock.model.day_times import refuse_times_of_no_day
+from penstock.model.errors import DataError, SchemaError
+from penstock.model.meaning import KEY, with_meaning
 from penstock.topic_files.layout import HIDDEN
 
 MOST_DIGITS: Final = 38
@@ -46,6 +50,9 @@ _SAME: Final = frozenset(
     }
 )
 
+_TIME: Final = {KEY: b"time"}
+"""What tells sinks that a text is a time of the day."""
+
 _WIDENS: Final[Mapping[pa.DataType, frozenset[pa.DataType]]] = {
     pa.int8(): frozenset({pa.int16(), pa.int32(), pa.int64()}),
     pa.int16(): frozenset({pa.int32(), pa.int64()}),
@@ -53,23 +60,38 @@ _WIDENS: Final[Mapping[pa.DataType, frozenset[pa.DataType]]] = {
     pa.float32(): frozenset({pa.float64()}),
 }
 
-_Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], pa.DataType]]
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """What stands for times of the day and for durations, wherever they are."""
+
+    day: pa.DataType
+    duration: pa.DataType
+
+
+_STORED: Final = _Times(pa.string(), pa.int64())
+_IN_MICROSECONDS: Final = _Times(pa.time64("us"), pa.duration("us"))
+"""On the way there: Arrow checks what it would cut, and all times of the day get as many digits."""
+
+_Rule: TypeAlias = tuple[
+    Callable[[pa.DataType], bool], Callable[[pa.DataType, _Times], pa.DataType]
+]
 
 _RULES: Final[tuple[_Rule, ...]] = (
-    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t: stored_type(t.storage_type)),
-    (kind.is_dictionary, lambda t: stored_type(t.value_type)),
-    (kind.is_time, lambda _: pa.int64()),
-    (kind.is_duration, lambda _: pa.int64()),
-    (kind.is_timestamp, lambda t: pa.timestamp("us", tz=t.tz and "UTC")),
-    (kind.is_fixed_size_binary, lambda _: pa.binary()),
-    (kind.is_decimal, lambda t: _decimal(t)),  # noqa: PLW0108 - it is defined below
-    (kind.is_struct, lambda t: pa.struct([_field(t.field(i)) for i in range(t.num_fields)])),
-    (kind.is_map, lambda t: pa.map_(stored_type(t.key_type), stored_type(t.item_type))),
+    (lambda t: isinstance(t, pa.BaseExtensionType), lambda t, of: _stored(t.storage_type, of)),
+    (kind.is_dictionary, lambda t, of: _stored(t.value_type, of)),
+    (kind.is_time, lambda _, of: of.day),
+    (kind.is_duration, lambda _, of: of.duration),
+    (kind.is_timestamp, lambda t, _: pa.timestamp("us", tz=t.tz and "UTC")),
+    (kind.is_fixed_size_binary, lambda *_: pa.binary()),
+    (kind.is_decimal, lambda t, _: _decimal(t)),
+    (kind.is_struct, lambda t, of: pa.struct([_field(child, of) for child in t])),
+    (kind.is_map, lambda t, of: pa.map_(_stored(t.key_type, of), _stored(t.item_type, of))),
     (
         lambda t: kind.is_list(t) or kind.is_large_list(t) or kind.is_fixed_size_list(t),
-        lambda t: pa.list_(stored_type(t.value_type)),
+        lambda t, of: pa.list_(_stored(t.value_type, of)),
     ),
-)
+)  # fmt: skip
 
 
 def stored_type(type_: pa.DataType) -> pa.DataType:
@@ -78,15 +100,7 @@ def stored_type(type_: pa.DataType) -> pa.DataType:
     Raises:
         SchemaError: `topic.type_unsupported`.
     """
-    if type_ in _SAME:
-        return type_
-    exact = _EXACT.get(type_)
-    if exact is not None:
-        return exact
-    for applies, change in _RULES:
-        if applies(type_):
-            return change(type_)
-    raise _unsupported(type_)
+    return _stored(type_, _STORED)
 
 
 def stored_schema(schema: pa.Schema, dataset: str = "") -> pa.Schema:
@@ -96,7 +110,7 @@ def stored_schema(schema: pa.Schema, dataset: str = "") -> pa.Schema:
         SchemaError: `topic.type_unsupported`, `topic.column_name`.
     """
     refuse_names(schema.names, dataset)
-    return pa.schema([_field(field) for field in schema if not kind.is_null(field.type)])
+    return pa.schema([_field(field, _STORED) for field in schema if not kind.is_null(field.type)])
 
 
 def stored_rows(
@@ -107,7 +121,8 @@ def stored_rows(
     Without a copy where the types are there already.
 
     Raises:
-        SchemaError: `topic.type_unsupported`: a value does not fit.
+        DataError: `engine.out_of_range`: a value has no place in the stored type.
+        SchemaError: `topic.type_unsupported`.
     """
     arrays, fields = [], []
     for field in columns:
@@ -153,8 +168,23 @@ def refuse_names(names: list[str], dataset: str) -> None:
             )
 
 
-def _field(field: pa.Field) -> pa.Field:
-    return with_meaning(pa.field(field.name, stored_type(field.type), nullable=True), field)
+def _stored(type_: pa.DataType, of: _Times) -> pa.DataType:
+    if type_ in _SAME:
+        return type_
+    exact = _EXACT.get(type_)
+    if exact is not None:
+        return exact
+    for applies, change in _RULES:
+        if applies(type_):
+            return change(type_, of)
+    raise _unsupported(type_)
+
+
+def _field(field: pa.Field, of: _Times) -> pa.Field:
+    type_ = _stored(field.type, of)
+    if kind.is_time(field.type) and kind.is_string(type_):
+        return pa.field(field.name, type_, nullable=True, metadata=_TIME)
+    return with_meaning(pa.field(field.name, type_, nullable=True), field)
 
 
 def _decimal(type_: pa.DataType) -> pa.DataType:
@@ -180,13 +210,16 @@ def _cast(column: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
     try:
         if isinstance(column.type, pa.BaseExtensionType):
             column = column.storage
-        if kind.is_time(column.type):
-            column = column.cast(pa.time64("us"), safe=False)
-        if kind.is_duration(column.type):
-            column = column.cast(pa.duration("us"), safe=False)
-        # nanoseconds are cut; every other change is exact or fails
-        return column.cast(type_, safe=not kind.is_timestamp(column.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        whole = column.cast(_stored(column.type, _IN_MICROSECONDS))
+        refuse_times_of_no_day(whole)
+        return whole.cast(type_)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            "engine.out_of_range",
+            f"column `{name}`: {error}",
+            fix=f"Make the column {type_} at the source, or drop it there.",
+        ) from error
+    except pa.ArrowNotImplementedError as error:
         raise SchemaError(
             "topic.type_unsupported",
             f"column `{name}`: {column.type} cannot be stored as {type_}: {error}",

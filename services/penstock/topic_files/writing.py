@@ -33,7 +33,8 @@ def write_files(
 
     Raises:
         RetriableError: `topic.disk_full`, `topic.write_failed`.
-        SchemaError: `topic.type_unsupported`: a value does not fit the table's type.
+        DataError: `engine.out_of_range`: a value does not fit the table's type.
+        SchemaError: `topic.type_unsupported`.
     """
     slot = _Slot(place, attempt)
     try:

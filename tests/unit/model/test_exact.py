@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.model.exact import at_scale, column, may_be_long, scaled, unscaled
@@ -66,6 +66,23 @@ def test_values_are_a_column():
     for value in (Decimal("1e-77"), "1e-999999999", "x"):
         with pytest.raises(pa.ArrowInvalid):
             column([value], kind)
+
+
+@example("41", 37, 37)
+@example("1" * 38, 38, 2)
+@example("56510e40", 38, 35)
+@given(
+    st.from_regex(r"-?[0-9]{1,40}(\.[0-9]{0,40})?(e-?[0-9]{1,2})?", fullmatch=True),
+    st.integers(1, 38),
+    st.integers(0, 38),
+)
+def test_a_text_of_a_column_is_itself_or_refused(text, digits, scale):
+    kind = pa.decimal128(digits, min(scale, digits))
+    try:
+        (made,) = column([text], kind).to_pylist()
+    except pa.ArrowInvalid:
+        return
+    assert made == Decimal(text)
 
 
 @pytest.mark.parametrize(

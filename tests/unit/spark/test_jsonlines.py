@@ -49,6 +49,27 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("41", pa.decimal128(37, 37)),
+        ("1" * 38, pa.decimal128(38, 2)),
+        ("123456789", pa.decimal128(10, 2)),
+        ("790.9e19", pa.decimal128(38, 38)),
+        ("56510e40", pa.decimal128(38, 35)),
+    ],
+)
+@pytest.mark.parametrize("nest", [lambda kind: kind, pa.list_], ids=["plain", "list"])
+def test_a_decimal_that_is_too_large_at_its_scale_is_told(text, kind, nest):
+    schema = pa.schema([("d", nest(kind))])
+    value = '["{}"]' if nest is pa.list_ else '"{}"'
+    rows = jsonlines.read(f'{{"d":{value.format("0.25")}}}\n'.encode(), schema)
+    assert rows.schema == schema
+    assert str(rows.to_pylist()[0]["d"]).count("0.25") == 1
+    with pytest.raises(jsonlines.NotRows):
+        jsonlines.read(f'{{"d":{value.format(text)}}}\n'.encode(), schema)
+
+
+@pytest.mark.parametrize(
     "text",
     ["1e-77", "1e-999999999", "1.005", "0." + "0" * 40 + "1", r"1e-\u0037\u0037", "NaN", "1e99"],
 )

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from penstock.model.errors import ConfigError, SchemaError
+from penstock.model.errors import ConfigError, DataError, SchemaError
+from penstock.model.meaning import meaning
 from penstock.model.stream import StreamSchema
 from penstock.topic.embedded.names import folder_of, topic_of
 from penstock.topic.embedded.spec import Retention, TopicSpec
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import joined_type, stored_schema
+from penstock.topic_files import joined_type, stored_rows, stored_schema
 from unit.topic.kit import SCHEMA, Producer, consume, rows, run
 
 UTC = dt.UTC
@@ -30,17 +31,27 @@ VALUES = {
     "binary of a length": (pa.binary(2), b"ab", b"ab"),
     "dictionary": (pa.dictionary(pa.int32(), pa.string()), "x", "x"),
     "date64": (pa.date64(), dt.date(2026, 1, 2), dt.date(2026, 1, 2)),
-    "time32": (pa.time32("s"), dt.time(0, 0, 2), 2_000_000),
-    "time64": (pa.time64("ns"), dt.time(0, 0, 0, 7), 7),
+    "time32": (pa.time32("s"), dt.time(0, 0, 2), "00:00:02.000000"),
+    "time64": (pa.time64("ns"), dt.time(0, 0, 0, 7), "00:00:00.000007"),
     "duration": (pa.duration("ms"), dt.timedelta(seconds=1), 1_000_000),
     "instant": (pa.timestamp("ms", "Europe/Berlin"), NOON, NOON),
     "local time": (pa.timestamp("s"), NOON.replace(tzinfo=None), NOON.replace(tzinfo=None)),
     "decimal256": (pa.decimal256(20, 2), decimal.Decimal("1.25"), decimal.Decimal("1.25")),
+    "times of a list": (
+        pa.list_(pa.time32("ms")), [dt.time(23, 59, 59), None], ["23:59:59.000000", None]
+    ),
+    "duration of a struct": (
+        pa.struct([("d", pa.duration("ms"))]), {"d": dt.timedelta(seconds=1)}, {"d": 1_000_000}
+    ),
+    "durations of a map": (
+        pa.map_(pa.string(), pa.duration("ns")), [("k", dt.timedelta(seconds=1))],
+        [("k", 1_000_000)],
+    ),
     "list": (pa.large_list(pa.uint8()), [255], [255]),
     "struct": (pa.struct([("a", pa.uint16())]), {"a": 65535}, {"a": 65535}),
     "map": (pa.map_(pa.string(), pa.large_binary()), [("k", b"v")], [("k", b"v")]),
     "empty list": (pa.list_(pa.null()), [], []),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -65,6 +76,38 @@ def test_a_value_of_every_type_comes_back_and_the_topic_may_be_opened_again(tmp_
     assert [row["c"] for row in run(story()).rows] == [expected, None] * 2
     topic = duckdb.from_arrow(DeltaTable(str(tmp_path / "t")).to_pyarrow_dataset())
     assert topic.aggregate("count(c), count(*)").fetchall() == [(2, 4)]
+
+
+UNFIT = {
+    "instant": (pa.timestamp("ns", "UTC"), 1_001),
+    "local time": (pa.timestamp("ns"), -1),
+    "time of the day": (pa.time64("ns"), 1_001),
+    "duration": (pa.duration("ns"), 1_001),
+    "instant beyond the range": (pa.timestamp("s"), 2**62),
+    "duration beyond the range": (pa.duration("s"), 2**62),
+    "time beyond the day": (pa.time64("us"), 86_400_000_000),
+    "time before the day": (pa.time64("us"), -1),
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_a_time_that_microseconds_cannot_tell_is_refused_at_every_depth(kind):
+    type_, number = UNFIT[kind]
+    column = pa.array([number], pa.int64()).cast(type_)
+    of_list = pa.ListArray.from_arrays([0, 1], column)
+    of_map = pa.MapArray.from_arrays([0, 1], pa.array(["k"]), column)
+    of_struct = pa.StructArray.from_arrays([of_list], ["s"])
+    for array in (column, of_list, of_map, of_struct):
+        batch = pa.RecordBatch.from_arrays([array], ["c"])
+        with pytest.raises(DataError) as caught:
+            stored_rows(batch, stored_schema(batch.schema), {})
+        assert caught.value.code == "engine.out_of_range"
+        assert "column `c`" in caught.value.diagnostic.message
+
+
+def test_a_time_of_the_day_is_a_text_that_means_one():
+    stored = stored_schema(pa.schema([("t", pa.time32("ms"))])).field("t")
+    assert (stored.type, meaning(stored)) == (pa.string(), "time")
 
 
 def test_a_time_without_a_zone_may_come_late(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,6 +24,9 @@ _MORE: Final[Mapping[str, pa.DataType]] = {
     "number": pa.float64(),
 }
 """Words for types beside Arrow's own."""
+
+_NAMES_MOST: Final = 20
+"""Columns that a message names."""
 
 
 def joined_items(items: Sequence[str]) -> list[str]:
@@ -62,6 +66,18 @@ def parse_columns(
     return tuple(names), types
 
 
+def near_names(name: str, names: Iterable[str]) -> str:
+    """Return a sentence with those names that one was meant to be, whatever the case, or with the
+    first of all.
+    """
+    by_folded = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=3)
+    if near:
+        return f"Did you mean {' or '.join(repr(by_folded[one]) for one in near)}?"
+    first = [repr(known) for known in by_folded.values()][:_NAMES_MOST]
+    return f"The columns are {', '.join(first)}{', …' if len(by_folded) > _NAMES_MOST else ''}."
+
+
 def declared_types(items: Sequence[str]) -> dict[str, pa.DataType]:
     """Return the types of the key `types`."""
     return parse_columns(joined_items(items), "types")[1]
@@ -73,20 +89,31 @@ def _parse_type(name: str, kind: str, config_path: str) -> pa.DataType:
         if kind.endswith(">") and config_path == "types":
             return _parse_nested(name, kind, config_path)
         if match := _DECIMAL.fullmatch(kind.replace(" ", "")):
-            return pa.decimal128(int(match[1]), int(match[2]))
+            return _decimal(int(match[1]), int(match[2]))
         if match := _ZONED.fullmatch(kind):
             zoned = pa.timestamp(match[1], match[2])
             pa.array([0], pa.int64()).cast(zoned).cast(pa.string())  # is there such a zone?
             return zoned
         return _MORE.get(kind) or pa.type_for_alias(kind)
     except (ValueError, pa.ArrowException) as error:
-        raise ConfigError(
-            "config.invalid_value",
-            f"column {name!r}: there is no type {kind!r}",
-            fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
-            "timestamp[us, UTC].",
-            config_path=config_path,
-        ) from error
+        raise wrong_type(f"column {name!r}: there is no type {kind!r}", config_path) from error
+
+
+def _decimal(digits: int, scale: int) -> pa.DataType:
+    if scale > digits:
+        raise ValueError(f"{scale} digits behind the point of {digits}")
+    return pa.decimal128(digits, scale)
+
+
+def wrong_type(why: str, config_path: str) -> ConfigError:
+    """Return the error for a type that a column cannot have."""
+    return ConfigError(
+        "config.invalid_value",
+        why,
+        fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
+        "timestamp[us, UTC].",
+        config_path=config_path,
+    )
 
 
 def _parse_nested(name: str, kind: str, config_path: str) -> pa.DataType:
@@ -116,14 +143,19 @@ def cast_texts(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]
         return texts, []
     filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     try:
-        return _cast(filled, kind), []
+        return parse_texts(filled, kind), []
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         good = [_fits(filled.slice(at, 1), kind) for at in range(len(filled))]
     kept = pc.if_else(pa.array(good, pa.bool_()), filled, pa.scalar(None, pa.string()))
-    return _cast(kept, kind), [at for at, is_good in enumerate(good) if not is_good]
+    return parse_texts(kept, kind), [at for at, is_good in enumerate(good) if not is_good]
 
 
-def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def parse_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return texts as values of a type.
+
+    Raises:
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: one is none.
+    """
     if pa.types.is_decimal(kind):
         return from_texts(texts, kind)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -154,7 +186,7 @@ def _zoned(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _fits(one: pa.Array, kind: pa.DataType) -> bool:
     try:
-        _cast(one, kind)
+        parse_texts(one, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True

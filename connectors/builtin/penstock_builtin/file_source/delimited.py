@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from penstock_builtin.file_source.chunk import BEGINNING_MOST, Chunk
+from penstock_builtin.file_source.csv_decimals import is_out_of_range, may_overflow
 from penstock_builtin.file_source.csvblock import CsvBlock, broken_row
 from penstock_builtin.file_source.csvtypes import (
     EXACT_MOST,
@@ -26,8 +28,10 @@ from penstock_builtin.file_source.csvtypes import (
 from penstock_builtin.file_source.declared import (
     cast_texts,
     declared_types,
+    near_names,
     needs_care,
     parse_columns,
+    wrong_type,
 )
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.file_source.records import Dialect, Records, first_record
@@ -44,6 +48,8 @@ _AS_TEXTS: Final = (
     lambda kind: kind in {pa.string_view(), pa.binary_view()},
 )
 """Declared types that Arrow's CSV reader does not make as it should."""
+
+log = logging.getLogger(__name__)
 
 
 def dialect_of(config: ReadingKeys) -> Dialect:
@@ -84,8 +90,11 @@ class CsvDecoder:
         self._dialect = dialect_of(config)
         self._named, self._fixed = parse_columns(config.csv_columns, "csv.columns")
         _refuse_types(self._fixed, "csv.columns")
-        self._fixed |= declared_types(config.types)
+        self._declared = declared_types(config.types)
+        self._fixed |= self._declared
         _refuse_types(self._fixed, "types")
+        self._refuse_unknown()
+        self._warned: set[str] = set()
         self._headers: dict[str, tuple[str, ...]] = {}
         self._shapes = Shapes()
         self._large: dict[tuple[str, str], int] = {}
@@ -267,8 +276,7 @@ class CsvDecoder:
         self, block: CsvBlock, names: Sequence[str], kinds: Mapping[str, pa.DataType]
     ) -> tuple[pa.Table, BadRows]:
         fixed = {name: self._fixed[name] for name in names if name in self._fixed}
-        as_texts = any(is_one(kind) for kind in fixed.values() for is_one in _AS_TEXTS)
-        if as_texts or needs_care(block.data, fixed.values()):
+        if _must_be_texts(block.data, fixed.values()):
             return self._read_declared(block, names, kinds)
         try:
             table = self._parse(block, names, {**kinds, **fixed})
@@ -277,7 +285,8 @@ class CsvDecoder:
             if match is None or names[int(match[1])] not in fixed:
                 raise
             return self._read_declared(block, names, kinds)
-        if any(_has_infinity(table.column(name)) for name in fixed):
+        columns = [table.column(name) for name in fixed]
+        if any(_has_infinity(column) or is_out_of_range(column) for column in columns):
             return self._read_declared(block, names, kinds)
         return table, []
 
@@ -386,7 +395,28 @@ class CsvDecoder:
         if len(set(names)) < len(names) or names == ("",):
             raise _invalid_header(chunk.path, "names a column twice or none at all")
         self._headers[chunk.path] = names
+        self._warn_of_missing(names, chunk.path)
         return names
+
+    def _refuse_unknown(self) -> None:
+        unknown = [name for name in self._declared if self._named and name not in self._named]
+        if unknown:
+            raise ConfigError(
+                "config.invalid_value",
+                f"`csv.columns` names no column {unknown[0]!r}",
+                fix=f"Correct the name. {near_names(unknown[0], self._named)}",
+                config_path="types",
+            )
+
+    def _warn_of_missing(self, names: Sequence[str], path: str) -> None:
+        """Tell each declared column that a header lacks once: other files may have it."""
+        for name in self._declared:
+            if name not in names and name not in self._warned:
+                self._warned.add(name)
+                log.warning(
+                    "file.no_such_column: %s: the header has no column %r, whose type is declared. "
+                    "%s Correct `types` if no file has it.", path, name, near_names(name, names),
+                )  # fmt: skip
 
     def _why_no_header(self, record: bytes, *, is_too_long: bool) -> str:
         if is_too_long:
@@ -409,13 +439,16 @@ def _refuse_types(kinds: Mapping[str, pa.DataType], config_path: str) -> None:
         try:
             cast_texts(pa.array([None], pa.string()), kind)
         except pa.ArrowNotImplementedError as error:
-            raise ConfigError(
-                "config.invalid_value",
-                f"column {name!r}: no text can be read as {kind}",
-                fix="Use string, int64, double, bool, decimal(10,2), date, time, timestamp[us] or "
-                "timestamp[us, UTC].",
-                config_path=config_path,
+            raise wrong_type(
+                f"column {name!r}: no text can be read as {kind}", config_path
             ) from error
+
+
+def _must_be_texts(data: bytes, kinds: Collection[pa.DataType]) -> bool:
+    """Whether Arrow's CSV reader may make other values of texts than their declared types say."""
+    if any(is_one(kind) for kind in kinds for is_one in _AS_TEXTS):
+        return True
+    return needs_care(data, kinds) or may_overflow(data, kinds)
 
 
 def _are_times(table: pa.Table, name: str, kind: pa.DataType) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from penstock_builtin.file_source.chunk import Chunk, excerpt, spot
-from penstock_builtin.file_source.declared import needs_care
+from penstock_builtin.file_source.declared import needs_care, wrong_type
 from penstock_builtin.file_source.json_lines import (
     BLANK,
     MAX_LEVELS,
@@ -26,6 +26,7 @@ from penstock_builtin.file_source.json_lines import (
     split_objects,
 )
 from penstock_builtin.file_source.json_numbers import INT64, inexact_field, may_lose_digits
+from penstock_builtin.file_source.json_types import as_declared, read_schema
 from penstock_builtin.file_source.shapes import Shapes, incompatible, settled
 from penstock_builtin.file_source.text import BOM, BadRows, Decoded, clean_bytes
 from penstock_connector import DataError
@@ -46,6 +47,7 @@ class JsonDecoder:
     ) -> None:
         self._invalid_utf8 = invalid_utf8
         self._declared = pa.schema(list(types.items()))
+        _refuse_types(types)
         self._tolerant = invalid_rows == "dead-letter"
         self._shapes = Shapes()
         self._warned: set[tuple[str, str]] = set()
@@ -289,11 +291,21 @@ def _parse(data: bytes, schema: pa.Schema, unexpected: str = "infer") -> pa.Tabl
     """Return the objects of a block. What is read with inferred types serves for its schema alone:
     Arrow (26) breaks lists that begin with null.
     """
-    return pj.read_json(
+    read = read_schema(schema)
+    table = pj.read_json(
         pa.BufferReader(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        parse_options=pj.ParseOptions(explicit_schema=read, unexpected_field_behavior=unexpected),
     )
+    return table if read is schema else as_declared(table, schema)
+
+
+def _refuse_types(types: Mapping[str, pa.DataType]) -> None:
+    for name, kind in types.items():
+        try:
+            _parse(b"{}\n", pa.schema([(name, kind)]))
+        except pa.ArrowNotImplementedError as error:
+            raise wrong_type(f"column {name!r}: no JSON can be read as {kind}", "types") from error
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:

@@ -105,11 +105,15 @@ class ReadingKeys:
             raise _wrong("encoding", f"{self.encoding!r} is no encoding of text") from error
         if not self.has_lines and self.compression not in {"auto", "none"}:
             raise _wrong("compression", f"{self.format} compresses by itself: leave it out")
-        self._refuse_nested_types()
+        self._refuse_useless_types()
         self.names  # noqa: B018 - raises for what is no pattern
 
-    def _refuse_nested_types(self) -> None:
-        """Lists and structs are in JSON alone."""
+    def _refuse_useless_types(self) -> None:
+        """Types are of formats that have none, and lists and structs of JSON alone."""
+        if self.types and self.format == "text" and not self.text_regex:
+            raise _wrong("types", "lines of text have no columns without `text.regex`")
+        if self.types and not self.has_lines:
+            raise _wrong("types", f"{self.format} has types of its own")
         types = parse_columns(joined_items(self.types), "types")[1]
         nested = [column for column, kind in types.items() if is_nested(kind)]
         if nested and self.format != "jsonl":

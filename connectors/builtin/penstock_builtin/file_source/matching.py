@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,8 +38,8 @@ class MatchDecoder:
     def decode(self, chunk: Chunk, dataset: str) -> Decoded:
         """Return the rows of a chunk."""
         del dataset
-        whole, bad = clean(chunk, self._invalid_utf8)
-        lines = split_lines(whole, chunk)
+        cleaned = clean(chunk, self._invalid_utf8)
+        lines = split_lines(cleaned.text, chunk)
         found = pc.extract_regex(lines, self._pattern)
         wrong = dict.fromkeys(_indices(pc.is_null(found)), "does not match `text.regex`")
         columns = []
@@ -49,9 +49,14 @@ class MatchDecoder:
             columns.append(values)
             wrong |= {at: f"{name!r} is no {values.type}" for at in misfits if at not in wrong}
         rows = pa.record_batch(columns, names=self._names)
-        if wrong:
-            rows = self._without(rows, lines, wrong, chunk, bad)
-        return Decoded(rows, bad)
+        if not wrong:
+            return Decoded(rows, cleaned.bad)
+
+        def where(at: int) -> str:
+            return spot(chunk, cleaned.line_of(at))
+
+        rows, bad = self._without(rows, lines, wrong, where)
+        return Decoded(rows, cleaned.bad + bad)
 
     def _typed(self, name: str, texts: pa.Array) -> tuple[pa.Array, list[int]]:
         kind = self._types.get(name)
@@ -62,21 +67,22 @@ class MatchDecoder:
         rows: pa.RecordBatch,
         lines: pa.Array,
         wrong: Mapping[int, str],
-        chunk: Chunk,
-        bad: BadRows,
-    ) -> pa.RecordBatch:
+        where: Callable[[int], str],
+    ) -> tuple[pa.RecordBatch, BadRows]:
+        bad: BadRows = []
         for at in sorted(wrong):
             raw = lines[at].as_py().encode()
             error = DataError(
                 "file.no_match",
-                f"{spot(chunk, at)}: {wrong[at]}: {excerpt(raw)}",
+                f"{where(at)}: {wrong[at]}: {excerpt(raw)}",
                 fix="Correct `text.regex`, or set `invalid.rows` to `dead-letter`.",
                 config_path="text.regex",
             )
             if not self._tolerant:
                 raise error
             bad.append((raw + b"\n", error))
-        return rows.filter(pa.array([at not in wrong for at in range(len(lines))], pa.bool_()))
+        kept = [at not in wrong for at in range(len(lines))]
+        return rows.filter(pa.array(kept, pa.bool_())), bad
 
     def _groups(self, pattern: str) -> list[str]:
         """Return the names of the groups; Arrow's own engine says whether it takes the pattern."""

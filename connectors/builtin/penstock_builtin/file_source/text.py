@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -37,8 +39,9 @@ class TextDecoder:
     def decode(self, chunk: Chunk, dataset: str) -> Decoded:
         """Return the lines of a chunk."""
         del dataset
-        whole, bad = clean(chunk, self._invalid)
-        return Decoded(pa.record_batch([split_lines(whole, chunk)], schema=SCHEMA), bad)
+        cleaned = clean(chunk, self._invalid)
+        lines = split_lines(cleaned.text, chunk)
+        return Decoded(pa.record_batch([lines], schema=SCHEMA), cleaned.bad)
 
 
 def split_lines(whole: pa.Array, chunk: Chunk) -> pa.Array:
@@ -50,18 +53,36 @@ def split_lines(whole: pa.Array, chunk: Chunk) -> pa.Array:
     return lines[:-1] if len(lines) and not lines[-1].as_py() else lines
 
 
-def clean(chunk: Chunk, invalid: str) -> tuple[pa.Array, BadRows]:
-    """Return an array of one string, the UTF-8 of a chunk, and the lines that had to be left out
-    of it.
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """The text of a chunk, an array of one string, without the lines that are no text.
+
+    Attributes:
+        text: The lines that are.
+        bad: The others.
+        left_out: Before which line of the text each of those was.
     """
+
+    text: pa.Array
+    bad: BadRows = field(default_factory=list)
+    left_out: Sequence[int] = ()
+
+    def line_of(self, at: int) -> int:
+        """Return which line of the chunk a line of the text is."""
+        return at + bisect_right(self.left_out, at)
+
+
+def clean(chunk: Chunk, invalid: str, instead: bytes = b"") -> Clean:
+    """Return the UTF-8 of a chunk. `instead` stands for each line that is left out."""
     whole = one_text(chunk.space, chunk.size, pa.binary())
     try:
-        return whole.cast(pa.string()), []
+        return Clean(whole.cast(pa.string()))
     except pa.ArrowInvalid:
         if invalid == "replace":
-            return pa.array([chunk.data.decode("utf-8", "replace")]), []
+            return Clean(pa.array([chunk.data.decode("utf-8", "replace")]))
     good: list[bytes] = []
     bad: BadRows = []
+    left_out: list[int] = []
     for number, line in enumerate(lines_of(chunk.data)):
         if _is_utf8(line):
             good.append(line)
@@ -69,17 +90,21 @@ def clean(chunk: Chunk, invalid: str) -> tuple[pa.Array, BadRows]:
             error = _not_utf8(chunk, number, line)
             if invalid == "fail":
                 raise error
+            good.append(instead)
             bad.append((line, error))
-    return pa.array([b"".join(good).decode()]), bad
+            left_out.append(number - len(left_out))
+    return Clean(pa.array([b"".join(good).decode()]), bad, left_out)
 
 
 def clean_bytes(chunk: Chunk, invalid: str) -> tuple[bytes, BadRows]:
-    """Return the same as bytes."""
+    """Return the same as bytes, with an empty line for each that is left out: so the others keep
+    their numbers.
+    """
     data = chunk.data
     if data.isascii():
         return data, []
-    whole, bad = clean(chunk, invalid)
-    return whole[0].as_py().encode(), bad
+    cleaned = clean(chunk, invalid, instead=b"\n")
+    return cleaned.text[0].as_py().encode(), cleaned.bad
 
 
 def lines_of(data: bytes) -> list[bytes]:

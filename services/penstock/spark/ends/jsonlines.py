@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.types as kind
 
-from penstock.model.exact import at_scale, may_be_long
+from penstock.model.exact import DIGITS, at_scale, may_be_long
 
 _QUICK: Final = (
     kind.is_integer,
@@ -64,14 +64,31 @@ def _is_quick(type_: pa.DataType) -> bool:
     return any(is_one(type_) for is_one in _QUICK)
 
 
+def _roomy(type_: pa.DataType) -> pa.DataType:
+    """Return the type to read values in. Arrow brings a number to the scale of its decimal without
+    a look at what that holds, so it gets few enough digits that 256 bits hold them at that scale.
+    """
+    if kind.is_struct(type_):
+        return pa.struct([field.with_type(_roomy(field.type)) for field in type_])
+    if kind.is_list(type_):
+        return pa.list_(type_.value_field.with_type(_roomy(type_.value_type)))
+    if kind.is_decimal128(type_):
+        return pa.decimal256(max(DIGITS - type_.scale, 1), type_.scale)
+    return type_
+
+
 def _quick(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    roomy = pa.schema([field.with_type(_roomy(field.type)) for field in schema])
     table = pyarrow.json.read_json(
         pa.BufferReader(data),
         # one block: a batch is one, and its size is bounded already
         pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+        pyarrow.json.ParseOptions(explicit_schema=roomy, unexpected_field_behavior="error"),
     )
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [
+        column.combine_chunks().cast(field.type)
+        for column, field in zip(table.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
