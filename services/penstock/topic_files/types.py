@@ -94,15 +94,6 @@ _RULES: Final[tuple[_Rule, ...]] = (
 )  # fmt: skip
 
 
-def stored_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type in which a topic stores values of a type.
-
-    Raises:
-        SchemaError: `topic.type_unsupported`.
-    """
-    return _stored(type_, _STORED)
-
-
 def stored_schema(schema: pa.Schema, dataset: str = "") -> pa.Schema:
     """Return the columns that a topic has for rows of a schema. Every one of them may be null.
 
