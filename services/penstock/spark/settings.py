@@ -41,6 +41,9 @@ class EngineSettings:
         conf["spark.sql.shuffle.partitions"] = str(self.slots)
         if self.local_dir is not None:
             conf["spark.local.dir"] = str(self.local_dir)
+            if len(os.fsencode(self.local_dir)) + _SOCKET_NAME <= _SOCKET_PATH:
+                # the temporary folder would keep the sockets of each JVM that was killed
+                conf["spark.python.unix.domain.socket.dir"] = str(self.local_dir)
         # Spark makes this folder at its start; its default is the working directory
         scratch = self.local_dir or Path(tempfile.gettempdir()) / "penstock-spark"
         conf["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
@@ -49,6 +52,10 @@ class EngineSettings:
         conf.update(self.extra)
         return conf
 
+
+_SOCKET_NAME: Final = len("/.00000000-0000-0000-0000-000000000000.sock")
+_SOCKET_PATH: Final = 107
+"""Bytes that the path of a Unix socket may have."""
 
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -Xss2m"
 """Options of the JVM: a small heap wants short pauses, deep expressions need the stack. Java's own

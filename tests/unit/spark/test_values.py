@@ -108,6 +108,14 @@ def test_what_the_user_says_wins():
     assert (conf["spark.ui.enabled"], conf["x"]) == ("true", "y")
 
 
+def test_sockets_are_made_in_the_scratch_folder_where_their_paths_are_not_too_long():
+    key = "spark.python.unix.domain.socket.dir"
+    assert EngineSettings(local_dir=Path("/run/p")).spark_conf()[key] == "/run/p"
+    longest = Path("/" + "x" * 63)
+    assert EngineSettings(local_dir=longest).spark_conf()[key] == str(longest)
+    assert key not in EngineSettings(local_dir=Path(f"{longest}x")).spark_conf()
+
+
 def test_everything_that_spark_writes_is_under_the_local_folder():
     conf = EngineSettings(local_dir=Path("/run/p")).spark_conf()
     assert conf["spark.local.dir"] == "/run/p"
