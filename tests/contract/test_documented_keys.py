@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.worker.settings import KEYS
+from penstock.worker.config.settings import KEYS
 from support.checkout import ROOT
 
 NAMES = {key.name for key in KEYS} - {"name", "connector.class"}

@@ -31,12 +31,12 @@ from penstock.secrets import settings as secrets_settings
 from penstock.standalone.settings import KEYS as OF_NODE
 from penstock.transform import chain_warnings
 from penstock.transform.registry import PREDICATES, TRANSFORMS
-from penstock.worker import settings as worker_settings
-from penstock.worker.overrides import PREFIXES, TUNING, OverridePolicy
-from penstock.worker.sections import FOREIGN, PLUGIN_KEYS, foreign_finding, sections
-from penstock.worker.settings import KEYS as FRAMEWORK
-from penstock.worker.settings import read_settings
-from penstock.worker.without_effect import findings_without_effect
+from penstock.worker.config import settings as worker_settings
+from penstock.worker.config.client_overrides import PREFIXES, TUNING, OverridePolicy
+from penstock.worker.config.key_rules import findings_without_effect
+from penstock.worker.config.sections import FOREIGN, PLUGIN_KEYS, foreign_finding, sections
+from penstock.worker.config.settings import KEYS as FRAMEWORK
+from penstock.worker.config.settings import read_settings
 from penstock_connector._config import keys_of
 from support.checkout import ROOT
 
@@ -113,7 +113,7 @@ def test_every_key_of_the_framework_has_an_effect_or_is_told_of() -> None:
 def test_a_key_of_the_framework_without_a_reader_goes_red(monkeypatch: pytest.MonkeyPatch) -> None:
     more = ConfigKey("flush.never", doc="Read by nothing.")
     monkeypatch.setattr(worker_settings, "KEYS", (*FRAMEWORK, more))
-    monkeypatch.setattr("penstock.worker.sections.FRAMEWORK", {more.name, "name"})
+    monkeypatch.setattr("penstock.worker.config.sections.FRAMEWORK", {more.name, "name"})
     assert without_use([more]) == [f"{kind.name}: flush.never" for kind in KINDS]
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.model import arrow_schema
 from penstock.plugin import logs, read_rules
 from penstock.spark.ends import declared
-from penstock.worker.keys import KEYS
+from penstock.worker.process_keys import KEYS
 from support.checkout import ROOT
 
 ROOM = ROOT / "services" / "penstock" / "plugin"

@@ -33,7 +33,7 @@ from penstock.standalone.connector_file import read_connector
 from penstock.standalone.files import read_flat, read_values
 from penstock.transform.functions.declared import declared
 from penstock.transform.guard import guarded
-from penstock.worker.tolerance import read_tolerance
+from penstock.worker.dead_letters.rejected_rows import read_tolerance
 
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.date32()), ("tags", pa.list_(pa.string()))])

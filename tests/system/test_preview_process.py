@@ -42,7 +42,8 @@ def engines(node):
 
 def children(node):
     """Processes of previews."""
-    return [p for p in node.process.family() if "penstock.worker.preview_process" in p.command]
+    module = "penstock.worker.admin.preview_process"
+    return [p for p in node.process.family() if module in p.command]
 
 
 def test_a_preview_has_a_jvm_of_its_own_whose_end_harms_nobody(node, moving):

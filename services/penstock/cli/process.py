@@ -31,7 +31,7 @@ that dies each time (too little memory, a broken installation) would go on in ci
 LOSS_WINDOW: Final = 600.0
 """Seconds. A start and the first rows take ten, so five losses within it are no accident."""
 
-ENDED_TASKS: Final = ("penstock.worker.life",)
+ENDED_TASKS: Final = ("penstock.worker.task.supervisor",)
 """The logger whose errors are the ends of tasks, for verbs that print these."""
 
 _LEVEL: Final = "PENSTOCK_LOG_LEVEL"

@@ -19,8 +19,8 @@ from penstock.model.config_def import ConfigKey, written
 from penstock.model.errors import PenstockError
 from penstock.secrets import PROVIDERS
 from penstock.standalone.files import read_flat
-from penstock.worker.keys import SPARK
-from penstock.worker.reach import RESERVED
+from penstock.worker.config.reach import RESERVED
+from penstock.worker.process_keys import SPARK
 
 LEVEL: Final = "INFO"
 """Of the log, where nothing is said."""

@@ -10,7 +10,7 @@ from penstock.etcd.settings import LEASE_TTL
 from penstock.gateway import settings as gateway
 from penstock.model.config_def import ConfigKey
 from penstock.offset.leftovers import KEPT
-from penstock.worker import keys as worker
+from penstock.worker import process_keys as worker
 
 COMMON: Final = (
     ConfigKey("cluster.name", default="default", doc="Name of the cluster in its etcd."),

@@ -24,7 +24,7 @@ from penstock.store import PostgresqlSettings
 from penstock.telemetry import Secret
 
 if TYPE_CHECKING:
-    from penstock.worker.machine import MachineSettings
+    from penstock.worker.process_settings import MachineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class InstanceSettings:
         """Return what a worker runs with."""
         # only a worker has plugins, topics and an engine; the others stay small
         from penstock.standalone.settings import default_state_dir  # noqa: PLC0415
-        from penstock.worker.machine import machine_settings  # noqa: PLC0415
+        from penstock.worker.process_settings import machine_settings  # noqa: PLC0415
 
         state = self.values["state.dir"]
         folder = Path(state).absolute() if state else default_state_dir() / "worker"

@@ -14,10 +14,10 @@ from penstock.cluster.lost import EngineLostError
 from penstock.cluster.settings import InstanceSettings
 from penstock.etcd import Discovery, Election, Leader
 from penstock.standalone.scratch import scratch
-from penstock.worker.holdings import Holdings
-from penstock.worker.hosting import Hosting
-from penstock.worker.service import WorkerService
-from penstock.worker.session import Identity, Session
+from penstock.worker.runtime.host import Hosting
+from penstock.worker.runtime.scheduler_session import Identity, Session
+from penstock.worker.runtime.service import WorkerService
+from penstock.worker.runtime.task_registry import Holdings
 
 log = logging.getLogger(__name__)
 

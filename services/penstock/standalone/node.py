@@ -44,9 +44,9 @@ from penstock.scheduler.stored import forget_plans
 from penstock.standalone.scratch import scratch
 from penstock.standalone.settings import NodeSettings, prepare_folder
 from penstock.store import SqliteStore
-from penstock.worker.hosting import Hosting
-from penstock.worker.service import WorkerService
-from penstock.worker.session import Identity, Session
+from penstock.worker.runtime.host import Hosting
+from penstock.worker.runtime.scheduler_session import Identity, Session
+from penstock.worker.runtime.service import WorkerService
 
 _S = TypeVar("_S")
 

@@ -10,8 +10,8 @@ from penstock.model.config_def import combined
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest
 from penstock.standalone.connector_file import ENDS, naming, read_connector
-from penstock.worker.overrides import PREFIXES
-from penstock.worker.sections import CHAIN, FOREIGN, FRAMEWORK, sections
+from penstock.worker.config.client_overrides import PREFIXES
+from penstock.worker.config.sections import CHAIN, FOREIGN, FRAMEWORK, sections
 
 _HEADS: Final = frozenset(
     key.split(".")[0] for key in (*ENDS, *CHAIN, *FRAMEWORK, *FOREIGN, *PREFIXES)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import Diagnostic
 from penstock.standalone.node import Node
-from penstock.worker.design import refuse_errors
+from penstock.worker.config.resolved_config import refuse_errors
 
 
 async def validate(node: Node, connector: Connector) -> tuple[Connector, Sequence[Diagnostic]]:

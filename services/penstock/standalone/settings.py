@@ -11,14 +11,14 @@ from typing import Any, Final
 from penstock.gateway.settings import KEYS as OF_THE_GATEWAY
 from penstock.model.config_def import ConfigKey, combined, read
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
-from penstock.worker import keys
-from penstock.worker.machine import MachineSettings, machine_settings
+from penstock.worker import process_keys
+from penstock.worker.process_settings import MachineSettings, machine_settings
 
 KEYS: Final = (
     ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
     ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
     *OF_THE_GATEWAY,
-    *keys.KEYS,
+    *process_keys.KEYS,
 )
 
 IGNORED: Final = (
@@ -48,7 +48,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
-    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(keys.OPEN)}
+    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(process_keys.OPEN)}
     values, errors = read(KEYS, ours)
     if errors:
         raise combined(errors)

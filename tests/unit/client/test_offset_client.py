@@ -20,7 +20,7 @@ from penstock.model.identity import partition_id
 from penstock.model.stream import PreparedTxn
 from penstock.offset.edits import MOST_ASKED
 from penstock.store import SqliteStore
-from penstock.worker.ends import ServiceOffsets
+from penstock.worker.endpoints import ServiceOffsets
 
 P = partition_id({"file": "/data/a.csv"})
 Q = partition_id({"file": "/data/b.csv"})

@@ -36,4 +36,5 @@ def test_a_service_loads_nothing_that_it_does_not_need(home):
 
 
 def test_one_that_it_does_not_need_is_seen():
-    assert loaded("fronting", "import penstock.worker.machine") & UNUSED["fronting"] >= {"pyarrow"}
+    loads = "import penstock.worker.process_settings"
+    assert loaded("fronting", loads) & UNUSED["fronting"] >= {"pyarrow"}

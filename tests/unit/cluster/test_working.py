@@ -18,8 +18,8 @@ from penstock.cluster.working import Taking, Way, taking_part
 from penstock.etcd import Leader
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.rpc import Server
-from penstock.worker import session as module
-from penstock.worker.session import Identity
+from penstock.worker.runtime import scheduler_session as module
+from penstock.worker.runtime.scheduler_session import Identity
 from support.waiting import until
 
 WHO = Identity("unix:/w", "one", "w-1")

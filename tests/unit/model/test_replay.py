@@ -7,7 +7,7 @@ import pytest
 from penstock.model.errors import ConfigError
 from penstock.model.replay import LetterId, changed, read_changes, read_ids, written_ids
 from penstock.model.sensitive import shown
-from penstock.worker.settings import read_settings
+from penstock.worker.config.settings import read_settings
 
 
 @pytest.mark.parametrize(

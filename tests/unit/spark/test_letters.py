@@ -8,8 +8,8 @@ import pytest
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.model.letter import LETTER, Failed, Stage
 from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
-from penstock.worker.posting import Part, Posting, Sender
-from penstock.worker.trying import Retries
+from penstock.worker.dead_letters.publishing import Part, Posting, Sender
+from penstock.worker.job_retries import Retries
 from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin
 
 WHY = Failed(Stage.WRITE, Diagnostic("sink.too_long", "too long", ErrorClass.DATA))

@@ -11,8 +11,8 @@ from penstock.model.errors import ConfigError
 from penstock.standalone.connector_file import connector_of, is_connector, read_connector
 from penstock.standalone.files import read_document
 from penstock.standalone.pipeline import read_pipeline
-from penstock.worker.sections import sections
-from penstock.worker.settings import KEYS
+from penstock.worker.config.sections import sections
+from penstock.worker.config.settings import KEYS
 from support.checkout import ROOT
 
 ENDS = "source: {connector.class: a}\nsink: {connector.class: b}\n"

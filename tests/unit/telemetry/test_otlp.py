@@ -73,7 +73,7 @@ from penstock.rpc.timing import timed
 from penstock.rpc.tracing import span
 from penstock.telemetry import attributed, register_secret, set_up
 from penstock.telemetry.otlp import exported
-from penstock.worker import metering
+from penstock.worker.runtime import otel_metrics
 
 TASK = TaskStatus(
     "g-3", "orders", 1, TaskState.RUNNING, rows_read=7,
@@ -89,7 +89,7 @@ class Holdings:
         return [TASK]
 
 async def main():
-    metering.observe(Holdings())
+    otel_metrics.observe(Holdings())
     log = logging.getLogger("penstock.test")
     with attributed(connector="orders"), span("work"):
         log.warning("the password is %s", "hunter22hunter")

@@ -9,8 +9,8 @@ import pytest
 from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Target
 from penstock.model.errors import ConfigError, Diagnostic, InternalError, PenstockError, Severity
 from penstock.plugin.answers import Applied
-from penstock.worker import applying
-from penstock.worker.applying import Applier
+from penstock.worker.admin import external_state
+from penstock.worker.admin.external_state import Applier
 
 PIPELINE = Connector("orders", {}, ConnectorKind.PIPELINE)
 
@@ -32,8 +32,8 @@ def answered(monkeypatch):
         async def taken_apart(*_):
             return design(PIPELINE)
 
-        monkeypatch.setattr(applying, "design_of", taken_apart)
-        monkeypatch.setattr(applying, "acquire", acquired)
+        monkeypatch.setattr(external_state, "design_of", taken_apart)
+        monkeypatch.setattr(external_state, "acquire", acquired)
         return asyncio.run(Applier(None).apply(PIPELINE, ApplyAction.DELETE))
 
     return run
@@ -72,8 +72,8 @@ def told(monkeypatch):
         spec = SimpleNamespace(name=taken.target(end).connector, aliases=("alias",))
         return SimpleNamespace(apply=apply, spec=spec), end
 
-    monkeypatch.setattr(applying, "design_of", taken_apart)
-    monkeypatch.setattr(applying, "acquire", acquired)
+    monkeypatch.setattr(external_state, "design_of", taken_apart)
+    monkeypatch.setattr(external_state, "acquire", acquired)
 
     def run(last):
         new = replace(PIPELINE, config={"source": "a", "sink": "b", "slot": "new"})

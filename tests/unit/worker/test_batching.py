@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import Diagnostic, InternalError
 from penstock.model.stream import BadRow, BatchReady, Checkpoint
-from penstock.worker.batching import Batcher, FlushRules
+from penstock.worker.task.batching import Batcher, FlushRules
 
 PARTITION = '{"p":0}'
 

@@ -1,6 +1,6 @@
 """What a worker has without a plugin, under all its names."""
 
-from penstock.worker.builtin import find_built_in, list_built_in
+from penstock.worker.admin.definitions import find_built_in, list_built_in
 
 KAFKA = "org.apache.kafka.connect"
 

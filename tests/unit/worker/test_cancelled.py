@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.worker.run import TaskRun
+from penstock.worker.task.task_run import TaskRun
 
 
 @pytest.mark.parametrize("due", [None, 60])

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.model.errors import Severity
 from penstock.plugin import Kind
-from penstock.worker.carried import carried_findings
+from penstock.worker.admin.validation import carried_findings
 
 KAFKA = "org.apache.kafka.connect"
 SERVED = {"lines": Kind.CONVERTER, "file-sink": Kind.SINK}

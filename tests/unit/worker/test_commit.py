@@ -8,10 +8,10 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import FencedError
 from penstock.model.stream import BatchReady, PreparedTxn, TxnCommitted
-from penstock.worker.batching import MicroBatch
-from penstock.worker.commit import Commits, Finished
-from penstock.worker.execution import Moved
-from penstock.worker.telling import Telling
+from penstock.worker.task.batching import MicroBatch
+from penstock.worker.task.commit import Commits, Finished
+from penstock.worker.task.execution import Moved
+from penstock.worker.task.source_acks import Telling
 
 
 class Recorder:

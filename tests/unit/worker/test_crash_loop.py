@@ -11,15 +11,13 @@ import pytest
 from penstock.model.connector import CommitMode, Connector, Partition, TaskPlan, TaskState
 from penstock.model.errors import DataError, RetriableError
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
-from penstock.worker import task as tasks
-from penstock.worker.assigned import Assigned
-from penstock.worker.batching import FlushRules
-from penstock.worker.crash_loop import MAX_DEATHS, CrashLoop
-from penstock.worker.letters import LetterRules, Letters
-from penstock.worker.life import RestartPolicy
-from penstock.worker.run_spec import Claim
-from penstock.worker.task import Task
-from penstock.worker.trying import Retries
+from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
+from penstock.worker.job_retries import Retries
+from penstock.worker.task import task as tasks
+from penstock.worker.task.batching import FlushRules
+from penstock.worker.task.run_spec import Claim
+from penstock.worker.task.supervisor import Assigned, RestartPolicy
+from penstock.worker.task.task import MAX_DEATHS, CrashLoop, Task
 
 HERE = [Partition({"file": "/a"}, {"position": 7})]
 CRASHED = RetriableError("plugin.crashed", "plugin p died of SIGSEGV. Last lines: boom")

@@ -16,10 +16,10 @@ from penstock.scheduler import wanted
 from penstock.secrets import Secrets
 from penstock.secrets.provider import Answer
 from penstock.telemetry import Redaction, masked
-from penstock.worker.design import Design, design_of, refuse_errors
-from penstock.worker.hiding import hidden
-from penstock.worker.settings import OF_SCHEDULER
-from penstock.worker.validating import Validator
+from penstock.worker.admin.validation import Validator
+from penstock.worker.config.resolved_config import Design, design_of, refuse_errors
+from penstock.worker.config.settings import OF_SCHEDULER
+from penstock.worker.redacted import hidden
 
 NO_HOST: Any = None
 PASSWORD = "hunter-2-of-the-design"

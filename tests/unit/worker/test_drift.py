@@ -8,7 +8,7 @@ import pytest
 from penstock.model.drift import DriftRules, Policy
 from penstock.model.errors import SchemaError
 from penstock.model.step import ROW
-from penstock.worker.drift import Drift
+from penstock.worker.task.schema_drift import Drift
 
 ONE = pa.schema([("id", pa.int64())])
 TWO = pa.schema([("id", pa.int64()), ("note", pa.string())])

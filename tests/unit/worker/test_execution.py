@@ -14,12 +14,12 @@ from penstock.model.drift import DriftRules
 from penstock.model.errors import ConfigError
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.worker.batching import MicroBatch
-from penstock.worker.drift import Drift
-from penstock.worker.execution import Execution
-from penstock.worker.letters import LetterRules, Letters
-from penstock.worker.looking import Looks
-from penstock.worker.trying import Retries
+from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
+from penstock.worker.job_retries import Retries
+from penstock.worker.task.batching import MicroBatch
+from penstock.worker.task.execution import Execution
+from penstock.worker.task.live_rows import Looks
+from penstock.worker.task.schema_drift import Drift
 
 ARROW = pa.schema([("id", pa.int64())])
 BATCHES = (BatchReady(1, 1, "p", 30, 300), BatchReady(2, 2, "q", 10, 100))

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.model.rehearsal import MOST_ROWS, Given
-from penstock.worker.given import rows_of
+from penstock.worker.admin.preview import rows_of
 
 
 def test_values_tell_types():

@@ -18,9 +18,9 @@ from penstock.model.connector import (
     TaskStatus,
 )
 from penstock.model.errors import ConfigError
-from penstock.worker import holdings as module
-from penstock.worker.assigned import Assigned, Kept
-from penstock.worker.holdings import Holdings
+from penstock.worker.runtime import task_registry as module
+from penstock.worker.runtime.task_registry import Holdings
+from penstock.worker.task.supervisor import Assigned, Kept
 from support.waiting import until
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import Severity
-from penstock.worker.letter_rules import letter_findings
-from penstock.worker.sections import sections
-from penstock.worker.settings import read_settings
+from penstock.worker.config.key_rules import letter_findings
+from penstock.worker.config.sections import sections
+from penstock.worker.config.settings import read_settings
 
 PLACE = "errors.deadletterqueue.topic.name"
 SOURCE, SINK = ConnectorKind.SOURCE, ConnectorKind.SINK

@@ -8,7 +8,7 @@ from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError
 from penstock.model.letter import LETTER
 from penstock.model.stream import PreparedTxn, PutSlot, TxnCommitted, WriteOpened
-from penstock.worker.lettered import Lettered
+from penstock.worker.dead_letters.publishing import Lettered
 
 TWO_PHASE, SINK = CommitMode.TWO_PHASE, CommitMode.SINK
 

@@ -14,10 +14,15 @@ from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
 from penstock.model.ticket import SlotReport
 from penstock.spark.ends import Written, jsonlines, lettering
 from penstock.telemetry import register_secret
-from penstock.worker.letters import MOST, LetterRules, Letters
-from penstock.worker.posting import Part, Posting, Sender, with_failures
-from penstock.worker.tolerance import ALL, Tolerance
-from penstock.worker.trying import Retries
+from penstock.worker.dead_letters.publishing import Part, Posting, Sender, with_failures
+from penstock.worker.dead_letters.rejected_rows import (
+    ALL,
+    MAX_REJECTED,
+    LetterRules,
+    Letters,
+    Tolerance,
+)
+from penstock.worker.job_retries import Retries
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 STREAM = StreamSchema(3, "orders", SCHEMA)
@@ -303,7 +308,7 @@ def test_an_unread_row_that_is_one_too_many_is_told_as_the_source_told_it():
 
 def test_so_many_that_the_driver_would_suffer_are_refused():
     letters = Letters(LetterRules(ALL))
-    done = [(STREAM, [batch(1, MOST + 1)], report(apart=range(MOST + 1)))]
+    done = [(STREAM, [batch(1, MAX_REJECTED + 1)], report(apart=range(MAX_REJECTED + 1)))]
     with pytest.raises(DataError, match=r"errors\.too_many"):
         take(letters, done)
 

@@ -9,8 +9,7 @@ import pytest
 from penstock.model.connector import Connector, TaskPlan, TaskState, TaskStatus
 from penstock.model.errors import InternalError, PenstockError, RetriableError
 from penstock.wire.worker import status_from_proto, status_to_proto
-from penstock.worker.assigned import Assigned
-from penstock.worker.life import Life, RestartPolicy
+from penstock.worker.task.supervisor import Assigned, Life, RestartPolicy
 
 AT_ONCE, NEVER = -1.0, 3600.0
 """Seconds after which a run counts as healthy: all that ran do, or none does."""

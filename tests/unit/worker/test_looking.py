@@ -9,7 +9,7 @@ import pytest
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.looks import MOST_ROWS, LookedRow, LookRules, RowStage
 from penstock.testing.clock import FakeClock
-from penstock.worker.looking import AT_ONCE, EVERY, MOST_LOOKS, WAITING, Looks
+from penstock.worker.task.live_rows import AT_ONCE, EVERY, MOST_LOOKS, WAITING, Looks
 
 
 def rows(count: int, text: str = "{}") -> list[LookedRow]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from penstock.model.config_def import parse
-from penstock.worker.keys import KEYS
-from penstock.worker.machine import machine_settings
+from penstock.worker.process_keys import KEYS
+from penstock.worker.process_settings import machine_settings
 
 
 def plugins(**config: str):

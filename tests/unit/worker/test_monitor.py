@@ -8,15 +8,13 @@ import pytest
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.model.connector import Connector, Partition, TargetState, TaskPlan, TaskState
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.worker import monitor as monitor_module
-from penstock.worker import topic_watch
-from penstock.worker.assigned import Assigned
-from penstock.worker.holdings import Holdings
-from penstock.worker.life import RestartPolicy
-from penstock.worker.monitor import Monitor, MonitorSpec
-from penstock.worker.renewal import Watched
-from penstock.worker.session import Identity, Session
-from penstock.worker.topic_watch import TopicWatch
+from penstock.worker.config.resolved_config import Watched
+from penstock.worker.planning import monitor
+from penstock.worker.planning import monitor as monitor_module
+from penstock.worker.planning.monitor import Monitor, MonitorSpec, TopicWatch
+from penstock.worker.runtime.scheduler_session import Identity, Session
+from penstock.worker.runtime.task_registry import Holdings
+from penstock.worker.task.supervisor import Assigned, RestartPolicy
 from support.waiting import until
 
 QUICK = RestartPolicy(first=0.01, longest=0.02)
@@ -252,7 +250,7 @@ def topic(partitions: int) -> list[Partition]:
 
 
 def test_a_topic_that_is_made_with_more_partitions_than_planned_is_a_reason(monkeypatch):
-    monkeypatch.setattr(topic_watch, "FIRST_LOOK", 0.001)
+    monkeypatch.setattr(monitor, "FIRST_LOOK", 0.001)
     there = topic(1)
 
     async def look() -> list[Partition]:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import RetriableError
-from penstock.worker.noting import AGAIN, AT_ONCE, Noting
+from penstock.worker.runtime.topic_tracking import AGAIN, AT_ONCE, Noting
 
 
 class Notes:

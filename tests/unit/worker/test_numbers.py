@@ -6,9 +6,9 @@ from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.numbers import MOST_DATASETS, DatasetRows, PluginNumber, Spread
 from penstock.wire.error import Brief
 from penstock.wire.worker import status_from_proto, status_to_proto
-from penstock.worker.commit import Finished
-from penstock.worker.execution import Moved
-from penstock.worker.numbers import Numbers, Spreading, Times
+from penstock.worker.task.commit import Finished
+from penstock.worker.task.execution import Moved
+from penstock.worker.task.metrics import Numbers, Spreading, Times
 
 
 class Clock:

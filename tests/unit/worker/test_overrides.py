@@ -6,9 +6,9 @@ import pytest
 
 from penstock.model.config_def import parse
 from penstock.model.errors import ConfigError, Severity
-from penstock.worker.keys import KEYS
-from penstock.worker.machine import machine_settings
-from penstock.worker.overrides import TUNING, OverridePolicy, override_policy
+from penstock.worker.config.client_overrides import TUNING, OverridePolicy, override_policy
+from penstock.worker.process_keys import KEYS
+from penstock.worker.process_settings import machine_settings
 
 JAAS = "consumer.override.sasl.jaas.config"
 

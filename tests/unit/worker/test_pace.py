@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.worker.pace import FIRST, SECONDS, Pace
+from penstock.worker.task.batching import FIRST, SECONDS, Pace
 
 MOST = 1_000_000
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
-from penstock.worker.batching import FlushRules
-from penstock.worker.letters import LetterRules, Letters
-from penstock.worker.looking import Looks
-from penstock.worker.numbers import Numbers
-from penstock.worker.run import TaskRun
-from penstock.worker.run_spec import Claim
-from penstock.worker.trying import Retries
+from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
+from penstock.worker.job_retries import Retries
+from penstock.worker.task.batching import FlushRules
+from penstock.worker.task.live_rows import Looks
+from penstock.worker.task.metrics import Numbers
+from penstock.worker.task.run_spec import Claim
+from penstock.worker.task.task_run import TaskRun
 
 
 class Ends:

@@ -13,9 +13,9 @@ from hypothesis import strategies as some
 
 from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
 from penstock.model.errors import ConfigError, InternalError
-from penstock.worker import planning
-from penstock.worker.planning import Planner, numbered, spread
-from penstock.worker.settings import read_settings
+from penstock.worker.config.settings import read_settings
+from penstock.worker.planning import plans
+from penstock.worker.planning.plans import Planner, numbered, spread
 
 NAMED = Partition({"file": "a"})
 FINDS = Partition({"find": "*"}, finds_others=True)
@@ -117,7 +117,7 @@ def test_partitions_are_spread_beside_the_loop_that_keeps_the_worker_a_member(mo
         where.append(threading.current_thread())
         return spread(*args)
 
-    monkeypatch.setattr(planning, "spread", noted)
+    monkeypatch.setattr(plans, "spread", noted)
     config = {"topics": "a,b", "tasks.max": "7", "connector.class": "x"}
     connector = Connector("c", config, ConnectorKind.SINK, generation="g1")
     host: Any = None

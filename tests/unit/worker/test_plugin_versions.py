@@ -11,8 +11,8 @@ from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.plugin import ConnectorEntry, Kind, Manifest, Registry
 from penstock.secrets import NO_SECRETS
-from penstock.worker.design import LETTERS_END, acquire, design_of
-from penstock.worker.plugging import chain_of, refused_by
+from penstock.worker.config.plugin_transforms import chain_of, refused_by
+from penstock.worker.config.resolved_config import LETTERS_END, acquire, design_of
 
 ENTRIES = (
     ConnectorEntry("read", Kind.SOURCE),

@@ -6,8 +6,7 @@ import pytest
 
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.stream import PreparedTxn, WriteOpened
-from penstock.worker.positions import positioned
-from penstock.worker.run_spec import Claim
+from penstock.worker.task.run_spec import Claim, positioned
 
 KEY = {"p": 1}
 ID = Partition(KEY).id

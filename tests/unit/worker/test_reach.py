@@ -18,15 +18,15 @@ from penstock.plugin import ConnectorSpec, Kind
 from penstock.secrets import NO_SECRETS, Secrets
 from penstock.secrets.provider import Answer
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.worker.design import Design, acquire, design_of, refuse_errors
-from penstock.worker.ends import EndMaker
-from penstock.worker.keys import KEYS
-from penstock.worker.letter_reading import LetterReader
-from penstock.worker.machine import machine_settings
-from penstock.worker.planning import Planner
-from penstock.worker.plugging import chain_of, plug, refused_by
-from penstock.worker.reach import NO_RULES, Rules, reach_rules
-from penstock.worker.topic_watch import watch_of
+from penstock.worker.admin.dead_letters import LetterReader
+from penstock.worker.config.plugin_transforms import chain_of, plug, refused_by
+from penstock.worker.config.reach import NO_RULES, Rules, reach_rules
+from penstock.worker.config.resolved_config import Design, acquire, design_of, refuse_errors
+from penstock.worker.endpoints import EndMaker
+from penstock.worker.planning.monitor import watch_of
+from penstock.worker.planning.plans import Planner
+from penstock.worker.process_keys import KEYS
+from penstock.worker.process_settings import machine_settings
 
 NO_HOST: Any = None
 TEAM_A = {

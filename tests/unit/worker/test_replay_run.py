@@ -17,17 +17,15 @@ from penstock.model.ticket import SlotReport, Ticket
 from penstock.spark import ends
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import write_files
-from penstock.worker.batching import FlushRules
-from penstock.worker.lettered import Lettered
-from penstock.worker.letters import LetterRules, Letters
-from penstock.worker.looking import Looks
-from penstock.worker.numbers import Numbers
-from penstock.worker.posting import Posting, Sender
-from penstock.worker.replaying import LetterStream
-from penstock.worker.run import TaskRun
-from penstock.worker.run_spec import Claim, RunSpec
-from penstock.worker.tolerance import read_tolerance
-from penstock.worker.trying import DEFAULT
+from penstock.worker.dead_letters.publishing import Lettered, Posting, Sender
+from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters, read_tolerance
+from penstock.worker.dead_letters.replay import LetterStream
+from penstock.worker.job_retries import DEFAULT
+from penstock.worker.task.batching import FlushRules
+from penstock.worker.task.live_rows import Looks
+from penstock.worker.task.metrics import Numbers
+from penstock.worker.task.run_spec import Claim, RunSpec
+from penstock.worker.task.task_run import TaskRun
 
 ROWS = pa.schema([("id", pa.int64()), ("value", pa.string())])
 TOPIC, LETTERS, BAD = "dead", 6, 5

@@ -15,9 +15,9 @@ from penstock.model.ticket import SlotTicket
 from penstock.spark.ends import replaying as end
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import write_files
-from penstock.worker import replaying
-from penstock.worker.letter_reading import LetterReader
-from penstock.worker.replaying import LetterStream
+from penstock.worker.admin.dead_letters import LetterReader
+from penstock.worker.dead_letters import replay
+from penstock.worker.dead_letters.replay import LetterStream
 
 ROWS = pa.schema([("id", pa.int64()), ("value", pa.string())])
 OTHERS = pa.schema([("name", pa.string())])
@@ -233,8 +233,8 @@ def test_a_letter_without_a_row_is_refused_before_any_moves(tmp_path, offset, co
 
 
 def test_no_more_is_announced_than_fits_and_a_drain_ends_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(replaying, "HELD", 2)
-    monkeypatch.setattr(replaying, "TOGETHER", 1)
+    monkeypatch.setattr(replay, "HELD", 2)
+    monkeypatch.setattr(replay, "TOGETHER", 1)
 
     async def test(topics):
         stream = LetterStream(topics.rows(TOPIC), plan(0, 1, 2, 5), Changes())

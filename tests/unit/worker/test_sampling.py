@@ -14,13 +14,13 @@ from penstock.model.looks import LookRules, RowStage
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.worker import sampling
-from penstock.worker.batching import MicroBatch
-from penstock.worker.drift import Drift
-from penstock.worker.execution import Execution
-from penstock.worker.letters import LetterRules, Letters
-from penstock.worker.looking import Looks
-from penstock.worker.trying import Retries
+from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
+from penstock.worker.job_retries import Retries
+from penstock.worker.task import live_rows
+from penstock.worker.task.batching import MicroBatch
+from penstock.worker.task.execution import Execution
+from penstock.worker.task.live_rows import Looks
+from penstock.worker.task.schema_drift import Drift
 
 ARROW = pa.schema([("id", pa.int64())])
 STEP = Step(where="id > 1")
@@ -146,7 +146,7 @@ def test_a_sample_is_of_one_partition_in_turn_and_counts_what_passed():
 
 def test_after_the_chain_the_sample_goes_through_its_steps_and_its_plan_is_kept(monkeypatch):
     bench = Bench()
-    monkeypatch.setattr("penstock.worker.looking.EVERY", 0.0)
+    monkeypatch.setattr("penstock.worker.task.live_rows.EVERY", 0.0)
     with bench.looks.open(LookRules(RowStage.TRANSFORMED)) as look:
         bench.move()
         bench.move()
@@ -157,7 +157,7 @@ def test_after_the_chain_the_sample_goes_through_its_steps_and_its_plan_is_kept(
 
 def test_behind_a_transform_the_sample_goes_as_far_and_its_plan_is_kept(monkeypatch):
     bench = Bench()
-    monkeypatch.setattr("penstock.worker.looking.EVERY", 0.0)
+    monkeypatch.setattr("penstock.worker.task.live_rows.EVERY", 0.0)
     with bench.looks.open(LookRules("keep")) as look:
         bench.move()
         bench.move()
@@ -168,9 +168,9 @@ def test_behind_a_transform_the_sample_goes_as_far_and_its_plan_is_kept(monkeypa
 
 def test_as_few_batches_as_have_the_rows_are_fetched_again():
     batches = [BatchReady(seq, 1, "pq"[seq % 2], 10, 100) for seq in range(6)]
-    assert [one.seq for one in sampling.chosen(batches, 15, 0)] == [0, 2]
-    assert [one.seq for one in sampling.chosen(batches, 10, 1)] == [1]
-    assert [one.seq for one in sampling.chosen(batches, 100, 1)] == [1, 3, 5]
+    assert [one.seq for one in live_rows.chosen(batches, 15, 0)] == [0, 2]
+    assert [one.seq for one in live_rows.chosen(batches, 10, 1)] == [1]
+    assert [one.seq for one in live_rows.chosen(batches, 100, 1)] == [1, 3, 5]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_sample_that_fails_fails_nothing(error):
 
 
 def test_a_sample_that_hangs_is_cut_off(monkeypatch):
-    monkeypatch.setattr(sampling, "WITHIN", 0.05)
+    monkeypatch.setattr(live_rows, "WITHIN", 0.05)
     bench = Bench()
     bench.sample_hangs = True
     with bench.looks.open(LookRules(RowStage.READ)):

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError
-from penstock.worker.sections import sections
-from penstock.worker.settings import KEYS
+from penstock.worker.config.sections import sections
+from penstock.worker.config.settings import KEYS
 
 
 def test_every_key_of_the_framework_stays_out_of_the_plugins_part():

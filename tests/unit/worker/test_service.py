@@ -21,10 +21,10 @@ from penstock.model.looks import LookedRow, LookRules, RowStage
 from penstock.plugin import PluginHost, PluginPath
 from penstock.rpc import Server
 from penstock.telemetry.levels import LoggerLevel
-from penstock.worker.looking import Looks
-from penstock.worker.planning import Planner
-from penstock.worker.service import WorkerService
-from penstock.worker.validating import Validator
+from penstock.worker.admin.validation import Validator
+from penstock.worker.planning.plans import Planner
+from penstock.worker.runtime.service import WorkerService
+from penstock.worker.task.live_rows import Looks
 from support.waiting import until
 
 NAME = "penstock.test_worker_service"

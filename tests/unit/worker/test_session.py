@@ -29,8 +29,8 @@ from penstock.rpc import Server
 from penstock.scheduler.leadership import not_leader
 from penstock.wire.config import connector_to_proto
 from penstock.wire.connector import plan_to_proto
-from penstock.worker import session as module
-from penstock.worker.session import Identity, Session
+from penstock.worker.runtime import scheduler_session as module
+from penstock.worker.runtime.scheduler_session import Identity, Session
 from support.waiting import until
 
 WHO = Identity("unix:/w", "one", "w-1", {"zone": "a"}, capacity=2.0)

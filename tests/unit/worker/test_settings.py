@@ -4,7 +4,7 @@ import pytest
 
 from penstock.standalone.settings import node_settings
 from penstock.topic.embedded.spec import Retention
-from penstock.worker.settings import read_settings
+from penstock.worker.config.settings import read_settings
 
 
 @pytest.mark.parametrize(

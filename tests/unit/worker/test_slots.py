@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.stream import BatchReady
-from penstock.worker.slots import SMALL_ROWS, by_schema, divide
+from penstock.worker.task.batching import SMALL_ROWS, by_schema, divide
 
 
 def batch(seq: int, rows: int, size: int, schema: int = 1) -> BatchReady:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model import faults
 from penstock.model.errors import InternalError
-from penstock.worker.telling import Telling
+from penstock.worker.task.source_acks import Telling
 
 
 class Source:

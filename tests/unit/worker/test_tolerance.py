@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import ConfigError
-from penstock.worker.tolerance import ALL, MOST, NONE, Tolerance, Tolerated, read_tolerance
+from penstock.worker.dead_letters.rejected_rows import (
+    ALL,
+    MAX_TOLERATED,
+    NONE,
+    Tolerance,
+    Tolerated,
+    read_tolerance,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +30,7 @@ def test_what_it_says(text, meant):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "some", "5", "5/", "0/10", "10/10", "11/10", "-1/10", f"{MOST + 1}/10000000"]
+    "text", ["", "some", "5", "5/", "0/10", "10/10", "11/10", "-1/10", f"{MAX_TOLERATED + 1}/10000000"]
 )
 def test_what_it_cannot_be(text):
     with pytest.raises(ConfigError) as caught:

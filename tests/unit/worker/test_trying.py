@@ -7,8 +7,8 @@ import pytest
 
 from penstock.model.errors import DataError, InternalError, PenstockError, RetriableError
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.worker import trying
-from penstock.worker.trying import TRIES, Retries, reported, tried
+from penstock.worker import job_retries
+from penstock.worker.job_retries import TRIES, Retries, reported, tried
 
 
 class Work:
@@ -26,7 +26,7 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(trying, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(job_retries, "FIRST_DELAY", 0.001)
 
 
 def run(work, retries):

@@ -19,7 +19,7 @@ from penstock.plugin import Registry
 from penstock.standalone import settings as standalone
 from penstock.standalone.files import read_flat
 from penstock.telemetry import Secret
-from penstock.worker.reach import REACH
+from penstock.worker.config.reach import REACH
 
 _ALL: Final[dict[str, ConfigKey]] = {
     key.name: key

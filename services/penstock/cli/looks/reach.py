@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.cli.looks.found import Found, refused
 from penstock.model.errors import ConfigError
-from penstock.worker.reach import REACH, RESERVED, Reach, reach_rules
+from penstock.worker.config.reach import REACH, RESERVED, Reach, reach_rules
 
 
 def reach(names: Sequence[str], said: Mapping[str, str]) -> Iterator[Found]:

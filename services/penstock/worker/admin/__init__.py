@@ -1,0 +1,1 @@
+"""What a worker answers beside its tasks: validation, previews, offsets, dead letters."""

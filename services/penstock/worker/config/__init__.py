@@ -1,0 +1,1 @@
+"""The configuration of a connector: whose keys are whose, what they mean, what they reach."""

@@ -1,0 +1,1 @@
+"""Rejected rows: how many are tolerated, where they are sent, and how they are replayed."""

@@ -1,0 +1,1 @@
+"""How a connector is split into tasks, and what asks for another split."""

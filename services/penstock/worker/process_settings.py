@@ -1,0 +1,104 @@
+"""What a worker's process runs with: the values of its `keys`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.plugin import PluginPath
+from penstock.secrets import PROVIDERS, ProviderSettings, provider_settings
+from penstock.spark.settings import EngineSettings
+from penstock.telemetry import Secret
+from penstock.topic.embedded.spec import Retention
+from penstock.topic_files import S3Settings
+from penstock.worker.config.client_overrides import (
+    ALLOWLIST,
+    POLICY,
+    OverridePolicy,
+    override_policy,
+)
+from penstock.worker.config.reach import REACH, RESERVED, Rules, reach_rules
+from penstock.worker.process_keys import KEYS, OPEN, SPARK
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """Which plugins there are, how often that is looked at (seconds, 0: never), and how much memory
+    each may have (bytes, 0: any).
+    """
+
+    path: PluginPath
+    reload: float = 0.0
+    memory_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """Where topics and plugins are, and how Spark runs.
+
+    `values` and `extra` are what these were read from, for the process that runs previews.
+    `previews_apart` says that there is one; False lets previews run in the engine here.
+    """
+
+    topics_dir: str
+    topics_s3: S3Settings
+    topics_retention: Retention
+    plugins: PluginSettings
+    functions_path: tuple[Path, ...]
+    providers: tuple[ProviderSettings, ...]
+    overrides: OverridePolicy
+    reach: Rules
+    engine: EngineSettings
+    values: Mapping[str, Any] = field(repr=False)
+    extra: Mapping[str, str] = field(repr=False)
+    previews_apart: bool = True
+
+
+def machine_settings(
+    values: Mapping[str, Any], config: Mapping[str, str], topics_dir: Path
+) -> MachineSettings:
+    """Return the settings. `values` are those of `KEYS`, `config` has those that begin as in `OPEN`
+    too; `topics_dir` is where topics are when nothing is said.
+
+    Raises:
+        ConfigError: a provider of secrets, the policy, or a rule is not as it must be.
+    """
+    extra = {k.removeprefix(SPARK): v for k, v in config.items() if k.startswith(SPARK)}
+    engine: dict[str, Any] = {"driver_memory": values["spark.driver.memory"], "extra": extra}
+    if values["spark.master"]:
+        engine["master"] = values["spark.master"]
+    return MachineSettings(
+        topics_dir=values["topics.dir"] or str(topics_dir),
+        topics_s3=S3Settings(
+            values["topics.s3.endpoint"] or "",
+            values["topics.s3.region"] or "",
+            _secret(values["topics.s3.access.key"]),
+            _secret(values["topics.s3.secret.key"]),
+        ),
+        topics_retention=Retention(values["topics.retention"], values["topics.retention.bytes"]),
+        plugins=PluginSettings(
+            PluginPath(
+                tuple(Path(folder) for folder in values["plugin.path"]),
+                only_sealed=values["plugin.only.sealed"],
+            ),
+            reload=values["plugin.reload"],
+            memory_max=values["plugin.memory.max"],
+        ),
+        providers=provider_settings(
+            values[PROVIDERS], {k: v for k, v in config.items() if k.startswith(f"{PROVIDERS}.")}
+        ),
+        overrides=override_policy(values[POLICY], values[ALLOWLIST]),
+        reach=reach_rules(
+            values[REACH], {k: v for k, v in config.items() if k.startswith(RESERVED)}
+        ),
+        functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
+        engine=EngineSettings(**engine),
+        values={key.name: values[key.name] for key in KEYS},
+        extra={key: value for key, value in config.items() if key.startswith(OPEN)},
+    )
+
+
+def _secret(value: str | Secret) -> Secret:
+    return value if isinstance(value, Secret) else Secret(value)

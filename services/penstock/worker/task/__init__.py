@@ -1,0 +1,1 @@
+"""One run of a task: what is read, moved through the engine, written and committed."""
