@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.convert.registry import converter
-from penstock.gateway import body
-from penstock.gateway.v1.times import moment
+from penstock.gateway import request_body
+from penstock.gateway.v1.offset_history import moment
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.identity import partition_key
 from penstock.model.replay import read_changes, read_ids
@@ -81,7 +81,11 @@ TEXTS = [
     Parser("partition", partition_key, ('{"f":{"$bytes":"AA=="},"n":1}',), (ValueError,)),
 ]
 BYTES = [
-    Parser("body", lambda data: body.plain(body.parsed(data)), (b'{"a": [1.0, {"b": null}]}',)),
+    Parser(
+        "body",
+        lambda data: request_body.plain(request_body.parsed(data)),
+        (b'{"a": [1.0, {"b": null}]}',),
+    ),
     Parser("frame of rows", check, (FRAME,), (UndeclaredError, TooMuchError)),
     Parser(
         "rows as JSON",

@@ -18,11 +18,9 @@ import httpx
 
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import application
-from penstock.gateway.asks import Asks
-from penstock.gateway.everywhere import Workers
-from penstock.gateway.listening import answering
-from penstock.gateway.places import Place
-from penstock.gateway.processes import Processes
+from penstock.gateway.clients import Asks, Processes, Workers
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import Place
 from penstock.standalone.node import Node
 from penstock.standalone.settings import node_settings
 from penstock.telemetry.recent import RECENT

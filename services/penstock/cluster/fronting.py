@@ -8,15 +8,13 @@ from penstock.client import ConfigClient, OffsetClient, SchedulerClient
 from penstock.cluster.instance import Instance, way_to
 from penstock.cluster.keys import KEYS
 from penstock.cluster.settings import InstanceSettings
-from penstock.gateway.access.choosing import guard_of
+from penstock.gateway.access.guard import guard_of
 from penstock.gateway.app import application
-from penstock.gateway.asks import Asks
-from penstock.gateway.certificates import shown_of
-from penstock.gateway.everywhere import Workers
-from penstock.gateway.listening import answering
-from penstock.gateway.places import places
-from penstock.gateway.processes import Processes
-from penstock.gateway.topics import tracking_of
+from penstock.gateway.clients import Asks, Processes, Workers
+from penstock.gateway.routes.topics import tracking_of
+from penstock.gateway.server.certificates import shown_of
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import places
 
 log = logging.getLogger(__name__)
 

@@ -8,47 +8,45 @@ from typing import Final
 from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
-from penstock.gateway import (
-    about,
+from penstock.gateway import documents
+from penstock.gateway.access.audit import Audited
+from penstock.gateway.access.guard import Guard, guard
+from penstock.gateway.clients import Asks
+from penstock.gateway.errors import answer_failures
+from penstock.gateway.metrics import route as metrics
+from penstock.gateway.paths import ExactPaths
+from penstock.gateway.routes import (
     connectors,
-    documents,
     loggers,
-    metrics,
     offsets,
     plugins,
     rocketmq,
-    steering,
+    root,
+    target_state,
     topics,
 )
-from penstock.gateway.access.audit import Audited
-from penstock.gateway.access.guard import Guard, guard
-from penstock.gateway.asks import Asks
-from penstock.gateway.failures import answer_failures
-from penstock.gateway.paths import ExactPaths
-from penstock.gateway.serving import served
+from penstock.gateway.server.http_server import served
 from penstock.gateway.tracing import Traced
+from penstock.gateway.v1 import cluster as cluster_routes
 from penstock.gateway.v1 import (
-    checking,
     configurations,
-    letters,
+    dead_letters,
+    live_rows,
     logs,
-    looking,
-    machines,
-    numbers,
-    rehearsing,
-    replaying,
-    times,
+    offset_history,
+    replay,
+    validation,
 )
 
 PARTS: Final = (
-    *(about, connectors, steering, offsets, plugins, loggers, rocketmq, topics),
+    *(root, connectors, target_state, offsets, plugins, loggers, rocketmq, topics),
     metrics,
 )
 """The files of Kafka Connect's routes, and RocketMQ Connect's."""
 
 MORE: Final = (
-    *(configurations, checking, rehearsing, times),
-    *(looking, letters, replaying, logs, machines, numbers),
+    *(configurations, validation, offset_history),
+    *(live_rows, dead_letters, replay, logs, cluster_routes),
 )
 """The files of our own."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from penstock.gateway.body import Number, objects
-from penstock.gateway.failures import InvalidConfigError
+from penstock.gateway.errors import InvalidConfigError
+from penstock.gateway.request_body import Number, objects
 from penstock.model.config_size import check_keys, check_size
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest

@@ -14,7 +14,7 @@ from fastapi import Path
 from pydantic import AfterValidator
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.gateway.failures import refused
+from penstock.gateway.errors import refused
 
 LONGEST: Final = 8 << 10
 """Bytes of a path: names are far shorter. What is longer is no name of anything here."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.gateway.places import USUAL
+from penstock.gateway.server.listeners import USUAL
 from penstock.model.config_def import ConfigKey
 
 KEYS: Final = (

@@ -6,15 +6,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from penstock.gateway.access.choosing import guard_of
+from penstock.gateway.access.guard import guard_of
 from penstock.gateway.app import application
-from penstock.gateway.asks import Asks
-from penstock.gateway.certificates import shown_of
-from penstock.gateway.everywhere import Workers
-from penstock.gateway.listening import answering
-from penstock.gateway.places import places
-from penstock.gateway.processes import Processes
-from penstock.gateway.topics import tracking_of
+from penstock.gateway.clients import Asks, Processes, Workers
+from penstock.gateway.routes.topics import tracking_of
+from penstock.gateway.server.certificates import shown_of
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import places
 from penstock.standalone.node import Node
 
 

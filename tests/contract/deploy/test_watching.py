@@ -6,9 +6,9 @@ import re
 import pytest
 import yaml
 
-from penstock.gateway import processmeasures
-from penstock.gateway.measures import measured
-from penstock.gateway.processes import Answers
+from penstock.gateway.clients import Answers
+from penstock.gateway.metrics import cluster_metrics
+from penstock.gateway.metrics.cluster_metrics import measured
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
 from penstock.model.numbers import DatasetRows, Spread, TaskWork
 from penstock.model.process_numbers import FAMILIES, Number, ProcessNumbers
@@ -52,7 +52,7 @@ def families():
     cluster = ClusterStatus("s1", 1, (WorkerStatus("w1", "w1"),))
     numbers = [Number(name, 1) for name in FAMILIES]
     answers = Answers((ProcessNumbers("worker", "w1", "w1", tuple(numbers)),), {"worker": 1})
-    return [*measured(cluster, statuses), *processmeasures.measured(answers)]
+    return [*measured(cluster, statuses), *cluster_metrics.measured(answers)]
 
 
 TOLD = {s.name: set(s.labels) for family in families() for s in family.samples}

@@ -12,11 +12,11 @@ import pytest
 
 from penstock.gateway.access import passwords
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.access.people import Person, User, grants_of
-from penstock.gateway.access.rates import Rate
+from penstock.gateway.access.request_limits import Rate
+from penstock.gateway.access.users import Person, User, grants_of
 from penstock.gateway.app import application
-from penstock.gateway.listening import answering
-from penstock.gateway.places import Place
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import Place
 from penstock.model.errors import PenstockError
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from penstock.cluster.settings import instance_settings
-from penstock.gateway.access.choosing import guard_of
+from penstock.gateway.access.guard import guard_of
 from penstock.gateway.app import application
-from penstock.gateway.listening import answering
-from penstock.gateway.places import places
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import places
 from support.gateway import Gateway
 from support.issuer import Issuer
 

@@ -8,9 +8,9 @@ import pytest
 from penstock.cluster.settings import instance_settings
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import application
-from penstock.gateway.listening import answering
-from penstock.gateway.places import places
-from penstock.gateway.topics import tracking_of
+from penstock.gateway.routes.topics import tracking_of
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import places
 from penstock.model.errors import ConfigError
 
 FREE = "http://127.0.0.1:0"

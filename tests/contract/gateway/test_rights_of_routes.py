@@ -9,8 +9,7 @@ import re
 
 import pytest
 
-from penstock.gateway.access.people import Level, Person, grants_of
-from penstock.gateway.access.rights import NEEDED, OPEN
+from penstock.gateway.access.users import NEEDED, OPEN, Level, Person, grants_of
 from support.people import GRANTS
 from support.surface import NAMED_IN_BODY
 

@@ -11,9 +11,7 @@ import pytest
 
 from penstock.client import ConfigClient, OffsetClient, SchedulerClient
 from penstock.gateway.app import framework
-from penstock.gateway.asks import Asks
-from penstock.gateway.everywhere import Workers
-from penstock.gateway.processes import Processes
+from penstock.gateway.clients import Asks, Processes, Workers
 from support.surface import KAFKAS
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}

@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from penstock.cli.__main__ import main
-from penstock.gateway import certificates
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import application
-from penstock.gateway.certificates import Shown
-from penstock.gateway.listening import answering
-from penstock.gateway.places import Place
+from penstock.gateway.server import certificates
+from penstock.gateway.server.certificates import Shown
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import Place
 from penstock.model.errors import ConfigError
 from penstock.testing import wait_until
 from support.certificates import Authority

@@ -13,8 +13,8 @@ import pytest
 from penstock.cli.__main__ import main
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import application
-from penstock.gateway.listening import answering
-from penstock.gateway.places import Place
+from penstock.gateway.server.http_server import answering
+from penstock.gateway.server.listeners import Place
 from support.certificates import Authority
 from support.etcd import EtcdServers
 from support.ports import free_ports

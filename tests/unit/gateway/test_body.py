@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway import body
-from penstock.gateway.body import Number
+from penstock.gateway import request_body
+from penstock.gateway.request_body import Number
 from penstock.model.errors import ConfigError
 
 
 @pytest.mark.parametrize("text", ["1", "1.0", "1e3", "-0", "123456789012345678901234567890"])
 def test_numbers_keep_the_text_they_were_written_in(text):
-    value = body.parsed(text.encode())
+    value = request_body.parsed(text.encode())
     assert isinstance(value, Number)
     assert value == text
 
@@ -21,14 +21,14 @@ def test_numbers_keep_the_text_they_were_written_in(text):
 )
 def test_what_is_no_json_is_refused(text):
     with pytest.raises(ConfigError, match=r"http\.not_json"):
-        body.parsed(text)
+        request_body.parsed(text)
 
 
 def test_depth_is_bounded():
-    deepest = b"[" * body.DEEPEST + b"]" * body.DEEPEST
-    assert body.parsed(deepest)
+    deepest = b"[" * request_body.DEEPEST + b"]" * request_body.DEEPEST
+    assert request_body.parsed(deepest)
     with pytest.raises(ConfigError, match=r"http\.not_json"):
-        body.parsed(b"[" + deepest + b"]")
+        request_body.parsed(b"[" + deepest + b"]")
 
 
 @given(
@@ -40,27 +40,27 @@ def test_depth_is_bounded():
 def test_plain_values_are_what_was_sent(value):
     import json
 
-    assert body.plain(body.parsed(json.dumps(value).encode())) == value
+    assert request_body.plain(request_body.parsed(json.dumps(value).encode())) == value
 
 
 @pytest.mark.parametrize("value", [None, [], "text", True, Number("1")])
 def test_what_is_no_object_is_named(value):
     with pytest.raises(ConfigError, match=r"http\.not_an_object") as caught:
-        body.objects(value, "the configuration")
+        request_body.objects(value, "the configuration")
     assert "the configuration is" in caught.value.diagnostic.message
 
 
 @pytest.mark.parametrize("text", ['{"\\ud800": 1}', '"\\udfff"', '["a\\uD83Db"]'])
 def test_half_a_character_is_refused(text):
     with pytest.raises(ConfigError, match=r"http\.not_json"):
-        body.parsed(text.encode())
+        request_body.parsed(text.encode())
 
 
 def test_a_whole_character_is_none():
-    assert body.parsed(b'"\\ud83d\\ude00"') == "\U0001f600"
+    assert request_body.parsed(b'"\\ud83d\\ude00"') == "\U0001f600"
 
 
 @pytest.mark.parametrize("text", ["1e999", "-1e400"])
 def test_a_number_that_is_too_large_is_refused(text):
     with pytest.raises(ConfigError, match=r"http\.not_json"):
-        body.plain(body.parsed(text.encode()))
+        request_body.plain(request_body.parsed(text.encode()))

@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.gateway import body, configs
-from penstock.gateway.failures import InvalidConfigError
+from penstock.gateway import configs, request_body
+from penstock.gateway.errors import InvalidConfigError
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Diagnostic, Severity
 
 
 def written(text):
-    return body.parsed(text.encode())
+    return request_body.parsed(text.encode())
 
 
 def test_values_are_texts_as_they_were_written():

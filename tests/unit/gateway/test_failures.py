@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.gateway.failures import InvalidConfigError, answer_of
+from penstock.gateway.errors import InvalidConfigError, answer_of
 from penstock.model.errors import (
     AuthError,
     ConfigError,

@@ -1,7 +1,7 @@
 """Keys of plugins and their values, as Kafka Connect shows them."""
 
 from penstock.client import ValidatedConnector
-from penstock.gateway import keys
+from penstock.gateway.routes import plugin_keys
 from penstock.model.connector import ConnectorKind
 from penstock.model.described import DescribedConnector, DescribedKey, KeyValue
 from penstock.model.errors import Diagnostic, Severity
@@ -14,7 +14,7 @@ DESCRIBED = DescribedConnector("file-source", "source", "builtin", "1", (FILE, W
 
 def checked(config, *findings, values=()):
     found = ValidatedConnector(findings, ConnectorKind.SOURCE, values)
-    return keys.checked(DESCRIBED, config, found)
+    return plugin_keys.checked(DESCRIBED, config, found)
 
 
 def values_of(shown):
@@ -22,13 +22,13 @@ def values_of(shown):
 
 
 def test_types_that_kafka_has_no_name_for_are_texts():
-    assert keys.info(FILE)["type"] == keys.info(WAIT)["type"] == "STRING"
-    assert keys.info(SECRET)["type"] == "PASSWORD"
-    assert keys.info(DescribedKey("n", "int"))["type"] == "INT"
+    assert plugin_keys.info(FILE)["type"] == plugin_keys.info(WAIT)["type"] == "STRING"
+    assert plugin_keys.info(SECRET)["type"] == "PASSWORD"
+    assert plugin_keys.info(DescribedKey("n", "int"))["type"] == "INT"
 
 
 def test_what_a_plugin_leaves_out_has_kafkas_defaults():
-    shown = keys.info(WAIT)
+    shown = plugin_keys.info(WAIT)
     assert shown["importance"] == "MEDIUM"
     assert (shown["group"], shown["order_in_group"], shown["width"]) == (None, -1, "NONE")
     assert (shown["display_name"], shown["default_value"]) == ("wait", "5s")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from penstock.gateway.v1.lines import lines
-from penstock.gateway.v1.times import moment
+from penstock.gateway.v1.offset_history import moment
 from penstock.model.errors import ConfigError, RetriableError
 
 

@@ -2,9 +2,9 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.gateway import measures, taskmeasures
-from penstock.gateway.measures import measured
-from penstock.gateway.metrics import written
+from penstock.gateway.metrics import cluster_metrics, task_metrics
+from penstock.gateway.metrics.cluster_metrics import measured
+from penstock.gateway.metrics.route import written
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
 from penstock.model.numbers import DatasetRows, PluginNumber, Spread, TaskWork
 from penstock.model.status import (
@@ -77,7 +77,7 @@ def test_names_of_connectors_are_escaped():
 
 
 def test_of_too_many_tasks_connectors_alone_are_told(monkeypatch):
-    monkeypatch.setattr(measures, "MOST_TASKS", 2)
+    monkeypatch.setattr(cluster_metrics, "MOST_TASKS", 2)
     tasks = tuple(task(number) for number in range(3))
     found = samples([ConnectorStatus("c", "g", ConnectorKind.SOURCE, tasks=tasks)])
     assert found["penstock_tasks_left_out",] == 3
@@ -153,7 +153,7 @@ def test_numbers_of_plugins_have_their_names():
 
 
 def test_of_too_many_datasets_or_numbers_none_is_told(monkeypatch):
-    monkeypatch.setattr(taskmeasures, "MOST_ROWS", 2)
+    monkeypatch.setattr(task_metrics, "MOST_ROWS", 2)
     rows = tuple(DatasetRows(name, 1, 1) for name in "abc")
     numbers = tuple(PluginNumber("p", "sink", name, 1) for name in "abc")
     one = task(0, datasets=rows, datasets_left_out=1, plugin_numbers=numbers)

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.gateway import offsets
+from penstock.gateway.routes import offsets
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.model.identity import partition_id

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.gateway.places import USUAL, Place, Serves, places
+from penstock.gateway.server.listeners import USUAL, Place, Serves, places
 from penstock.model.errors import ConfigError
 
 

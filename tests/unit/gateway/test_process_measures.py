@@ -8,10 +8,10 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.gateway import processes
-from penstock.gateway.metrics import written
-from penstock.gateway.processes import Answers, Processes
-from penstock.gateway.processmeasures import measured
+from penstock.gateway import clients
+from penstock.gateway.clients import Answers, Processes
+from penstock.gateway.metrics.cluster_metrics import measured_processes
+from penstock.gateway.metrics.route import written
 from penstock.model.process_numbers import FAMILIES, OF_PLUGIN, Number, ProcessNumbers
 from penstock.rpc import Server
 from penstock.rpc.process import tell_numbers
@@ -21,7 +21,7 @@ LABELS = ("service", "process", *OF_PLUGIN)
 
 
 def families(answers):
-    text = written(measured(answers)).decode()
+    text = written(measured_processes(answers)).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
@@ -136,14 +136,14 @@ def test_a_process_tells_its_numbers(address):
 
 
 def test_one_that_does_not_answer_keeps_no_number_of_the_others_back(address, monkeypatch):
-    monkeypatch.setattr(processes, "ANSWER_FOR", 0.3)
+    monkeypatch.setattr(clients, "PROCESS_TIMEOUT_S", 0.3)
     answers = asked(address, {"worker": ["unix:/nobody/is/here", address]})
     assert [one.name for one in answers.told] == ["w1"]
     assert (answers.there, answers.silent) == ({"worker": 2}, {"worker": 1})
 
 
 def test_no_more_processes_are_asked_than_the_bound(address, monkeypatch):
-    monkeypatch.setattr(processes, "MOST", 1)
+    monkeypatch.setattr(clients, "MOST", 1)
     answers = asked(address, {"worker": [address], "zzz": ["unix:/nobody/is/here"]})
     assert [one.name for one in answers.told] == ["w1"]
     assert (answers.there["zzz"], answers.silent, answers.left_out) == (1, {}, 1)

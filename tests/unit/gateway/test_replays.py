@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.gateway.replays import TOPIC, letters_topic, refuse_foreign, replay_of
+from penstock.gateway.v1.replay_config import TOPIC, letters_topic, refuse_foreign, replay_of
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.model.replay import Changes, LetterId

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.gateway import shapes
+from penstock.gateway import response_bodies
 from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
 from penstock.model.errors import Diagnostic
 from penstock.model.status import ConnectorStatus, RunState, RunStatus
@@ -16,7 +16,7 @@ def status(*states, own=RunState.RUNNING):
 
 
 def test_a_connector_and_its_tasks():
-    shown = shapes.state_info(ORDERS, status(RunState.RUNNING, RunState.FAILED))
+    shown = response_bodies.state_info(ORDERS, status(RunState.RUNNING, RunState.FAILED))
     assert shown == {
         "name": "orders",
         "connector": {"state": "RUNNING", "worker_id": "w0"},
@@ -29,7 +29,7 @@ def test_a_connector_and_its_tasks():
 
 
 def test_without_a_status_nobody_has_begun():
-    shown = shapes.state_info(ORDERS, None)
+    shown = response_bodies.state_info(ORDERS, None)
     assert shown["connector"] == {"state": "UNASSIGNED", "worker_id": ""}
     assert shown["tasks"] == []
 
@@ -38,18 +38,18 @@ def test_why_something_failed_is_its_trace():
     task = RunStatus(
         "g-0", RunState.FAILED, diagnostic=Diagnostic("a.b", "it broke", detail="at x")
     )
-    assert shapes.task_state(task)["trace"] == "[a.b] it broke\nat x"
+    assert response_bodies.task_state(task)["trace"] == "[a.b] it broke\nat x"
 
 
 @pytest.mark.parametrize("state", RunState)
 def test_every_state_is_one_of_kafkas(state):
     known = {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"}
-    assert shapes.task_state(RunStatus("g-0", state))["state"] in known
+    assert response_bodies.task_state(RunStatus("g-0", state))["state"] in known
 
 
 @pytest.mark.parametrize("kind", ConnectorKind)
 def test_every_kind_is_one_of_kafkas(kind):
-    shown = shapes.info(Connector("a", {}, kind), [0])
+    shown = response_bodies.info(Connector("a", {}, kind), [0])
     assert shown["type"] in {"source", "sink", "unknown"}
     assert shown["tasks"] == [{"connector": "a", "task": 0}]
 
@@ -65,21 +65,21 @@ def test_every_kind_is_one_of_kafkas(kind):
 )
 def test_what_restarts(include_tasks, only_failed, connector, tasks):
     now = status(RunState.RUNNING, RunState.FAILED)
-    soon = shapes.restarting(now, include_tasks=include_tasks, only_failed=only_failed)
-    shown = shapes.state_info(ORDERS, soon)
+    soon = response_bodies.restarting(now, include_tasks=include_tasks, only_failed=only_failed)
+    shown = response_bodies.state_info(ORDERS, soon)
     assert shown["connector"]["state"] == connector
     assert [task["state"] for task in shown["tasks"]] == tasks
 
 
 def test_a_task_shows_its_first_partitions():
     plan = TaskPlan("g-0", tuple(Partition({"n": n}) for n in range(1000)), {"password": "canary"})
-    shown = shapes.task_info(ORDERS, 0, plan)
+    shown = response_bodies.task_info(ORDERS, 0, plan)
     assert shown["id"] == {"connector": "orders", "task": 0}
-    assert shown["config"]["partitions"].count('"n"') == shapes.MOST_PARTITIONS
+    assert shown["config"]["partitions"].count('"n"') == response_bodies.MOST_PARTITIONS
     assert "canary" not in str(shown)
 
 
 def test_a_namesakes_status_is_not_shown():
-    found = shapes.expanded([ORDERS], {"another": status()}, {"status"})
+    found = response_bodies.expanded([ORDERS], {"another": status()}, {"status"})
     assert found["orders"]["status"]["connector"]["state"] == "UNASSIGNED"
     assert "info" not in found["orders"]

@@ -30,7 +30,8 @@ def test_what_it_says(text, meant):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "some", "5", "5/", "0/10", "10/10", "11/10", "-1/10", f"{MAX_TOLERATED + 1}/10000000"]
+    "text",
+    ["", "some", "5", "5/", "0/10", "10/10", "11/10", "-1/10", f"{MAX_TOLERATED + 1}/10000000"],
 )
 def test_what_it_cannot_be(text):
     with pytest.raises(ConfigError) as caught:

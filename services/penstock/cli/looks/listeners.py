@@ -9,9 +9,9 @@ from typing import Any, Final
 import httpx
 
 from penstock.cli.looks.found import Found, refused
-from penstock.gateway.certificates import shown_of
-from penstock.gateway.listening import required
-from penstock.gateway.places import Place, places
+from penstock.gateway.server.certificates import shown_of
+from penstock.gateway.server.http_server import required
+from penstock.gateway.server.listeners import Place, places
 from penstock.model.errors import ConfigError
 
 WITHIN: Final = 5.0

@@ -6,21 +6,27 @@ import asyncio
 import base64
 import hashlib
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import Depends, Request
 
-from penstock.gateway.access import passwords, rights
-from penstock.gateway.access.people import EVERY, Level, Person, User, grants_of
-from penstock.gateway.access.rates import Rate
-from penstock.gateway.access.sites import refuse_other_names, refuse_other_sites
-from penstock.gateway.access.users import FileOfUsers
+from penstock.gateway.access import passwords, users
+from penstock.gateway.access.request_limits import (
+    Rate,
+    of_this_machine,
+    refuse_other_names,
+    refuse_other_sites,
+)
+from penstock.gateway.access.users import EVERY, FileOfUsers, Level, Person, User, grants_of
 from penstock.gateway.paths import decoded
-from penstock.model.errors import AuthError
+from penstock.gateway.server.listeners import Place
+from penstock.model.errors import AuthError, ConfigError
 
 if TYPE_CHECKING:
     from penstock.gateway.access.tokens import Tokens
+
 
 KNOWN_FOR: Final = 60.0
 """Seconds that a password which matched is known again without its hash being computed: 50 ms for
@@ -134,7 +140,7 @@ async def guard(request: Request) -> None:
     """
     method = "GET" if request.method == "HEAD" else request.method
     route = f"{method} {request.scope['route'].path}"
-    if route in rights.OPEN:
+    if route in users.OPEN:
         return
     asked: Guard = request.app.state.guard
     refuse_other_sites(request.method, request.headers)
@@ -145,7 +151,7 @@ async def guard(request: Request) -> None:
     request.state.person = person
     if "connector" in request.path_params:
         request.state.connector = decoded(request.path_params["connector"])
-    needed = rights.NEEDED.get(route)
+    needed = users.NEEDED.get(route)
     if needed is None or _level(person, needed, request.path_params) < needed:
         raise denied(person, route)
 
@@ -193,4 +199,43 @@ def _unknown() -> AuthError:
         "access.unauthenticated",
         "the request does not say who sends it, or not so that it can be believed",
         fix="Send an Authorization header: a user's name and password, or a token.",
+    )
+
+
+def guard_of(values: Mapping[str, Any], places: Iterable[Place]) -> Guard:
+    """Return who asks of requests who sends them.
+
+    Raises:
+        ConfigError: `access.open`: nobody asks, and others than this machine may send requests;
+            `access.file`.
+    """
+    file, issuer = values["auth.users"], values["auth.oidc.issuer"]
+    users = FileOfUsers(Path(file)) if file else None
+    tokens = None
+    if issuer:
+        # only who takes tokens loads what checks them
+        from penstock.gateway.access.tokens import Provider, Tokens  # noqa: PLC0415
+
+        tokens = Tokens(
+            Provider(
+                issuer,
+                values["auth.oidc.audience"],
+                values["auth.oidc.claim"],
+                values["auth.oidc.name"],
+            )
+        )
+    reached = [place.address for place in places if not of_this_machine(place.address)]
+    if users is None and tokens is None and reached and not values["auth.open"]:
+        raise ConfigError(
+            "access.open",
+            f"whoever reaches {reached[0]} may do everything: nothing says who may what",
+            fix="Set `auth.users` or `auth.oidc.issuer`; or `auth.open=true` where that is meant.",
+            config_path="auth.users",
+        )
+    return Guard(
+        users,
+        tokens,
+        requests=Rate(values["rate.requests"]),
+        mistakes=Rate(values["rate.mistakes"]),
+        local=users is None and tokens is None and not reached and not values["auth.open"],
     )

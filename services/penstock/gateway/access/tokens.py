@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 import jwt
 
-from penstock.gateway.access.people import Person, grants_of
+from penstock.gateway.access.users import Person, grants_of
 from penstock.model.errors import AuthError, ConfigError, RetriableError
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from penstock.gateway import configs, documents
-from penstock.gateway.asks import Services
-from penstock.gateway.body import Json, objects, plain
-from penstock.gateway.connectors import IfMatch, revision_of
+from penstock.gateway.clients import Services
 from penstock.gateway.paths import MOST, Name, Number
+from penstock.gateway.request_body import Json, objects, plain
+from penstock.gateway.routes.connectors import IfMatch, revision_of
 from penstock.gateway.v1.documents import Differences, Revisions, Rollback, Version, Whole
 from penstock.model.connector import Connector, Revision
 from penstock.model.errors import ConfigError

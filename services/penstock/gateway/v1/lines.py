@@ -16,7 +16,7 @@ from typing import Any, Final
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
-from penstock.gateway.failures import body_of, status_of
+from penstock.gateway.errors import body_of, status_of
 from penstock.model.errors import Diagnostic, PenstockError
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from penstock.gateway import documents
-from penstock.gateway.asks import Asks, Services
-from penstock.gateway.everywhere import ANSWER_FOR
+from penstock.gateway.clients import WORKER_TIMEOUT_S, Asks, Services
 from penstock.gateway.paths import Name
 from penstock.gateway.v1.lines import following, lines
 from penstock.model.errors import PenstockError
@@ -82,7 +81,7 @@ async def _there(asks: Asks, rules: LogRules) -> AsyncGenerator[Mapping[str, Any
     async def read(worker: str, address: str) -> None:
         with suppress(PenstockError, TimeoutError):  # what the others have is told all the same
             async with (
-                asyncio.timeout(ANSWER_FOR),
+                asyncio.timeout(WORKER_TIMEOUT_S),
                 aclosing(asks.workers.at(address).logs(rules)) as answers,
             ):
                 async for logged in answers:

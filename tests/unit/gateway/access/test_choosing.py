@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.cluster.keys import KEYS
-from penstock.gateway.access.choosing import guard_of
-from penstock.gateway.places import Place
+from penstock.gateway.access.guard import guard_of
+from penstock.gateway.server.listeners import Place
 from penstock.model.config_def import parse
 from penstock.model.errors import ConfigError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.gateway.access import passwords
-from penstock.gateway.access.people import Level, Person, grants_of, read_users
+from penstock.gateway.access.users import Level, Person, grants_of, read_users
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.gateway.access import rates
-from penstock.gateway.access.rates import Rate
+from penstock.gateway.access import request_limits
+from penstock.gateway.access.request_limits import Rate
 from penstock.model.errors import RetriableError
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_counted_where_nothing_is_bounded():
 
 
 def test_senders_that_are_remembered_are_bounded(monkeypatch):
-    monkeypatch.setattr(rates, "MOST_SENDERS", 3)
+    monkeypatch.setattr(request_limits, "MOST_SENDERS", 3)
     rate = Rate(1, Clock())
     for sender in "abcde":
         rate.take(sender)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi.routing import APIRoute
 
-from penstock.gateway.access import rights
-from penstock.gateway.access.people import Level
+from penstock.gateway.access import users
+from penstock.gateway.access.users import Level
 from penstock.gateway.app import MORE, PARTS
 from support.surface import NAMED_IN_BODY, OF_MANY
 
@@ -19,13 +19,13 @@ ROUTES = {
 
 
 def test_each_route_has_a_right_and_each_right_a_route():
-    assert rights.NEEDED.keys() | rights.OPEN == ROUTES
-    assert not rights.NEEDED.keys() & rights.OPEN
+    assert users.NEEDED.keys() | users.OPEN == ROUTES
+    assert not users.NEEDED.keys() & users.OPEN
 
 
 def test_who_only_looks_changes_nothing():
     asks = {"PUT /connector-plugins/{plugin}/config/validate"}  # it changes nothing
-    for route, level in rights.NEEDED.items():
+    for route, level in users.NEEDED.items():
         if not route.startswith("GET ") and route not in asks:
             assert level > Level.VIEWER, route
 
@@ -33,7 +33,7 @@ def test_who_only_looks_changes_nothing():
 def test_what_is_named_or_told_of_many_is_a_route():
     assert NAMED_IN_BODY | OF_MANY <= ROUTES
     for route in ROUTES - NAMED_IN_BODY - OF_MANY:
-        tells = "{connector}" in route or rights.NEEDED.get(route) in {Level.ADMIN, None}
+        tells = "{connector}" in route or users.NEEDED.get(route) in {Level.ADMIN, None}
         cluster_wide = route in {
             "GET /", "GET /openapi.json", "GET /connector-plugins", "GET /v1/cluster",
             "GET /connector-plugins/{plugin}/config", "GET /getClusterInfo", "GET /plugin/list",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.gateway.access.sites import (
+from penstock.gateway.access.request_limits import (
     of_this_machine,
     refuse_other_names,
     refuse_other_sites,

@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from penstock.gateway.access import tokens as tokens_room
-from penstock.gateway.access.people import Level
 from penstock.gateway.access.tokens import KEPT, LONGEST, Provider, Tokens
+from penstock.gateway.access.users import Level
 from penstock.model.errors import AuthError, RetriableError
 from support.issuer import Issuer
 from support.web import Reply, WebServer

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.gateway.access.people import Level
-from penstock.gateway.access.users import LOOK_EVERY, FileOfUsers
+from penstock.gateway.access.users import LOOK_EVERY, FileOfUsers, Level
 from penstock.model.errors import ConfigError
 
 ADA = "users:\n  ada:\n    password: scrypt$1\n    may: [viewer]\n"

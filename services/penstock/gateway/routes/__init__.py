@@ -1,0 +1,1 @@
+"""Kafka Connect's routes, and RocketMQ Connect's."""

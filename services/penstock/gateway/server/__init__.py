@@ -1,0 +1,1 @@
+"""The HTTP server: where it listens, its certificate, its limits."""
