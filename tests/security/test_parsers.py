@@ -32,7 +32,7 @@ from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
 from penstock.standalone.connector_file import read_connector
 from penstock.standalone.files import read_flat, read_values
 from penstock.transform.functions.declared import declared
-from penstock.transform.guard import guarded
+from penstock.transform.sql.guard import guarded
 from penstock.worker.dead_letters.rejected_rows import read_tolerance
 
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))

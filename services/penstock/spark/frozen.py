@@ -2,7 +2,7 @@
 
 A plan is kept and runs for every micro-batch. Spark replaces `current_timestamp()` and casts of
 constant texts such as `'now'` and `'today'` by their values when it optimizes a plan, so all later
-micro-batches would get the time of the first. The guard of expressions (`penstock.transform.guard`)
+micro-batches would get the time of the first. The guard (`penstock.transform.sql.guard`)
 refuses the functions by name and the literals by their form; which texts become times, as in
 `ts > 'now'`, only Spark knows after it has resolved the types. So the resolved plan is given to the
 two rules of Spark that make these values, and must come back unchanged.

@@ -22,7 +22,7 @@ of here.
   the JVM
 """
 
-from penstock.transform.building import Outside, build_chain, chain_warnings
 from penstock.transform.chain import Chain, Compiled
+from penstock.transform.configuration import Outside, build_chain, chain_warnings
 
 __all__ = ["Chain", "Compiled", "Outside", "build_chain", "chain_warnings"]

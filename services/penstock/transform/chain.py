@@ -11,7 +11,7 @@ from penstock.model.columns import OFFSET, PARTITION
 from penstock.model.remote import Remote
 from penstock.model.step import Step
 from penstock.transform.change import Change, Output, Transform, limited, projected
-from penstock.transform.insert_field import InsertField
+from penstock.transform.kafka.insert_field import InsertField
 from penstock.transform.plugin_step import PluginTransform
 from penstock.transform.predicate import Decision, Predicate
 from penstock.transform.row import Row

@@ -11,9 +11,9 @@ import pyarrow as pa
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.step import Step
-from penstock.transform import sql
 from penstock.transform.column_kernel import ColumnsKernel, Copy, Source
 from penstock.transform.row import Column, Row, duplicates
+from penstock.transform.sql import quoting
 
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Output:
     def kept(column: Column) -> Output:
         """Return a column as it is."""
         name = column.name
-        return Output(name, sql.name(name), column.type, Copy(name), True, column.meaning)
+        return Output(name, quoting.name(name), column.type, Copy(name), True, column.meaning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ import pyarrow as pa
 
 from penstock.model.columns import HEADERS
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Output
-from penstock.transform.java_cast import as_text
+from penstock.transform.java.casts import as_text
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 TYPE: Final = pa.map_(pa.string(), pa.binary())
-_NONE: Final = f"CAST(map() AS {sql.type_name(TYPE)})"
+_NONE: Final = f"CAST(map() AS {quoting.type_name(TYPE)})"
 
 
 def without(names: Iterable[str]) -> Output:
     """Return the headers but those of some names."""
-    listed = ", ".join(sql.literal(name) for name in names)
-    text = f"map_filter({sql.name(HEADERS)}, (k, v) -> k NOT IN ({listed}))"
+    listed = ", ".join(quoting.literal(name) for name in names)
+    text = f"map_filter({quoting.name(HEADERS)}, (k, v) -> k NOT IN ({listed}))"
     return Output(HEADERS, text, TYPE, certain=True)
 
 
@@ -30,7 +30,7 @@ def with_values(row: Row, values: Iterable[tuple[str, str]]) -> Output:
     its name.
     """
     new = dict(values)
-    pairs = ", ".join(f"{sql.literal(name)}, {text}" for name, text in new.items())
+    pairs = ", ".join(f"{quoting.literal(name)}, {text}" for name, text in new.items())
     there = _NONE
     if row.get(HEADERS) is not None:
         there = f"coalesce({without(new).sql}, {_NONE})"

@@ -8,10 +8,10 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.model.columns import HEADERS, OP, Op
 from penstock.model.config_def import ConfigKey
-from penstock.transform import sql
 from penstock.transform.change import Kind
-from penstock.transform.java_regex import JavaPattern
+from penstock.transform.java.patterns import JavaPattern
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 Decision: TypeAlias = "bool | str"
 """True or false for the whole dataset, or a SQL condition per row that is never null."""
@@ -45,10 +45,12 @@ class RecordIsTombstone:
     def decide(self, dataset: str, row: Row) -> Decision:
         """Decide per row."""
         del dataset
-        empty = " AND ".join(f"{sql.name(column.name)} IS NULL" for column in row.value) or "true"
+        empty = (
+            " AND ".join(f"{quoting.name(column.name)} IS NULL" for column in row.value) or "true"
+        )
         if row.get(OP) is None:
             return f"({empty})"
-        op = f"coalesce({sql.name(OP)}, {Op.UNSPECIFIED:d})"
+        op = f"coalesce({quoting.name(OP)}, {Op.UNSPECIFIED:d})"
         return f"({op} = {Op.DELETE:d} OR ({op} = {Op.UNSPECIFIED:d} AND {empty}))"
 
 
@@ -63,7 +65,7 @@ class HasHeaderKey:
         del dataset
         if row.get(HEADERS) is None:
             return False
-        found = f"map_contains_key({sql.name(HEADERS)}, {sql.literal(self.header)})"
+        found = f"map_contains_key({quoting.name(HEADERS)}, {quoting.literal(self.header)})"
         return f"coalesce({found}, false)"
 
 

@@ -7,7 +7,11 @@ from typing import Final, TypeVar
 
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError, nearest
-from penstock.transform import (
+from penstock.transform import predicate
+from penstock.transform.change import Kind, Transform
+from penstock.transform.envelopes import debezium, opencdc
+from penstock.transform.functions import python
+from penstock.transform.kafka import (
     cast,
     drop_headers,
     extract_field,
@@ -17,20 +21,16 @@ from penstock.transform import (
     insert_field,
     insert_header,
     mask_field,
-    predicate,
     project,
+    regex_router,
     replace_field,
-    route_by_regex,
-    route_by_timestamp,
     select,
     set_schema_metadata,
     timestamp_converter,
+    timestamp_router,
     value_to_key,
 )
-from penstock.transform import filter as filter_
-from penstock.transform.change import Kind, Transform
-from penstock.transform.envelopes import debezium, opencdc
-from penstock.transform.functions import python
+from penstock.transform.kafka import filter as filter_
 from penstock.transform.predicate import Predicate
 from penstock.transform.rocketmq import (
     change_case,
@@ -62,8 +62,8 @@ TRANSFORMS: Final[Mapping[str, Kind[Transform]]] = _by_name(
         *mask_field.KINDS,
         *project.KINDS,
         *replace_field.KINDS,
-        *route_by_regex.KINDS,
-        *route_by_timestamp.KINDS,
+        *regex_router.KINDS,
+        *timestamp_router.KINDS,
         *select.KINDS,
         *set_schema_metadata.KINDS,
         *timestamp_converter.KINDS,

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform.filter_kernel import compile_condition
 from penstock.transform.row import Row
+from penstock.transform.sql.condition_kernel import compile_condition
 
 SCHEMA = pa.schema(
     {

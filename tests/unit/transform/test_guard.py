@@ -5,7 +5,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.transform import build_chain
-from penstock.transform.guard import guarded
+from penstock.transform.sql.guard import guarded
 
 
 @pytest.mark.parametrize(

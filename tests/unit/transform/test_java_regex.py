@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform.java_regex import JavaPattern, JavaReplacement
+from penstock.transform.java.patterns import JavaPattern, JavaReplacement
 
 
 def routed(regex, replacement, text):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.transform import build_chain
 from penstock.transform.column_kernel import Upper
-from penstock.transform.filter_kernel import compile_condition
 from penstock.transform.row import Row
-from penstock.transform.sql import name as quoted
+from penstock.transform.sql.condition_kernel import compile_condition
+from penstock.transform.sql.quoting import name as quoted
 
 LIMITS = {
     "i8": [-128, -1, 0, 1, 127],

@@ -11,7 +11,7 @@ from penstock.model.errors import ConfigError, DataError
 from penstock.model.step import ROW, Attempting
 from penstock.transform import Outside, build_chain
 from penstock.transform.functions.declared import declared
-from penstock.transform.functions.running import function_of
+from penstock.transform.functions.modules import function_of
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "__op": pa.int8()})
 ROWS = pa.RecordBatch.from_pylist(

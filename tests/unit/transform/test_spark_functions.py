@@ -11,8 +11,8 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.spark.frozen import refuse_frozen_times
-from penstock.transform import call_arguments, sql_functions
-from penstock.transform.guard import guarded
+from penstock.transform.sql import allowed_functions, call_arguments
+from penstock.transform.sql.guard import guarded
 
 MIXING = {"agg_funcs", "window_funcs", "generator_funcs"}
 
@@ -35,21 +35,21 @@ def functions(spark):
 
 
 def unjudged(names, allowed):
-    return {name for name in names if (name in allowed) + (name in sql_functions.REFUSED) != 1}
+    return {name for name in names if (name in allowed) + (name in allowed_functions.REFUSED) != 1}
 
 
 def test_each_function_of_spark_is_allowed_or_refused_by_name(functions):
-    assert not unjudged(functions, sql_functions.ALLOWED)
+    assert not unjudged(functions, allowed_functions.ALLOWED)
 
 
 def test_a_function_that_no_table_names_is_noticed(functions):
-    assert unjudged(functions, sql_functions.ALLOWED - {"upper"}) == {"upper"}
-    assert unjudged(functions, sql_functions.ALLOWED | {"reflect"}) == {"reflect"}
+    assert unjudged(functions, allowed_functions.ALLOWED - {"upper"}) == {"upper"}
+    assert unjudged(functions, allowed_functions.ALLOWED | {"reflect"}) == {"reflect"}
 
 
 def test_what_no_table_allows_is_refused_wherever_it_stands(functions):
     callable_ = [name for name in functions if re.fullmatch(r"\w+", name)]
-    for name in {*callable_, "function_of_a_later_spark"} - sql_functions.ALLOWED:
+    for name in {*callable_, "function_of_a_later_spark"} - allowed_functions.ALLOWED:
         texts = [f"{name}(a)", f"`{name}`(a)", f"upper({name}(a))"]
         if name not in ("any", "some"):  # `x LIKE ANY (…)` calls nothing
             texts.append(f"x LIKE {name} (a)")
@@ -62,13 +62,13 @@ def test_what_no_table_allows_is_refused_wherever_it_stands(functions):
 def test_no_function_that_mixes_rows_is_allowed(functions):
     mixing = {name for name, (group, _) in functions.items() if group in MIXING}
     assert len(mixing) > 50
-    assert not mixing & sql_functions.ALLOWED
+    assert not mixing & allowed_functions.ALLOWED
 
 
 def test_each_allowed_function_with_options_has_a_list_of_them(functions):
     with_options = {n for n, (_, usage) in functions.items() if re.search(r"\boptions\]?\)", usage)}
     assert with_options >= {"from_json", "from_xml", "to_csv"}
-    assert with_options & sql_functions.ALLOWED == set(call_arguments.OPTIONS)
+    assert with_options & allowed_functions.ALLOWED == set(call_arguments.OPTIONS)
 
 
 def test_each_name_that_spark_reads_as_a_call_is_known(spark, functions):
@@ -82,7 +82,7 @@ def test_each_name_that_spark_reads_as_a_call_is_known(spark, functions):
     as_name = spark._jvm.PythonUtils.toSeq
     resolved = {word for word in words if calls.resolve(as_name([word])).isDefined()}
     assert resolved >= {"user", "current_date"}
-    assert resolved <= set(sql_functions.CONSTANTS)
+    assert resolved <= set(allowed_functions.CONSTANTS)
 
 
 def test_a_column_goes_before_a_call_of_its_name(spark):

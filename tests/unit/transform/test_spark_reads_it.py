@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform import build_chain, sql
-from penstock.transform.guard import guarded
+from penstock.transform import build_chain
+from penstock.transform.sql import quoting
+from penstock.transform.sql.guard import guarded
 
 NAMES = [
     "a.b",
@@ -52,7 +53,7 @@ def run(spark, config, table=ROWS, dataset="d"):
         if step.where is not None:
             frame = frame.where(step.where)
         if step.select is not None:
-            frame = frame.selectExpr(*(f"{text} AS {sql.name(n)}" for n, text in step.select))
+            frame = frame.selectExpr(*(f"{text} AS {quoting.name(n)}" for n, text in step.select))
     return frame.toArrow()
 
 
@@ -71,13 +72,17 @@ TOMBSTONE = {"type": "RecordIsTombstone"}
 
 
 def test_spark_reads_every_text_as_it_was(spark):
-    found = spark.range(1).selectExpr(*(f"{sql.literal(t)} AS c{i}" for i, t in enumerate(TEXTS)))
+    found = spark.range(1).selectExpr(
+        *(f"{quoting.literal(t)} AS c{i}" for i, t in enumerate(TEXTS))
+    )
     assert list(found.toArrow().to_pylist()[0].values()) == TEXTS
 
 
 def test_spark_reads_every_name_as_it_was(spark):
     table = pa.table({name: [place] for place, name in enumerate(NAMES)})
-    found = spark.createDataFrame(table).selectExpr(*(sql.name(name) for name in NAMES)).toArrow()
+    found = (
+        spark.createDataFrame(table).selectExpr(*(quoting.name(name) for name in NAMES)).toArrow()
+    )
     assert found.to_pylist() == table.to_pylist()
 
 

@@ -11,13 +11,12 @@ import pyarrow as pa
 from penstock.model.columns import HEADERS, OP, TS_US, Op, is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Kind, Output, Transform, projected
-from penstock.transform.envelopes.added import Added, of_changes
-from penstock.transform.envelopes.unwrapping import carried, operation
+from penstock.transform.envelopes.unwrapping import Added, carried, of_changes, operation
 from penstock.transform.headers import as_header, with_values
-from penstock.transform.part import NULLS, new_name
+from penstock.transform.parts import NULLS, new_name
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 _CODES: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.SNAPSHOT}
 _REWRITTEN: Final = {**_CODES, "d": Op.UPDATE}
@@ -69,7 +68,7 @@ class ExtractNewRecordState:
                 fix="Set `delete.tombstone.handling.mode` to `rewrite`.",
                 config_path=f"{self.path}.delete.tombstone.handling.mode",
             )
-        deleted = f"coalesce({sql.name(OP)} = {Op.DELETE:d}, false)"
+        deleted = f"coalesce({quoting.name(OP)} = {Op.DELETE:d}, false)"
         where = f"NOT {deleted}" if self.mode == "drop" else None
         outputs = self._of_changes(dataset, row, deleted)
         if not outputs:
@@ -90,7 +89,7 @@ class ExtractNewRecordState:
         ]
         if self._rewrites:
             text = f"CAST({deleted} AS STRING)"
-            op = sql.name(OP)
+            op = quoting.name(OP)
             rewritten = f"CAST(CASE WHEN {deleted} THEN {Op.UPDATE:d} ELSE {op} END AS TINYINT)"
             outputs += [
                 Output(_DELETED, text, pa.string(), certain=True),

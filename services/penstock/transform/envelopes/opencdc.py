@@ -14,7 +14,7 @@ from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.envelopes.unwrapping import carried, operation
 from penstock.transform.headers import TYPE
-from penstock.transform.part import members
+from penstock.transform.parts import members
 from penstock.transform.row import Row
 
 _CODES: Final = {

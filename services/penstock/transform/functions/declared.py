@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError
-from penstock.transform.part import new_name
+from penstock.transform.parts import new_name
 
 TYPES: Final = {
     "int8": pa.int8(),

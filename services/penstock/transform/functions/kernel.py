@@ -14,8 +14,7 @@ import pyarrow as pa
 from penstock.model import exact
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
 from penstock.model.step import ROW, SetApart
-from penstock.transform.functions.modules import Code
-from penstock.transform.functions.running import function_of, place, words
+from penstock.transform.functions.modules import Code, function_of, place, words
 
 Result: TypeAlias = tuple[pa.RecordBatch, list[SetApart]]
 

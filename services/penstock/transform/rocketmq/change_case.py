@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Transform
-from penstock.transform.part import ROCKETMQ, Part, halves
+from penstock.transform.parts import ROCKETMQ, Part, halves
 from penstock.transform.row import Row
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Transform
-from penstock.transform.field_path import field_at
-from penstock.transform.part import ROCKETMQ, Part, halves, new_name
+from penstock.transform.parts import ROCKETMQ, Part, field_at, halves, new_name
 from penstock.transform.row import Row
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
-from penstock.transform import sql
 from penstock.transform.change import Change, Transform
-from penstock.transform.java_regex import JavaPattern
-from penstock.transform.part import ROCKETMQ, Part, halves
+from penstock.transform.java.patterns import JavaPattern
+from penstock.transform.parts import ROCKETMQ, Part, halves
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PatternFilter:
     def change(self, dataset: str, row: Row) -> Change:
         """Fit it to a dataset."""
         del dataset
-        regex = sql.literal(rf"\A(?:{self.pattern})\z")
+        regex = quoting.literal(rf"\A(?:{self.pattern})\z")
         matches = [
             f"coalesce({field.sql} RLIKE {regex}, false)"
             for field in self.part.fields(row, self.path)

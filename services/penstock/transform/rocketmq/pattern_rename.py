@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Output, Transform
-from penstock.transform.java_regex import JavaPattern, JavaReplacement
-from penstock.transform.part import ROCKETMQ, Part, halves, new_name
+from penstock.transform.java.patterns import JavaPattern, JavaReplacement
+from penstock.transform.parts import ROCKETMQ, Part, halves, new_name
 from penstock.transform.row import Row
 
 _FLAGS: Final = {"CASE_INSENSITIVE": "(?i)", "MULTILINE": "(?m)", "DOTALL": "(?s)", "LITERAL": ""}

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform, failure
-from penstock.transform.part import ROCKETMQ, Part, halves
+from penstock.transform.parts import ROCKETMQ, Part, halves
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 _FAILURE: Final = failure(
     "transform.precision_exceeded",
@@ -52,7 +52,7 @@ class SetMaximumPrecision:
                 config_path=f"{self.path}.precision.max",
             )
         wanted = pa.decimal128(self.most, type_.scale)
-        text = f"CAST({field.sql} AS {sql.type_name(wanted)})"
+        text = f"CAST({field.sql} AS {quoting.type_name(wanted)})"
         return replace(field, sql=text, type=wanted, source=None, certain=False)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.model.columns import KEY
 from penstock.transform.change import Change, Output, Transform
-from penstock.transform.part import ROCKETMQ, Part, halves
+from penstock.transform.parts import ROCKETMQ, Part, halves
 from penstock.transform.row import Row
 
 

@@ -26,8 +26,8 @@ from penstock.secrets import NO_SECRETS, Secrets
 from penstock.spark.ends import jsonlines
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.transform import sql
 from penstock.transform.functions.declared import declared
+from penstock.transform.sql import quoting
 from penstock.worker.config.plugin_transforms import chain_of, plug
 from penstock.worker.config.reach import NO_RULES, Rules
 from penstock.worker.config.resolved_config import Design, acquire, design_of, refuse_errors
@@ -72,7 +72,7 @@ def _object(number: int, text: str) -> dict[str, Any]:
 
 def _field(name: str, given: Given, values: list[Any]) -> pa.Field:
     if name in given.columns:
-        text = f"{sql.name(name)} {given.columns[name]}"
+        text = f"{quoting.name(name)} {given.columns[name]}"
         return declared(text, f"columns.{name}").field(0)
     try:
         type_ = pa.array(values).type

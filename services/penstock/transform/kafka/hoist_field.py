@@ -9,11 +9,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
-from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform
 from penstock.transform.column_kernel import Packed
-from penstock.transform.part import Part, halves, key_of, new_name
+from penstock.transform.parts import Part, halves, key_of, new_name
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class HoistField:
 
 def packed(fields: tuple[Output, ...], name: str) -> Output:
     """Return a struct of fields, which is never null itself."""
-    pairs = ", ".join(f"{sql.literal(field.name)}, {field.sql}" for field in fields)
+    pairs = ", ".join(f"{quoting.literal(field.name)}, {field.sql}" for field in fields)
     types = [(field.name, field.type) for field in fields]
     known = all(type_ is not None for _, type_ in types)
     sources = [(field.name, field.source) for field in fields if field.source is not None]

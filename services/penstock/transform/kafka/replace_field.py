@@ -10,7 +10,7 @@ from penstock.model.columns import is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Transform
-from penstock.transform.part import NULLS, Part, halves, new_name
+from penstock.transform.parts import NULLS, Part, halves, new_name
 from penstock.transform.row import Row
 
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.model.columns import KEY, is_reserved
-from penstock.model.config_def import ConfigKey
+from penstock.model.config_def import ConfigKey, did_you_mean
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.transform import sql
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.column_kernel import Member
 from penstock.transform.row import Column, Row, duplicates
+from penstock.transform.sql import quoting
 
 KAFKA: Final = "org.apache.kafka.connect.transforms"
 ROCKETMQ: Final = "org.apache.rocketmq.connect.transforms"
@@ -47,7 +47,12 @@ class Part(Enum):
         if self is Part.VALUE:
             return tuple(Output.kept(column) for column in row.value)
         return tuple(
-            Output(field.name, f"{sql.name(KEY)}.{sql.name(field.name)}", field.type, certain=True)
+            Output(
+                field.name,
+                f"{quoting.name(KEY)}.{quoting.name(field.name)}",
+                field.type,
+                certain=True,
+            )
             for field in _key_type(row, path)
         )
 
@@ -117,8 +122,8 @@ def _struct(fields: Sequence[Output], path: str) -> Output:
             config_path=path,
         )
     # Spark calls a constant "not null"; Arrow has a null for it where the whole key is null.
-    there = f"CASE WHEN {sql.name(KEY)} IS NOT NULL THEN"
-    pairs = ", ".join(f"{sql.literal(f.name)}, {there} {f.sql} END" for f in fields)
+    there = f"CASE WHEN {quoting.name(KEY)} IS NOT NULL THEN"
+    pairs = ", ".join(f"{quoting.literal(f.name)}, {there} {f.sql} END" for f in fields)
     types = [(field.name, field.type) for field in fields]
     known = all(type_ is not None for _, type_ in types)
     return Output(
@@ -153,7 +158,7 @@ def members(value: Output) -> tuple[Output, ...]:
     return tuple(
         Output(
             field.name,
-            f"({value.sql}).{sql.name(field.name)}",
+            f"({value.sql}).{quoting.name(field.name)}",
             field.type,
             None if value.source is None else Member(value.source, field.name),
             certain=value.certain,
@@ -188,8 +193,85 @@ def new_name(name: str, path: str) -> str:
             config_path=path,
         )
     try:
-        sql.name(name)
+        quoting.name(name)
     except ConfigError as error:
         found = error.diagnostic
         raise ConfigError(found.code, found.message, fix=found.fix, config_path=path) from None
     return name
+
+
+SYNTAX: Final = ConfigKey(
+    "field.syntax.version",
+    default="V1",
+    choices=("V1", "V2"),
+    doc="V1: a name as it is; V2: a path of nested fields, names with dots in backticks.",
+)
+
+
+def steps_of(text: str, version: str, path: str) -> tuple[str, ...]:
+    r"""Return the names of a path. In V2, a backtick opens a name only at its beginning, closes it
+    only before a dot or the end, and is part of it after a `\`.
+
+    Raises:
+        ConfigError: a backtick is never closed.
+    """
+    if version == "V1":
+        return (text,)
+    steps: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != "`":
+            end = text.find(".", at)
+            end = len(text) if end < 0 else end
+            steps.append(text[at:end])
+        else:
+            name, end = _quoted(text, at + 1, path)
+            steps.append(name)
+        at = end + 1
+    if text.endswith("."):
+        steps.append("")
+    return tuple(steps)
+
+
+def _quoted(text: str, start: int, path: str) -> tuple[str, int]:
+    """Return a name in backticks, and the place after the closing one."""
+    name, at = "", start
+    while (at := text.find("`", at)) >= 0:
+        escaped, last = text[at - 1] == "\\", at == len(text) - 1
+        if last and escaped:
+            break
+        if last or (text[at + 1] == "." and not escaped):
+            return name + text[start:at], at + 1
+        if escaped and text[at + 1] == ".":
+            name, start = f"{name}{text[start : at - 1]}`", at + 1
+        at += 1
+    raise ConfigError(
+        "transform.bad_path",
+        f"`{text}`: a backtick is never closed",
+        fix="Close it before a dot or the end; write \\` for the sign itself.",
+        config_path=path,
+    )
+
+
+def field_at(fields: tuple[Output, ...], steps: tuple[str, ...], path: str) -> Output:
+    """Return the field at a path: null where anything on the way is.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found: Output | None = None
+    for step in steps:
+        level = fields if found is None else members(found)
+        found = next((field for field in level if field.name == step), None)
+        if found is None:
+            raise ConfigError(
+                "transform.unknown_field",
+                f"the rows have no field `{'.'.join(steps)}`",
+                fix=did_you_mean(step, [field.name for field in level])
+                if level
+                else "Only structs have fields.",
+                config_path=path,
+            )
+    if found is None:
+        raise AssertionError("a path has at least one step")
+    return found

@@ -9,9 +9,8 @@ from typing import Any, Final
 from penstock.model.columns import KEY
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Kind, Output, Transform, projected
-from penstock.transform.field_path import field_at
-from penstock.transform.hoist_field import packed
-from penstock.transform.part import KAFKA, NULLS, Part
+from penstock.transform.kafka.hoist_field import packed
+from penstock.transform.parts import KAFKA, NULLS, Part, field_at
 from penstock.transform.row import Row
 
 

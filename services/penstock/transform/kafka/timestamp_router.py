@@ -9,7 +9,7 @@ from typing import Any, Final
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kind, Transform
-from penstock.transform.part import KAFKA
+from penstock.transform.parts import KAFKA
 from penstock.transform.row import Row
 
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock.transform import sql
+from penstock.transform.sql import quoting
 
 TARGETS: Final[Mapping[str, pa.DataType]] = {
     "int8": pa.int8(),
@@ -52,11 +52,11 @@ def cast(text: str, type_: pa.DataType, meaning: str, target: str) -> Cast | Non
 def as_text(text: str, type_: pa.DataType, meaning: str = "") -> Cast | None:
     """Return a value as Kafka Connect writes it, times as ISO 8601; None for what has parts."""
     if kind.is_timestamp(type_):
-        return f"date_format({text}, {sql.literal(_ISO)})", True
+        return f"date_format({text}, {quoting.literal(_ISO)})", True
     if meaning == TIME and kind.is_int64(type_):
-        return f"date_format(timestamp_micros({text}), {sql.literal(_ISO_TIME)})", True
+        return f"date_format(timestamp_micros({text}), {quoting.literal(_ISO_TIME)})", True
     if kind.is_binary(type_):  # Spark breaks base64 into lines
-        return f"replace(base64({text}), {sql.literal(chr(13) + chr(10))}, '')", True
+        return f"replace(base64({text}), {quoting.literal(chr(13) + chr(10))}, '')", True
     simple = (kind.is_integer, kind.is_floating, kind.is_boolean, kind.is_string)
     if any(is_one(type_) for is_one in (*simple, kind.is_decimal, kind.is_date)):
         return f"CAST({text} AS STRING)", True
@@ -84,21 +84,21 @@ def _from_whole(text: str, type_: pa.DataType, target: str) -> Cast:
         return f"({text} <> 0)", True
     if kind.is_integer(wanted) and wanted.bit_width < type_.bit_width:
         return _wrapped(text, wanted), True
-    return f"CAST({text} AS {sql.type_name(wanted)})", True
+    return f"CAST({text} AS {quoting.type_name(wanted)})", True
 
 
 def _wrapped(text: str, wanted: pa.DataType) -> str:
     """Return the lower bits of a whole number, as a signed one."""
     mask, sign = (1 << wanted.bit_width) - 1, 1 << (wanted.bit_width - 1)
     bits = f"((CAST({text} AS BIGINT) & {mask}L) ^ {sign}L) - {sign}L"
-    return f"CAST({bits} AS {sql.type_name(wanted)})"
+    return f"CAST({bits} AS {quoting.type_name(wanted)})"
 
 
 def _from_fraction(text: str, type_: pa.DataType, target: str) -> Cast:
     del type_
     wanted = TARGETS[target]
     if kind.is_floating(wanted):
-        return f"CAST({text} AS {sql.type_name(wanted)})", True
+        return f"CAST({text} AS {quoting.type_name(wanted)})", True
     if target == "int64":
         return _clamped(text, "BIGINT", 63), True
     if target == "boolean":
@@ -121,7 +121,7 @@ def _clamped(text: str, type_name: str, bits: int) -> str:
 def _from_decimal(text: str, type_: pa.DataType, target: str) -> Cast:
     wanted = TARGETS[target]
     if kind.is_floating(wanted):
-        return f"CAST({text} AS {sql.type_name(wanted)})", True
+        return f"CAST({text} AS {quoting.type_name(wanted)})", True
     whole = f"CAST({text} AS BIGINT)"
     certain = type_.precision - type_.scale < 19  # digits that every int64 has
     return _from_whole(whole, pa.int64(), target)[0], certain
@@ -129,7 +129,7 @@ def _from_decimal(text: str, type_: pa.DataType, target: str) -> Cast:
 
 def _from_flag(text: str, type_: pa.DataType, target: str) -> Cast:
     del type_
-    return f"CAST({text} AS {sql.type_name(TARGETS[target])})", True
+    return f"CAST({text} AS {quoting.type_name(TARGETS[target])})", True
 
 
 def _from_text(text: str, type_: pa.DataType, target: str) -> Cast:
@@ -137,11 +137,11 @@ def _from_text(text: str, type_: pa.DataType, target: str) -> Cast:
     if target == "boolean":
         return f"(lower({text}) = 'true')", True
     if kind.is_floating(TARGETS[target]):
-        number = f"NOT ({text} RLIKE {sql.literal(_NO_NUMBER)})"
+        number = f"NOT ({text} RLIKE {quoting.literal(_NO_NUMBER)})"
     else:
-        number = f"{text} RLIKE {sql.literal(_WHOLE)}"
+        number = f"{text} RLIKE {quoting.literal(_WHOLE)}"
     checked = f"IF({number}, {text}, concat('no number: ', {text}))"
-    return f"CAST({checked} AS {sql.type_name(TARGETS[target])})", False
+    return f"CAST({checked} AS {quoting.type_name(TARGETS[target])})", False
 
 
 _Rule: TypeAlias = Callable[[str, pa.DataType, str], Cast]

@@ -9,8 +9,8 @@ from typing import Any, Final
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kind, Transform
-from penstock.transform.java_regex import JavaPattern, JavaReplacement
-from penstock.transform.part import KAFKA, ROCKETMQ
+from penstock.transform.java.patterns import JavaPattern, JavaReplacement
+from penstock.transform.parts import KAFKA, ROCKETMQ
 from penstock.transform.row import Row
 
 

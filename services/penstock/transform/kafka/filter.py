@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Kind, Transform
-from penstock.transform.condition import Constant
-from penstock.transform.filter_kernel import FilterKernel, compile_condition
-from penstock.transform.guard import guarded, require_columns
 from penstock.transform.row import Row
-from penstock.transform.tokens import tokens_of
+from penstock.transform.sql.condition import Constant
+from penstock.transform.sql.condition_kernel import FilterKernel, compile_condition
+from penstock.transform.sql.guard import guarded, require_columns
+from penstock.transform.sql.tokens import tokens_of
 
 _NOTHING: Final = Change(where="false", kernel=FilterKernel(Constant(value=False)), certain=True)
 

@@ -10,7 +10,7 @@ from penstock.model.columns import HEADERS
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.headers import without
-from penstock.transform.part import KAFKA
+from penstock.transform.parts import KAFKA
 from penstock.transform.row import Row
 
 

@@ -19,17 +19,17 @@ from difflib import get_close_matches
 from typing import Final
 
 from penstock.model.errors import ConfigError
-from penstock.transform.call_arguments import refusal_of
 from penstock.transform.row import Row
-from penstock.transform.sql import has_substitution
-from penstock.transform.sql_functions import (
+from penstock.transform.sql.allowed_functions import (
     ALLOWED,
     CONSTANTS,
     KEYWORDS,
     REFUSED,
     WITHOUT_ARGUMENTS,
 )
-from penstock.transform.tokens import Kind, Token, tokens_of
+from penstock.transform.sql.call_arguments import refusal_of
+from penstock.transform.sql.quoting import has_substitution
+from penstock.transform.sql.tokens import Kind, Token, tokens_of
 
 _QUERY_WORDS: Final = ("SELECT", "TABLE", "VALUES", "USING")
 """One of these is in every query that Spark's grammar allows in an expression; a query that starts

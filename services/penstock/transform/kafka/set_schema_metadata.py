@@ -9,7 +9,7 @@ from typing import Any, Final
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Transform
-from penstock.transform.part import NULLS, Part, halves
+from penstock.transform.parts import NULLS, Part, halves
 from penstock.transform.row import Row
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 from penstock.model.columns import OFFSET, PARTITION, TS_US
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform
 from penstock.transform.column_kernel import Constant
-from penstock.transform.part import NULLS, Part, halves, new_name
+from penstock.transform.parts import NULLS, Part, halves, new_name
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
 """A timestamp of Spark's: the engine's time zone is UTC."""
@@ -81,30 +81,30 @@ class InsertField:
         else:
             text, type_ = f"CAST(NULL AS {missing})", None
         if insertion.required:
-            where = sql.literal(f"{self.path}.{insertion.key}: null in a required field")
+            where = quoting.literal(f"{self.path}.{insertion.key}: null in a required field")
             text = f"coalesce({text}, raise_error({where}))"
         return Output(insertion.name, text, type_, certain=not insertion.required)
 
 
 def _constant(name: str, value: str) -> Output:
-    return Output(name, sql.literal(value), pa.string(), Constant(value), certain=True)
+    return Output(name, quoting.literal(value), pa.string(), Constant(value), certain=True)
 
 
 def _timestamp(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
-    column = sql.name(TS_US)
+    column = quoting.name(TS_US)
     whole = type_ is None or pa.types.is_integer(type_)
     return (f"timestamp_micros({column})", _INSTANT) if whole else (column, type_)
 
 
 def _offset(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
-    column = sql.name(OFFSET)
+    column = quoting.name(OFFSET)
     if type_ is not None and (pa.types.is_binary(type_) or pa.types.is_large_binary(type_)):
         return f"CAST({column} AS STRING)", pa.string()
     return column, type_
 
 
 def _partition(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
-    return sql.name(PARTITION), type_
+    return quoting.name(PARTITION), type_
 
 
 _COLUMNS: Final[Mapping[str, tuple[str, str | None]]] = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Output, Transform
-from penstock.transform.part import Part, halves, members
+from penstock.transform.parts import Part, halves, members
 from penstock.transform.row import Row
 
 

@@ -18,11 +18,11 @@ from penstock.model.columns import is_reserved
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kernel, Kind, Output, Transform, projected
-from penstock.transform.filter_kernel import compile_condition
-from penstock.transform.guard import guarded, require_columns
-from penstock.transform.project import Item, item_of, output_of, split_list
+from penstock.transform.kafka.project import Item, item_of, output_of, split_list
 from penstock.transform.row import Row
-from penstock.transform.tokens import Token, tokens_of
+from penstock.transform.sql.condition_kernel import compile_condition
+from penstock.transform.sql.guard import guarded, require_columns
+from penstock.transform.sql.tokens import Token, tokens_of
 
 TABLE: Final = "BATCH"
 

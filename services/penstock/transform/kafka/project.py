@@ -11,11 +11,11 @@ from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.column_kernel import Copy
-from penstock.transform.guard import guarded, require_columns
-from penstock.transform.operand import column_of, operand_of
-from penstock.transform.part import new_name
+from penstock.transform.parts import new_name
 from penstock.transform.row import Row
-from penstock.transform.tokens import Token
+from penstock.transform.sql.condition_kernel import column_of, operand_of
+from penstock.transform.sql.guard import guarded, require_columns
+from penstock.transform.sql.tokens import Token
 
 
 @dataclass(frozen=True, slots=True)

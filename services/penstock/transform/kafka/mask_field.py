@@ -13,11 +13,11 @@ import pyarrow.types as kind
 
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform
 from penstock.transform.column_kernel import Copy, Masked, Source
-from penstock.transform.part import NULLS, Part, halves
+from penstock.transform.parts import NULLS, Part, halves
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 _TRIMMED: Final = "".join(map(chr, range(33)))
 """What Java's `String.trim` removes."""
@@ -95,13 +95,13 @@ def _literal(value: Any, type_: pa.DataType) -> str:
         case list():
             return _nothing(type_)
         case str():
-            return sql.literal(value)
-    return f"CAST({sql.literal(str(value))} AS {sql.type_name(type_)})"
+            return quoting.literal(value)
+    return f"CAST({quoting.literal(str(value))} AS {quoting.type_name(type_)})"
 
 
 def _nothing(type_: pa.DataType) -> str:
     """Return an empty list or map of a type."""
-    return f"CAST({'map()' if kind.is_map(type_) else 'array()'} AS {sql.type_name(type_)})"
+    return f"CAST({'map()' if kind.is_map(type_) else 'array()'} AS {quoting.type_name(type_)})"
 
 
 def _is_text(type_: pa.DataType) -> bool:

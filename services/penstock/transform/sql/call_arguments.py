@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.transform.tokens import Kind, Token
+from penstock.transform.sql.tokens import Kind, Token
 
 MAX_REPEATS: Final = 10_000
 """How often an expression may repeat something, nested repetitions multiplied. Pads, rulers and

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey, did_you_mean
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform, failure
 from penstock.transform.column_kernel import Copy, Source, Widened
-from penstock.transform.java_cast import TARGETS, cast
-from penstock.transform.part import NULLS, Part, halves
+from penstock.transform.java.casts import TARGETS, cast
+from penstock.transform.parts import NULLS, Part, halves
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 _FAILURE: Final = failure(
     "transform.cast_failed",
@@ -54,7 +54,7 @@ class Cast:
     def _cast(self, field: Output, target: str, row: Row) -> Output:
         wanted = TARGETS[target]
         if field.type is None:
-            text = f"CAST({field.sql} AS {sql.type_name(wanted)})"
+            text = f"CAST({field.sql} AS {quoting.type_name(wanted)})"
             return Output(field.name, text, wanted)
         meaning = field.meaning
         if field.type == wanted and not meaning:

@@ -10,9 +10,8 @@ from penstock.model.columns import HEADERS
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
 from penstock.transform.change import Change, Transform, projected
-from penstock.transform.field_path import field_at
 from penstock.transform.headers import as_header, with_values
-from penstock.transform.part import NULLS, Part, halves
+from penstock.transform.parts import NULLS, Part, field_at, halves
 from penstock.transform.row import Row
 
 

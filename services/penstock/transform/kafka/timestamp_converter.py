@@ -11,12 +11,12 @@ import pyarrow.types as kind
 
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError
-from penstock.transform import sql
 from penstock.transform.change import Change, Output, Transform, failure
-from penstock.transform.java_cast import TIME
-from penstock.transform.java_date_format import fractions_of, spark_pattern
-from penstock.transform.part import NULLS, Part, halves
+from penstock.transform.java.casts import TIME
+from penstock.transform.java.date_formats import fractions_of, spark_pattern
+from penstock.transform.parts import NULLS, Part, halves
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 _FAILURE: Final = failure(
     "transform.not_a_time",
@@ -65,7 +65,7 @@ class TimestampConverter:
         if kind.is_string(type_) and self.format:
             if "yy" in self.format and "yyyy" not in self.format:
                 raise self._cannot(field, "a text whose format has a year of two digits")
-            return f"to_timestamp({self._whole(text)}, {sql.literal(self.format)})"
+            return f"to_timestamp({self._whole(text)}, {quoting.literal(self.format)})"
         raise self._cannot(field, f"{type_}{'' if self.format else ', without a format'}")
 
     def _whole(self, text: str) -> str:
@@ -73,7 +73,7 @@ class TimestampConverter:
         pattern = fractions_of(self.format)
         if not pattern:
             return text
-        fits = f"regexp_like({text}, {sql.literal(f'^{pattern}$')})"
+        fits = f"regexp_like({text}, {quoting.literal(f'^{pattern}$')})"
         return f"CASE WHEN {text} IS NULL OR {fits} THEN {text} ELSE '' END"
 
     def _of_unix(self, text: str) -> str:
@@ -90,7 +90,7 @@ class TimestampConverter:
         """Return a timestamp in the type that was asked for."""
         match self.target:
             case "string":
-                return f"date_format({instant}, {sql.literal(self.format)})", pa.string(), ""
+                return f"date_format({instant}, {quoting.literal(self.format)})", pa.string(), ""
             case "unix":
                 return self._as_unix(instant), pa.int64(), ""
             case "Date":

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from penstock.model.columns import HEADERS
 from penstock.model.config_def import ConfigKey
-from penstock.transform import sql
 from penstock.transform.change import Change, Kind, Output, Transform, projected
 from penstock.transform.headers import with_values
-from penstock.transform.part import KAFKA
+from penstock.transform.parts import KAFKA
 from penstock.transform.row import Row
+from penstock.transform.sql import quoting
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class InsertHeader:
     def change(self, dataset: str, row: Row) -> Change:
         """Fit it to a dataset."""
         del dataset
-        text = f"encode({sql.literal(self.value)}, 'UTF-8')"
+        text = f"encode({quoting.literal(self.value)}, 'UTF-8')"
         after = with_values(row, [(self.header, text)])
         kept = tuple(Output.kept(column) for column in row if column.name != HEADERS)
         return projected((*kept, after), self.path)

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.transform.change import Change, Transform
-from penstock.transform.field_path import SYNTAX, field_at, steps_of
-from penstock.transform.part import NULLS, Part, halves
+from penstock.transform.parts import NULLS, SYNTAX, Part, field_at, halves, steps_of
 from penstock.transform.row import Row
 
 

@@ -1,0 +1,1 @@
+"""Kafka Connect's transforms, and ours of the same kind."""

@@ -1,0 +1,1 @@
+"""Spark SQL of users: what it may contain, and what Arrow computes instead."""
