@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -62,7 +62,8 @@ class CreateConnector(BaseModel):
     """A connector to make."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str = Field(min_length=1)
+    name: Annotated[str, Field(min_length=1)] | int | float
+    """A number is taken as the text that it is written as."""
     config: dict[str, str | int | float | bool | None]
     initial_state: Literal["RUNNING", "PAUSED", "STOPPED"] | None = None
 
