@@ -29,7 +29,7 @@ from penstock.model.connector import Partition, Target, TaskPlan
 from penstock.model.stream import BatchReady, Drained, PartitionDone
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.plugin import Ground, PluginProcess, PluginReadStream, start_plugin
-from penstock.plugin.manifest import Manifest, read_manifest
+from penstock.plugin.installed.manifest import Manifest, read_manifest
 from penstock.spark.ends.fetching import fetch
 from penstock.testing import PenstockProcess
 from report import ROOT, Report, arguments

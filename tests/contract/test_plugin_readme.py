@@ -5,7 +5,8 @@ import re
 import pytest
 
 from penstock.model import arrow_schema
-from penstock.plugin import logs, read_rules
+from penstock.plugin.process import logs
+from penstock.plugin.streams import read_rules
 from penstock.spark.ends import declared
 from penstock.worker.process_keys import KEYS
 from support.checkout import ROOT

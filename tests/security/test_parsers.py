@@ -24,8 +24,8 @@ from penstock.gateway.v1.offset_history import moment
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.identity import partition_key
 from penstock.model.replay import read_changes, read_ids
-from penstock.plugin import handshake, logs
-from penstock.plugin.manifest import parse_manifest
+from penstock.plugin.installed.manifest import parse_manifest
+from penstock.plugin.process import handshake, logs
 from penstock.secrets.references import referred
 from penstock.spark.ends import jsonlines
 from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check

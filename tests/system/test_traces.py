@@ -13,7 +13,7 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from penstock.plugin import seal
+from penstock.plugin.installed import seal
 from penstock.testing import PenstockProcess, wait_until
 from support.checkout import ROOT
 from support.cluster import READY, Cluster

@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.cli.errors import FAILED
 from penstock.cli.process import Earlier, hosted
 from penstock.plugin import Ground, Serving, start_plugin
-from penstock.plugin.manifest import read_manifest
+from penstock.plugin.installed.manifest import read_manifest
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from penstock.cli.errors import FAILED
-from penstock.plugin import seal
-from penstock.plugin.manifest import read_manifest
+from penstock.plugin.installed import seal
+from penstock.plugin.installed.manifest import read_manifest
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:

@@ -33,8 +33,8 @@ from penstock.conformance import (
 )
 from penstock.conformance.declared import FILE_NAME
 from penstock.model.errors import ConfigError
-from penstock.plugin.manifest import FILE_NAME as MANIFEST
-from penstock.plugin.manifest import Manifest, read_manifest
+from penstock.plugin.installed.manifest import FILE_NAME as MANIFEST
+from penstock.plugin.installed.manifest import Manifest, read_manifest
 
 _WIDTH: Final = 160
 """Columns of a table that is no terminal's: wide enough for what a finding says."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from penstock.cli.errors import FAILED, print_diagnostic
 from penstock.cli.remote.showing import OUTPUTS, show
-from penstock.plugin import Manifest, Registry, seal
+from penstock.plugin import Manifest, Registry
+from penstock.plugin.installed import seal
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:

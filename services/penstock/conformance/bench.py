@@ -19,7 +19,7 @@ from penstock.conformance.reading import Order, Reading, Taken, Trace, reading
 from penstock.conformance.rows import text_of
 from penstock.conformance.verdict import NotApplicableError, RuleBrokenError, require
 from penstock.conformance.world import World, world
-from penstock.plugin.manifest import Manifest
+from penstock.plugin.installed.manifest import Manifest
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import grpc.aio
 
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.conformance.verdict import RuleBrokenError
-from penstock.plugin.failures import DIAGNOSTIC_KEY
+from penstock.plugin.errors import DIAGNOSTIC_KEY
 from penstock.rpc.status import was_reset
 
 Request = TypeVar("Request")

@@ -25,10 +25,16 @@ from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.conformance.verdict import RuleBrokenError, require
 from penstock.model.errors import InternalError
-from penstock.plugin.handshake import Handshake, address_of, find
-from penstock.plugin.launch import CREDENTIAL_KEY, Launch, how_it_ended, prepare, remove_folder
-from penstock.plugin.lines import LineCutter
-from penstock.plugin.manifest import Manifest
+from penstock.plugin.installed.manifest import Manifest
+from penstock.plugin.process.handshake import Handshake, address_of, find
+from penstock.plugin.process.launch import (
+    CREDENTIAL_KEY,
+    Launch,
+    how_it_ended,
+    prepare,
+    remove_folder,
+)
+from penstock.plugin.process.logs import LineCutter
 from penstock.rpc.channels import authority
 
 _MOST_KEPT: Final = 4 << 20

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.conformance.verdict import Outcome, Result
-from penstock.plugin.escape import printable
+from penstock.plugin.errors import printable
 
 _STYLES: Mapping[Outcome, str] = {
     Outcome.PASS: "green",

@@ -23,7 +23,7 @@ from penstock.conformance.verdict import (
     RuleBrokenError,
 )
 from penstock.model.errors import ConfigError, PenstockError, nearest
-from penstock.plugin.manifest import Manifest
+from penstock.plugin.installed.manifest import Manifest
 
 _FIRST: Final = frozenset({"start.handshake", "describe.offline"})
 _AT_ONCE: Final = 3

@@ -38,17 +38,16 @@ from penstock.plugin.describe import (
     SourceAbilities,
 )
 from penstock.plugin.host import PluginHost
-from penstock.plugin.installed import PluginPath
-from penstock.plugin.limits import StreamLimits
-from penstock.plugin.manifest import ConnectorEntry, Kind, Manifest
-from penstock.plugin.monitoring import PluginMonitor
-from penstock.plugin.numbers import PluginNumbers
-from penstock.plugin.process import PluginProcess
-from penstock.plugin.reading import PluginReadStream
-from penstock.plugin.registry import Registry
-from penstock.plugin.serving import Serving
-from penstock.plugin.starting import Ground, start_plugin
-from penstock.plugin.writing import PluginWriteStream
+from penstock.plugin.installed.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.installed.registry import PluginPath, Registry
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.process.serving import Serving
+from penstock.plugin.process.start import Ground, start_plugin
+from penstock.plugin.streams.monitor_stream import PluginMonitor
+from penstock.plugin.streams.sink_stream import PluginWriteStream
+from penstock.plugin.streams.source_events import PluginNumbers
+from penstock.plugin.streams.source_stream import PluginReadStream
+from penstock.plugin.streams.write_rules import StreamLimits
 
 __all__ = [
     "Applied",

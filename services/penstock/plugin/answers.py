@@ -12,9 +12,8 @@ from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import Diagnostic, Severity
 from penstock.model.identity import partition_id
 from penstock.plugin.describe import commit_mode
-from penstock.plugin.escape import printable
-from penstock.plugin.failures import clean, violation
-from penstock.plugin.read_rules import check_partition
+from penstock.plugin.errors import clean, printable, violation
+from penstock.plugin.streams.read_rules import check_partition
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire

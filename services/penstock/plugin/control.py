@@ -13,8 +13,8 @@ from penstock.model.connector import ApplyAction, Partition, Target
 from penstock.model.errors import Severity
 from penstock.plugin import answers
 from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.failures import violation
-from penstock.plugin.link import Link
+from penstock.plugin.errors import violation
+from penstock.plugin.process.connection import Link
 from penstock.wire import connector as connector_wire
 from penstock.wire import record as record_wire
 

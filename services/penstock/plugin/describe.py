@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.model.connector import CommitMode
 from penstock.model.described import DescribedKey
-from penstock.plugin.manifest import Kind
+from penstock.plugin.installed.manifest import Kind
 from penstock.wire.worker import key_from_proto
 
 _KINDS = {

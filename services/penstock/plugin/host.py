@@ -11,14 +11,40 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
-from penstock.plugin.backoff import Backoff
 from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.installed import PluginPath, tell_changes, tell_problems
-from penstock.plugin.launch import sweep
-from penstock.plugin.manifest import ConnectorEntry, Manifest
-from penstock.plugin.process import PluginProcess
-from penstock.plugin.registry import Registry
-from penstock.plugin.starting import Ground, start_plugin
+from penstock.plugin.installed.manifest import ConnectorEntry, Manifest
+from penstock.plugin.installed.registry import PluginPath, Registry, tell_changes, tell_problems
+from penstock.plugin.process.launch import sweep
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.process.start import Ground, start_plugin
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Waits `first` seconds, doubling to `longest`; forgets after `healthy_after` seconds of life.
+
+    A smaller `first` spins on a plugin that dies at once; a larger `longest` leaves a cured plugin
+    down.
+    """
+
+    first: float = 0.1
+    longest: float = 10.0
+    healthy_after: float = 30.0
+    failures: int = 0
+    not_before: float = float("-inf")
+
+    def ended(self, *, started: float, now: float) -> None:
+        """Note that a process which was started at `started` ended, unasked, at `now`."""
+        if now - started >= self.healthy_after:
+            self.failures = 0
+        wait = min(self.longest, self.first * 2.0 ** min(self.failures, 60))
+        self.failures += 1
+        self.not_before = now + wait
+
+    def delay(self, now: float) -> float:
+        """Return how long to wait from `now`; 0 when a start may be tried."""
+        return max(0.0, self.not_before - now)
+
 
 IDLE: Final = 30.0
 """Seconds that a process nobody uses is kept: a task that starts again, or only now because Spark

@@ -14,7 +14,7 @@ from penstock.api.record.v1 import record_pb2
 from penstock.model.connector import ApplyAction, CommitMode, Partition
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
 from penstock.plugin import Deadlines, answers
-from penstock.plugin.failures import DIAGNOSTIC_KEY, from_status
+from penstock.plugin.errors import DIAGNOSTIC_KEY, from_status
 
 
 def failing(kit, run, **config):
@@ -141,7 +141,7 @@ def test_a_secret_in_a_log_line_is_hidden(kit, run, caplog):
         async with kit.running() as process:
             await process.validate(kit.target(say="password is s3cr3t-canary"))
 
-    with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
+    with caplog.at_level(logging.INFO, "penstock.plugin.process.logs"):
         run(scenario())
     assert "password is ***" in caplog.text
     assert "s3cr3t-canary" not in caplog.text

@@ -1,8 +1,8 @@
 """What a plugin says of an error, fit for a status and for a terminal."""
 
 from penstock.model.errors import CONNECTOR_DEFECT, Diagnostic
-from penstock.plugin.failures import clean
-from penstock.plugin.redact import Redactor
+from penstock.plugin.errors import clean
+from penstock.plugin.process.logs import Redactor
 
 TRACE = "Traceback:\n  File a.py, line 3\n    url = 'hunter22'\nKeyError: \x1b[2J"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError, PenstockError
 from penstock.plugin import Deadlines
-from penstock.plugin.handshake import Handshake, address_of, find
+from penstock.plugin.process.handshake import Handshake, address_of, find
 from support import http2
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from penstock.model.errors import PenstockError
 from penstock.plugin import PluginHost
-from penstock.plugin.backoff import Backoff
-from penstock.plugin.host import MAX_OWNERS
+from penstock.plugin.host import MAX_OWNERS, Backoff
 
 
 def test_backoff_doubles_to_its_longest():

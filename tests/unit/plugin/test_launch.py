@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.plugin import guard, launch
+from penstock.plugin.process import guard, launch
 
 PROGRAM = Path(__file__).parent / "programs" / "host.py"
 

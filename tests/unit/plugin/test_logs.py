@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plugin import logs
-from penstock.plugin.escape import printable
-from penstock.plugin.lines import LineCutter
-from penstock.plugin.logs import LineBudget, PluginLog, forward, parse_line
-from penstock.plugin.redact import Redactor
+from penstock.plugin.errors import printable
+from penstock.plugin.process import logs
+from penstock.plugin.process.logs import (
+    LineBudget,
+    LineCutter,
+    PluginLog,
+    Redactor,
+    forward,
+    parse_line,
+)
 
 
 @given(st.lists(st.binary(max_size=60)))
@@ -85,7 +90,7 @@ def test_escaped_text_is_one_printable_line(text):
 
 def test_a_record_names_its_plugin_and_cannot_forge_another(caplog):
     log = PluginLog("files", "file-source", Redactor())
-    with caplog.at_level(logging.DEBUG, "penstock.plugin.logs"):
+    with caplog.at_level(logging.DEBUG, "penstock.plugin.process.logs"):
         log.line(b'{"level":"error","message":"one\\nERROR root: forged"}')
         log.line(b"\xff\xfe bytes")
     first, second = caplog.records
@@ -109,7 +114,7 @@ def test_secrets_that_are_remembered_are_bounded():
 def test_too_many_lines_are_counted_and_told_once(caplog):
     now = [0.0]
     log = PluginLog("p", "c", Redactor(), LineBudget(rate=1, burst=3, clock=lambda: now[0]))
-    with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
+    with caplog.at_level(logging.INFO, "penstock.plugin.process.logs"):
         for number in range(1000):
             log.line(b"line %d" % number)
         assert log.dropped == 997
@@ -150,7 +155,7 @@ def test_a_flood_neither_blocks_the_plugin_nor_grows_the_host(kit, run, caplog):
                 await asyncio.sleep(0.05)
         return slowest
 
-    with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
+    with caplog.at_level(logging.INFO, "penstock.plugin.process.logs"):
         slowest = run(scenario())
     assert slowest < 2
     assert len(caplog.records) < 5_000

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.plugin import Kind, Manifest, Registry
-from penstock.plugin.manifest import parse_manifest
+from penstock.plugin.installed.manifest import parse_manifest
 
 GOOD = """
 name = "files"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.plugin import PluginHost, PluginReadStream, memory
+from penstock.plugin import PluginHost, PluginReadStream
+from penstock.plugin.process import memory
 
 MIB = 1 << 20
 LIMIT = 192 * MIB

@@ -11,7 +11,7 @@ from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.connector import Partition, TaskPlan
 from penstock.model.errors import ErrorClass, PenstockError
 from penstock.plugin import Deadlines, PluginMonitor
-from penstock.plugin import monitoring as monitoring_module
+from penstock.plugin.streams import monitor_stream as monitoring_module
 
 QUICK = Deadlines(handshake=20, open=0.5, send=5, end=0.5)
 PLANS = [TaskPlan("g-0", (Partition({"file": "a"}),)), TaskPlan("g-1")]

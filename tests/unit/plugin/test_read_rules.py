@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError
 from penstock.model.stream import BatchReady, Checkpoint, StreamSchema
-from penstock.plugin.read_rules import MOST_BATCHES, MOST_ROWS, ReadRules, check_partition
+from penstock.plugin.streams.read_rules import MOST_BATCHES, MOST_ROWS, ReadRules, check_partition
 
 ID = '{"file":"a"}'
 

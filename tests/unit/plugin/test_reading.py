@@ -137,7 +137,7 @@ def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):
             assert stream.needs_commit
             await stream.close()
 
-    with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
+    with caplog.at_level(logging.INFO, "penstock.plugin.process.logs"):
         run(scenario())
     line = next(r.getMessage() for r in caplog.records if "open" in r.getMessage())
     task = json.loads(line.split("open ", 1)[1])
@@ -236,7 +236,7 @@ def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
         {"take": 6},
         kit.drained(1),
     ]
-    with caplog.at_level(logging.INFO, "penstock.plugin.logs"):
+    with caplog.at_level(logging.INFO, "penstock.plugin.process.logs"):
         reading(script, body)
     took = [json.loads(m.split("took ", 1)[1]) for m in caplog.messages if "took" in m]
     assert took == [

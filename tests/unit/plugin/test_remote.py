@@ -13,7 +13,7 @@ from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.stream import BatchReady, Drained, PartitionDone, SchemaSeen
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.plugin import PluginHost, PluginReadStream, Registry
-from penstock.plugin.manifest import parse_manifest
+from penstock.plugin.installed.manifest import parse_manifest
 from penstock.spark import ends
 from support.certificates import Authority
 

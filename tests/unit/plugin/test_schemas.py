@@ -11,7 +11,7 @@ from penstock.api.record.v1 import record_pb2 as pb
 from penstock.model import arrow_schema
 from penstock.model.errors import InternalError
 from penstock.model.stream import StreamSchema
-from penstock.plugin import schemas
+from penstock.plugin.streams import schemas
 
 
 def message(schema, **more):

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.plugin import PluginPath, Registry, seal
+from penstock.plugin import PluginPath, Registry
+from penstock.plugin.installed import seal
 
 MANIFEST = """
 name = "sealed"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plugin.versions import Version, parse_requirement
+from penstock.plugin.installed.versions import Version, parse_requirement
 
 ORDER = [
     *("1.0-alpha", "1.0-alpha2", "1.0-beta", "1.0-milestone", "1.0-rc", "1.0-rc2", "1.0-SNAPSHOT"),

@@ -307,7 +307,7 @@ def test_a_sink_that_never_prepares_is_warned_of_and_fails_with_its_stage(writin
             await prepare(stream)
         return error.value
 
-    with caplog.at_level(logging.WARNING, "penstock.plugin.writing"):
+    with caplog.at_level(logging.WARNING, "penstock.plugin.streams.sink_stream"):
         error = writing(body, prepare=[{"hang": 1}])
     assert error.code == "plugin.deadline"
     assert "stage plugin.write.prepare took longer than 0.5 s" in error.diagnostic.message

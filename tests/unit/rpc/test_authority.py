@@ -12,10 +12,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.conformance.process import started
-from penstock.plugin.link import Link
-from penstock.plugin.manifest import Manifest
-from penstock.plugin.redact import Redactor
-from penstock.plugin.remote import Away
+from penstock.plugin.installed.manifest import Manifest
+from penstock.plugin.installed.remote import Away
+from penstock.plugin.process.connection import Link
+from penstock.plugin.process.logs import Redactor
 from penstock.rpc.channels import open_channel
 from penstock.spark.ends import channels as executors
 from support import http2

@@ -11,7 +11,7 @@ from penstock.model.config_def import single_errors
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, InternalError, PenstockError, Severity
 from penstock.plugin import PluginHost, PluginPath
-from penstock.plugin.redact import Redactor
+from penstock.plugin.process.logs import Redactor
 from penstock.scheduler import wanted
 from penstock.secrets import Secrets
 from penstock.secrets.provider import Answer

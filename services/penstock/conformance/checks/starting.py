@@ -12,7 +12,7 @@ from penstock.conformance.checks.register import case
 from penstock.conformance.process import started
 from penstock.conformance.verdict import RuleBrokenError, require
 from penstock.model.errors import InternalError
-from penstock.plugin.handshake import address_of
+from penstock.plugin.process.handshake import address_of
 
 _FILE = "PENSTOCK_HANDSHAKE_FILE"
 

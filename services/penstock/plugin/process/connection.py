@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -12,15 +12,76 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from opentelemetry.trace import SpanKind
 
 from penstock.model.errors import PenstockError
-from penstock.plugin import failures
-from penstock.plugin.idleness import Idleness
-from penstock.plugin.launch import CREDENTIAL_KEY
-from penstock.plugin.life import Life
-from penstock.plugin.redact import Redactor
+from penstock.plugin import errors
+from penstock.plugin.process.launch import CREDENTIAL_KEY
+from penstock.plugin.process.logs import Redactor
 from penstock.rpc.channels import authority
 from penstock.rpc.status import cut_off
 from penstock.rpc.tls import ClientTls
 from penstock.rpc.tracing import span, with_trace
+
+
+class Life(Protocol):
+    """A plugin from its start to its end. Ends once; `end` is idempotent."""
+
+    exited: asyncio.Future[int]
+    """Its end, with its exit code."""
+
+    @property
+    def pid(self) -> int:
+        """Its process here; 0 for one elsewhere."""
+
+    async def ended(self, within: float) -> bool:
+        """Find out, within so many seconds, whether it ended."""
+
+    def death(self) -> PenstockError | None:
+        """Return why it ended, None while it lives."""
+
+    async def end(self) -> None:
+        """Let go of it, and leave nothing of it that is ours."""
+
+
+class Idleness:
+    """Counts who uses something, and tells once nobody has for some seconds."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._seconds = 0.0
+        self._then: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def tell(self, seconds: float, then: Callable[[], None]) -> None:
+        """Call `then` when nobody has used it for so long, from now on."""
+        self._seconds, self._then = seconds, then
+        self.touch()
+
+    def touch(self) -> None:
+        """Note that somebody is about to use it: the time begins anew."""
+        self._cancel()
+        if self._then and not self._users:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._seconds, self._then)
+
+    def begin(self) -> None:
+        """Note a user; `end` is called for it."""
+        self._users += 1
+        self._cancel()
+
+    def end(self, *_: Any) -> None:
+        """Note that a user is done."""
+        self._users -= 1
+        self.touch()
+
+    def close(self) -> None:
+        """Tell nobody any more."""
+        self._then = None
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None
+
 
 _R = TypeVar("_R")
 
@@ -75,7 +136,7 @@ class Link:
                 request, timeout=seconds, wait_for_ready=wait, metadata=self.metadata
             )
         except grpc.aio.AioRpcError as error:
-            raise failures.from_status(error, "plugin.health", seconds, self.redact) from None
+            raise errors.from_status(error, "plugin.health", seconds, self.redact) from None
         return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
     async def call(
@@ -104,7 +165,7 @@ class Link:
         lost = cut_off(error.code(), error.details())
         if lost or error.code() is grpc.StatusCode.UNAVAILABLE:
             await self.life.ended(_DEATH_NOTICE)
-        return self.death() or failures.from_status(error, stage, seconds, self.redact)
+        return self.death() or errors.from_status(error, stage, seconds, self.redact)
 
     def death(self) -> PenstockError | None:
         """Return the error for a process that ended, None while it lives."""

@@ -10,14 +10,91 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from penstock.plugin.escape import printable
-from penstock.plugin.lines import LineCutter
-from penstock.plugin.redact import Redactor
+from penstock.plugin.errors import printable
+from penstock.telemetry import masked
+
+HIDDEN: Final = "***"
+_SHORTEST: Final = 4
+"""Shorter values are left: replacing every `1` of a log would hide the log, not the secret."""
+_MOST: Final = 1_000
+
+
+class Redactor:
+    """Knows the secrets that were given to a process, newest `_MOST`, and hides them in text."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Hide these values from now on."""
+        new = [s for s in secrets if len(s) >= _SHORTEST and s not in self._values]
+        if not new:
+            return
+        self._values.update(dict.fromkeys(new))
+        while len(self._values) > _MOST:
+            del self._values[next(iter(self._values))]
+        longest_first = sorted(self._values, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def __call__(self, text: str) -> str:
+        """Return the text without secrets, those that the whole worker knows included: a plugin
+        may quote a part of a value that it was given.
+        """
+        return masked(self._pattern.sub(HIDDEN, text) if self._pattern else text)
+
+
+MOST_BYTES: Final = 16 * 1024
+"""Longest line that is kept. A handshake with a certificate is about 1 KiB; what is longer is cut
+and the rest of it dropped."""
+
+CUT: Final = "…".encode()
+
+
+class LineCutter:
+    """Holds at most one line, of at most `most` bytes (invariant 12)."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
+        self._held = bytearray()
+        self._cut = False
+
+    @property
+    def held(self) -> bytes:
+        """The line that has no end yet."""
+        return bytes(self._held)
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that this chunk ends."""
+        *ended, rest = chunk.split(b"\n")
+        lines = []
+        for part in ended:
+            self._hold(part)
+            lines.append(self._take())
+        self._hold(rest)
+        return lines
+
+    def finish(self) -> list[bytes]:
+        """Return what stands after the last newline."""
+        return [self._take()] if self._held else []
+
+    def _hold(self, part: bytes) -> None:
+        room = self._most - len(self._held)
+        self._held += part[:room]
+        self._cut |= len(part) > room
+
+    def _take(self) -> bytes:
+        line = bytes(self._held).rstrip(b"\r") + (CUT if self._cut else b"")
+        self._held.clear()
+        self._cut = False
+        return line
+
 
 _log = logging.getLogger(__name__)
 

@@ -19,9 +19,28 @@ from penstock.model.errors import (
     RetriableError,
     error_of,
 )
-from penstock.plugin.escape import printable
 from penstock.rpc.status import cut_off, too_large, was_reset
 from penstock.wire import error as error_wire
+
+MOST_CHARACTERS: Final = 4_000
+"""Longest text taken from a plugin. Longer ones are stack traces that belong in the plugin's own
+log."""
+
+
+def printable(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return the text cut to `most` characters, control and direction characters escaped."""
+    if len(text) > most:
+        text = text[:most] + "…"
+    if text.isprintable():
+        return text
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
 """Trailing metadata in which a plugin says what went wrong."""

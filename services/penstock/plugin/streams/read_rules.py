@@ -9,8 +9,7 @@ from typing import Final
 
 from penstock.model.identity import is_partition_id
 from penstock.model.stream import BatchReady, Checkpoint, StreamSchema
-from penstock.plugin.escape import printable
-from penstock.plugin.failures import violation
+from penstock.plugin.errors import printable, violation
 
 MOST_BATCHES: Final = 65_536
 """Batches that may be ready and not released; what the host keeps of each is about 100 bytes."""

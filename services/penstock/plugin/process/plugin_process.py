@@ -15,9 +15,8 @@ from penstock.model.errors import PenstockError
 from penstock.plugin import describe
 from penstock.plugin.control import ControlCalls
 from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.life import Life
-from penstock.plugin.link import SERVING, Link
-from penstock.plugin.manifest import ConnectorEntry, Manifest
+from penstock.plugin.installed.manifest import ConnectorEntry, Manifest
+from penstock.plugin.process.connection import SERVING, Life, Link
 
 
 class PluginProcess(ControlCalls):

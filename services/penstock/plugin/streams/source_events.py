@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
+from penstock.model.numbers import LONGEST_NAME, MOST_OF_PLUGIN, PluginNumber
 from penstock.model.stream import (
     BadRow,
     BatchReady,
@@ -22,12 +26,65 @@ from penstock.model.stream import (
     SchemaSeen,
     Warned,
 )
-from penstock.plugin import schemas
-from penstock.plugin.failures import clean, violation
-from penstock.plugin.numbers import PluginNumbers
-from penstock.plugin.read_rules import ReadRules, check_partition
+from penstock.plugin.errors import clean, printable, violation
+from penstock.plugin.streams import schemas
+from penstock.plugin.streams.read_rules import ReadRules, check_partition
 from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
+
+log = logging.getLogger(__name__)
+
+
+_NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
+_MOST_SHOWN: Final = 5
+
+
+class PluginNumbers:
+    """The numbers of the plugin at one end of a task."""
+
+    def __init__(self, plugin: str = "", end: str = "") -> None:
+        """`end` is source or sink."""
+        self._plugin, self._end = plugin, end
+        self._now: tuple[PluginNumber, ...] = ()
+        self._warned = False
+
+    def take(self, progress: types_pb2.Progress) -> None:
+        """Take in a frame. One without numbers, or about a single partition, changes nothing."""
+        if progress.metrics and not progress.partition_id:
+            good = _good(progress.metrics)
+            told = sorted(good.items())[:MOST_OF_PLUGIN]
+            self._now = tuple(PluginNumber(self._plugin, self._end, *one) for one in told)
+            if len(told) < len(progress.metrics):
+                self._warn(progress.metrics, dict(told))
+
+    def now(self) -> tuple[PluginNumber, ...]:
+        """Return the newest."""
+        return self._now
+
+    def _warn(self, metrics: Mapping[str, float], told: Mapping[str, float]) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        out = [name for name in sorted(metrics) if _plain(name) not in told][:_MOST_SHOWN]
+        log.warning(
+            "plugin %s has numbers that are not told (%s): a name is up to %d lower-case letters, "
+            "digits, `_` and `.`, a value is finite, and %d are the most",
+            self._plugin,
+            ", ".join(printable(name, LONGEST_NAME) for name in out) or "names that come twice",
+            LONGEST_NAME,
+            MOST_OF_PLUGIN,
+        )
+
+
+def _good(metrics: Mapping[str, float]) -> dict[str, float]:
+    plain = {_plain(name): value for name, value in metrics.items() if math.isfinite(value)}
+    return {name: value for name, value in plain.items() if _NAME.fullmatch(name)}
+
+
+def _plain(name: str) -> str:
+    """Return a name of OpenTelemetry as Prometheus has it."""
+    return name.replace(".", "_")
+
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from penstock.model.errors import PenstockError
-from penstock.plugin import failures, memory
-from penstock.plugin.handshake import FirstHandshake
-from penstock.plugin.launch import Child, how_it_ended, remove_folder
-from penstock.plugin.lines import LineCutter
-from penstock.plugin.logs import PluginLog, forward
+from penstock.plugin import errors
+from penstock.plugin.process import memory
+from penstock.plugin.process.handshake import FirstHandshake
+from penstock.plugin.process.launch import Child, how_it_ended, remove_folder
+from penstock.plugin.process.logs import LineCutter, PluginLog, forward
 
 _TERM_GRACE: Final = 1.0
 """Seconds between SIGTERM and SIGKILL, after a Shutdown that was not followed. Longer holds up the
@@ -47,7 +47,7 @@ class Running:
         if not self.exited.done():
             return None
         how = how_it_ended(self.exited.result())
-        return self.killed_for or failures.crashed(self.who, how, self.log.tail)
+        return self.killed_for or errors.crashed(self.who, how, self.log.tail)
 
     def limit_memory(self, most: int) -> None:
         """End it when it has more memory than this, in bytes; 0: never."""

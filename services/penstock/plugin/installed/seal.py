@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.model.errors import ConfigError
-from penstock.plugin.escape import printable
+from penstock.plugin.errors import printable
 
 FILE_NAME: Final = "plugin.sha256"
 NOT_COVERED: Final = frozenset({"__pycache__", ".git"})

@@ -34,11 +34,17 @@ from penstock.model.stream import (
     TxnCommitted,
     WriteOpened,
 )
-from penstock.plugin import escape, failures, schemas, write_rules
-from penstock.plugin.limits import GRPC_DEFAULT_BYTES, WRITE_ENCODINGS, StreamLimits, duration
-from penstock.plugin.numbers import PluginNumbers
-from penstock.plugin.process import PluginProcess
-from penstock.plugin.stream import ControlStream
+from penstock.plugin import errors
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.streams import schemas, write_rules
+from penstock.plugin.streams.source_events import PluginNumbers
+from penstock.plugin.streams.stream import ControlStream
+from penstock.plugin.streams.write_rules import (
+    GRPC_DEFAULT_BYTES,
+    WRITE_ENCODINGS,
+    StreamLimits,
+    duration,
+)
 from penstock.rpc.tracing import PARENT, carried
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
@@ -235,9 +241,9 @@ class PluginWriteStream:
         try:
             frame = await control.receive("plugin.write.open", seconds)
         except TimeoutError:
-            raise failures.deadline("plugin.write.open", seconds) from None
+            raise errors.deadline("plugin.write.open", seconds) from None
         if frame is None or frame.WhichOneof("kind") != "opened":
-            raise failures.violation("not_opened", "the first frame of Write was not WriteOpened")
+            raise errors.violation("not_opened", "the first frame of Write was not WriteOpened")
         return frame.opened
 
     async def _ask(self, frame: pb.WriteRequest, ask: _Ask, stage: str, seconds: float) -> Any:
@@ -253,7 +259,7 @@ class PluginWriteStream:
             async with asyncio.timeout_at(until):
                 return await answer
         except TimeoutError:
-            raise control.fail(failures.deadline(stage, seconds)) from None
+            raise control.fail(errors.deadline(stage, seconds)) from None
         finally:
             slow.cancel()
             del self._asked[ask]
@@ -272,7 +278,7 @@ class PluginWriteStream:
         try:
             while (frame := await control.receive("plugin.write")) is not None:
                 self._take(frame)
-            end: PenstockError = failures.stream_ended("Write ended")
+            end: PenstockError = errors.stream_ended("Write ended")
         except PenstockError as error:
             end = error
         end = control.fail(end)
@@ -294,17 +300,17 @@ class PluginWriteStream:
             case "closed":
                 self._answer((kind, 0), frame.closed)
             case "opened":
-                raise failures.violation("second_opened", "WriteOpened came twice")
+                raise errors.violation("second_opened", "WriteOpened came twice")
             case "ask" if frame.ask.rewind:
                 # Rows sent again: to ignore it would leave rows out that the sink counts on.
-                raise failures.violation(
+                raise errors.violation(
                     "feature_not_agreed", "SinkAsk.rewind needs a feature that this host has not"
                 )
             case "progress":
                 self._numbers.take(frame.progress)
             case "diagnostic":
                 warning = error_wire.from_proto(frame.diagnostic)
-                shown = failures.clean(warning, self._process.link.redact)
+                shown = errors.clean(warning, self._process.link.redact)
                 _log.warning("plugin %s: %s", self._process.who, shown)
             case _:
                 pass  # R16: what a newer plugin may say
@@ -313,14 +319,14 @@ class PluginWriteStream:
         answer = self._asked.get(ask)
         if answer is None or answer.done():
             kind, number = ask
-            raise failures.violation("unasked", f"{kind} {number} answers nothing that was asked")
+            raise errors.violation("unasked", f"{kind} {number} answers nothing that was asked")
         answer.set_result(message)
 
     def _refused(self, schema: StreamSchema, applied: pb.SchemaApplied) -> SchemaError:
         link = self._process.link
-        why = [failures.clean(error_wire.from_proto(d), link.redact) for d in applied.diagnostics]
+        why = [errors.clean(error_wire.from_proto(d), link.redact) for d in applied.diagnostics]
         text = "; ".join(d.message for d in why) or "it gave no reason"
-        name = escape.printable(schema.dataset, 200)
+        name = errors.printable(schema.dataset, 200)
         return SchemaError(
             "plugin.schema_refused",
             f"plugin {link.who} cannot take a schema of {name!r}: {text}",

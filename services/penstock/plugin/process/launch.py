@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.plugin import guard, seal
-from penstock.plugin.handshake import PROTOCOL_VERSION
-from penstock.plugin.manifest import SEARCH_PATH, Manifest
+from penstock.plugin.installed import seal
+from penstock.plugin.installed.manifest import SEARCH_PATH, Manifest
+from penstock.plugin.process import guard
+from penstock.plugin.process.handshake import PROTOCOL_VERSION
 
 COOKIE: Final = "d0a9c8b7-penstock-plugin-v1"
 """A courtesy that tells a plugin that a host started it, not a person; it protects nothing."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.model.errors import AuthError, ConfigError, PenstockError, RetriableError
-from penstock.plugin.escape import printable
+from penstock.plugin.errors import printable
 from penstock.rpc.tls import ClientTls
 
 _URL: Final = re.compile(r"(grpcs?)://((?:[\w.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5})/?")

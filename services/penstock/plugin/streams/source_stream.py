@@ -27,14 +27,12 @@ from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.model.connector import Target, TaskPlan
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.stream import BadRow, Drained, ReadEvent
-from penstock.plugin import failures
-from penstock.plugin.events import Reader
-from penstock.plugin.heartbeat import missed, silence
-from penstock.plugin.limits import READ_ENCODINGS, StreamLimits, duration
-from penstock.plugin.numbers import PluginNumbers
-from penstock.plugin.process import PluginProcess
-from penstock.plugin.read_rules import MOST_BATCHES, ReadRules
-from penstock.plugin.stream import ControlStream
+from penstock.plugin import errors
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.streams.read_rules import MOST_BATCHES, ReadRules
+from penstock.plugin.streams.source_events import PluginNumbers, Reader
+from penstock.plugin.streams.stream import ControlStream, missed, silence
+from penstock.plugin.streams.write_rules import READ_ENCODINGS, StreamLimits, duration
 from penstock.wire import connector as connector_wire
 
 _log = logging.getLogger(__name__)
@@ -169,7 +167,7 @@ class PluginReadStream:
             return
         self._reader.draining = True
         seconds = grace + self._deadlines.end
-        self._live().fail_after("drain", seconds, failures.deadline("plugin.read.drain", seconds))
+        self._live().fail_after("drain", seconds, errors.deadline("plugin.read.drain", seconds))
         frame = pb.ReadRequest(drain=pb.ReadDrain(grace=duration(grace)))
         await self._send(frame, "plugin.read.drain")
 
@@ -205,12 +203,12 @@ class PluginReadStream:
         try:
             frame = await self._live().receive("plugin.read.open", seconds)
         except TimeoutError:
-            raise failures.deadline("plugin.read.open", seconds) from None
+            raise errors.deadline("plugin.read.open", seconds) from None
         if frame is None or frame.WhichOneof("kind") != "opened":
-            raise failures.violation("not_opened", "the first frame of Read was not ReadOpened")
+            raise errors.violation("not_opened", "the first frame of Read was not ReadOpened")
         opened = frame.opened
         if opened.encoding not in READ_ENCODINGS:
-            raise failures.violation("encoding", f"encoding {opened.encoding} was not offered")
+            raise errors.violation("encoding", f"encoding {opened.encoding} was not offered")
         self._encoding = opened.encoding
         self._silence = silence(opened.heartbeat_every)
         self.needs_commit = opened.needs_commit
@@ -227,7 +225,7 @@ class PluginReadStream:
                 if isinstance(event, Drained):
                     control.forget("drain")
             if not self._rules.drained:
-                end = failures.stream_ended("Read ended without Drained")
+                end = errors.stream_ended("Read ended without Drained")
         except PenstockError as error:
             end = error
         if end is not None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.model.errors import ConfigError, nearest
-from penstock.plugin.remote import Remote, TlsFiles, parse_address
+from penstock.plugin.installed.remote import Remote, TlsFiles, parse_address
 
 FILE_NAME: Final = "plugin.toml"
 SEARCH_PATH: Final = "/usr/local/bin:/usr/bin:/bin"

@@ -10,8 +10,7 @@ from penstock.api.record.v1 import record_pb2 as pb
 from penstock.model import columns
 from penstock.model.arrow_schema import BadSchemaError, decode_schema
 from penstock.model.stream import StreamSchema
-from penstock.plugin.escape import printable
-from penstock.plugin.failures import violation
+from penstock.plugin.errors import printable, violation
 
 _RESERVED_TYPES: Final = {
     columns.OP: (pa.int8(),),

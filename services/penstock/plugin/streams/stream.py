@@ -7,10 +7,34 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
 import grpc.aio
+from google.protobuf.duration_pb2 import Duration
 
-from penstock.model.errors import PenstockError
-from penstock.plugin import failures
-from penstock.plugin.link import Link
+from penstock.model.errors import PenstockError, RetriableError
+from penstock.plugin import errors
+from penstock.plugin.process.connection import Link
+
+_DEFAULT: Final = 30.0
+"""For a stream that names none."""
+_LONGEST: Final = 300.0
+"""A plugin cannot opt out of being noticed when it hangs (invariant 8)."""
+_MISSED: Final = 2.0
+"""Heartbeats that may be missing. One is too strict for a machine that is busy."""
+
+
+def silence(every: Duration) -> float:
+    """Return the seconds without a frame after which a plugin is taken for hung."""
+    return min(every.ToTimedelta().total_seconds() or _DEFAULT, _LONGEST) * _MISSED
+
+
+def missed(who: str, seconds: float) -> PenstockError:
+    """Return the error of a plugin that was silent for so long."""
+    return RetriableError(
+        "plugin.heartbeat_missed",
+        f"plugin {who} sent nothing for {seconds:g} s; it promised a heartbeat twice as often "
+        "(R19)",
+        fix="It is started anew; if it repeats, see in its log what it hangs in.",
+    )
+
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -42,7 +66,7 @@ class ControlStream(Generic[_Request, _Response]):
             async with asyncio.timeout(seconds), self._writing:
                 await self._call.write(request)
         except TimeoutError:
-            raise self.fail(failures.deadline(stage, seconds)) from None
+            raise self.fail(errors.deadline(stage, seconds)) from None
         except grpc.aio.AioRpcError as error:
             raise self.fail(await self._link.failure(error, stage)) from None
         except asyncio.InvalidStateError:
@@ -119,7 +143,7 @@ class ControlStream(Generic[_Request, _Response]):
             except asyncio.CancelledError:
                 if _was_cancelled():
                     raise
-        return failures.stream_ended(f"stage {stage}: the stream has ended")
+        return errors.stream_ended(f"stage {stage}: the stream has ended")
 
     def _process_ended(self, _: asyncio.Future[int]) -> None:
         if death := self._link.death():

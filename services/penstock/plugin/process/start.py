@@ -12,15 +12,16 @@ from typing import Final
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.model.errors import InternalError, PenstockError, RetriableError
-from penstock.plugin import describe, launch, remote, seal
+from penstock.plugin import describe
 from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.handshake import EarlyExit, address_of, exited_early, first_handshake
-from penstock.plugin.link import SERVING, Link
-from penstock.plugin.logs import PluginLog
-from penstock.plugin.manifest import ConnectorEntry, Manifest
-from penstock.plugin.process import PluginProcess
-from penstock.plugin.redact import Redactor
-from penstock.plugin.running import Running
+from penstock.plugin.installed import remote, seal
+from penstock.plugin.installed.manifest import ConnectorEntry, Manifest
+from penstock.plugin.process import launch
+from penstock.plugin.process.connection import SERVING, Link
+from penstock.plugin.process.handshake import EarlyExit, address_of, exited_early, first_handshake
+from penstock.plugin.process.local_process import Running
+from penstock.plugin.process.logs import PluginLog, Redactor
+from penstock.plugin.process.plugin_process import PluginProcess
 
 _log = logging.getLogger(__name__)
 

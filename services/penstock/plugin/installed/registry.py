@@ -1,18 +1,60 @@
-"""What is installed, and which plugin, in which version, serves a class of connectors."""
+"""What is installed, and which plugin, in which version, serves a class of connectors. The plugin
+path may be looked at again: plugins come, change and go.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
-from collections.abc import Iterable
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from penstock.model.errors import ConfigError, Diagnostic, nearest
-from penstock.plugin import seal
-from penstock.plugin.escape import printable
-from penstock.plugin.fingerprint import fingerprinted
-from penstock.plugin.manifest import FILE_NAME, ConnectorEntry, Manifest, read_manifest
-from penstock.plugin.versions import Requirement, Version, parse_requirement
+from penstock.plugin.errors import printable
+from penstock.plugin.installed import seal
+from penstock.plugin.installed.manifest import FILE_NAME, ConnectorEntry, Manifest, read_manifest
+from penstock.plugin.installed.versions import Requirement, Version, parse_requirement
+
+_PASSED_OVER: Final = frozenset(
+    {"__pycache__", ".git", ".venv", "node_modules", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+)
+"""Folders that tools write, or that are too large to be looked at often."""
+_MOST_FILES: Final = 5_000
+"""Looked at in about 20 ms; what is beyond is not seen to change."""
+
+
+def fingerprint(folder: Path) -> str:
+    """Return the text: from names, sizes and times of change."""
+    digest = hashlib.sha256()
+    for number, (name, size, changed) in enumerate(_files(folder, "")):
+        if number == _MOST_FILES:
+            break
+        digest.update(f"{name}\0{size}\0{changed}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:16]
+
+
+def fingerprinted(manifest: Manifest) -> Manifest:
+    """Return a manifest that knows its files."""
+    return replace(manifest, fingerprint=fingerprint(manifest.folder))
+
+
+def _files(folder: Path, below: str) -> Iterator[tuple[str, int, int]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            name = f"{below}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _PASSED_OVER:
+                    yield from _files(folder / entry.name, f"{name}/")
+            else:
+                with suppress(OSError):  # it was there a moment ago
+                    stat = entry.stat()
+                    yield name, stat.st_size, stat.st_mtime_ns
+
 
 _SHIPPED: Final = ("penstock_builtin", "penstock_databases", "penstock_net")
 """Packages of the plugins that ship."""
@@ -179,3 +221,42 @@ def _builtin() -> list[Path]:
     specs = [importlib.util.find_spec(name) for name in _SHIPPED]
     places = [place for spec in specs if spec for place in spec.submodule_search_locations or ()]
     return [Path(place) for place in places if (Path(place) / FILE_NAME).is_file()]
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPath:
+    """Where plugins are installed, and which of them may be taken."""
+
+    folders: tuple[Path, ...] = ()
+    only_sealed: bool = False
+    builtin: bool = True
+
+    def load(self) -> Registry:
+        """Read what is there now."""
+        return Registry.load(self.folders, builtin=self.builtin, only_sealed=self.only_sealed)
+
+
+def tell_problems(now: Registry, before: Registry | None = None) -> None:
+    """Log what is left out, unless that was so before."""
+    for problem in now.problems:
+        if before is None or problem not in before.problems:
+            _log.warning("plugin left out: %s", problem)
+
+
+def tell_changes(before: Registry, now: Registry) -> bool:
+    """Log what came, changed and went; tell whether anything did."""
+    old = {(m.name, m.version): m for m in before.manifests}
+    new = {(m.name, m.version): m for m in now.manifests}
+    changed = {key for key in new.keys() & old.keys() if new[key] != old[key]}
+    for keys, what in (
+        (new.keys() - old.keys(), "is installed"),
+        (old.keys() - new.keys(), "is gone; what runs of it goes on"),
+        (changed, "was replaced; what runs of it goes on"),
+    ):
+        for name, version in sorted(keys):
+            _log.info("plugin %s %s %s", name, version, what)
+    tell_problems(now, before)
+    return bool(old.keys() ^ new.keys() or changed)

@@ -21,11 +21,10 @@ from penstock.model.errors import (
     Severity,
     error_of,
 )
-from penstock.plugin import failures
-from penstock.plugin.escape import printable
-from penstock.plugin.heartbeat import missed, silence
-from penstock.plugin.process import PluginProcess
-from penstock.plugin.stream import ControlStream
+from penstock.plugin import errors
+from penstock.plugin.errors import printable
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.streams.stream import ControlStream, missed, silence
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
 
@@ -121,9 +120,9 @@ class PluginMonitor:
         try:
             frame = await control.receive("plugin.monitor.open", seconds)
         except TimeoutError:
-            raise failures.deadline("plugin.monitor.open", seconds) from None
+            raise errors.deadline("plugin.monitor.open", seconds) from None
         if frame is None or frame.WhichOneof("kind") != "opened":
-            raise failures.violation("not_opened", "the first frame of Monitor was not opened")
+            raise errors.violation("not_opened", "the first frame of Monitor was not opened")
         self._silence = silence(frame.opened.heartbeat_every)
 
     async def _run(self, control: _Control) -> None:
@@ -132,7 +131,7 @@ class PluginMonitor:
                 self._take(frame)
                 await self._answer(control, frame.request_id)
                 await asyncio.sleep(_REST)
-            end: PenstockError = failures.stream_ended("Monitor ended")
+            end: PenstockError = errors.stream_ended("Monitor ended")
         except PenstockError as error:
             end = error
         self._end = control.fail(end)
@@ -147,7 +146,7 @@ class PluginMonitor:
     async def _answer(self, control: _Control, request_id: str) -> None:
         """Say that a request was taken. What comes of it is told as the plans in force."""
         if len(request_id) > _MOST_ID:
-            raise failures.violation("request_id", f"a request has an id of {len(request_id)}")
+            raise errors.violation("request_id", f"a request has an id of {len(request_id)}")
         if request_id:
             answer = pb.MonitorRequest(answered_request_id=request_id)
             await control.send(answer, "plugin.monitor.answer", self._process.deadlines.send)
@@ -162,9 +161,9 @@ class PluginMonitor:
             case "diagnostic":
                 self._told(frame.diagnostic)
             case "opened":
-                raise failures.violation("second_opened", "MonitorOpened came twice")
+                raise errors.violation("second_opened", "MonitorOpened came twice")
             case "config_update":
-                raise failures.violation(
+                raise errors.violation(
                     "feature_not_agreed", "ConfigUpdate needs a feature that this host has not"
                 )
             case _:
@@ -176,7 +175,7 @@ class PluginMonitor:
         self._news.set()
 
     def _told(self, message: diagnostic_pb2.Diagnostic) -> None:
-        diagnostic = failures.clean(error_wire.from_proto(message), self._process.link.redact)
+        diagnostic = errors.clean(error_wire.from_proto(message), self._process.link.redact)
         if diagnostic.severity not in _HARMLESS:
             raise error_of(diagnostic)
         _log.warning("plugin %s: %s", self._process.who, diagnostic)

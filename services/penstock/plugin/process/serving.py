@@ -23,7 +23,7 @@ from penstock.api.connector.v1 import (
     source_service_pb2,
 )
 from penstock.model.errors import ConfigError
-from penstock.plugin.link import Link
+from penstock.plugin.process.connection import Link
 
 _MODULES: Final = (
     plugin_service_pb2,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.model.errors import InternalError, PenstockError, RetriableError
-from penstock.plugin.escape import printable
+from penstock.plugin.errors import printable
 
 CORE_VERSION: Final = 1
 PROTOCOL_VERSION: Final = 1

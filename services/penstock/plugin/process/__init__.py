@@ -1,0 +1,1 @@
+"""A plugin's process, here or elsewhere: its start, its log, its connection, its end."""
