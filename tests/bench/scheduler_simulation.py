@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.model.errors import ErrorClass
-from penstock.scheduler.cluster import ClusterSettings
+from penstock.scheduler.state.cluster import ClusterSettings
 from report import Report, arguments, percentile
 from simulated import Simulation
 

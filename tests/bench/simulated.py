@@ -23,10 +23,10 @@ from penstock.model.connector import (
     TaskStatus,
 )
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.scheduler.cluster import Cluster, ClusterSettings
-from penstock.scheduler.events import Assign, Member, Report
-from penstock.scheduler.records import Owned
-from penstock.scheduler.wanted import Wanted, config_digest, is_monitor, specs_of
+from penstock.scheduler.state.cluster import Cluster, ClusterSettings
+from penstock.scheduler.state.events import Assign, Member, Report
+from penstock.scheduler.state.records import Owned
+from penstock.scheduler.state.wanted import Wanted, config_digest, is_monitor, specs_of
 
 
 @dataclass

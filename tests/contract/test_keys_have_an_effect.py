@@ -26,7 +26,7 @@ from penstock.convert.registry import KINDS as CONVERTERS
 from penstock.model.config_def import ConfigKey, read, without_effect
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import PenstockError
-from penstock.scheduler.wanted import rules_of
+from penstock.scheduler.state.wanted import rules_of
 from penstock.secrets import settings as secrets_settings
 from penstock.standalone.settings import KEYS as OF_NODE
 from penstock.transform import chain_warnings

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from penstock.model.errors import ErrorClass
-from penstock.scheduler.restarts import DEFECTS, Fate, RestartPolicy, judge
+from penstock.scheduler.state.failures import DEFECTS, Fate, RestartPolicy, judge
 from support.checkout import ROOT
 
 TEXTS = (

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.config.stored import PLACES as CONNECTORS
 from penstock.etcd import EtcdSettings
 from penstock.offset.stored import PLACES as OFFSETS
-from penstock.scheduler.records import PLACES as ASSIGNMENTS
+from penstock.scheduler.state.records import PLACES as ASSIGNMENTS
 
 READ: Final = "read"
 WRITE: Final = "readwrite"

@@ -14,8 +14,8 @@ from penstock.etcd import Discovery, Election
 from penstock.model.process_numbers import numbers_of
 from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Scheduler, SchedulerService
 from penstock.scheduler import Member as Worker
-from penstock.scheduler.election import ElectedLeadership, stand
-from penstock.scheduler.plans import Plans, WorkerPlans
+from penstock.scheduler.leading.election import ElectedLeadership, stand
+from penstock.scheduler.leading.plans import Plans, WorkerPlans
 from penstock.store import EtcdStore
 
 

@@ -24,8 +24,8 @@ memory may be stale and no harm is done: the write fails, and everything is read
 
 from penstock.offset.bulk import Bulk
 from penstock.offset.commits import Commits
+from penstock.offset.compaction import Folder
 from penstock.offset.edits import Edits
-from penstock.offset.folding import Folder
 from penstock.offset.owner import ConnectorReader, Owner, TaskReader
 from penstock.offset.rules import Commit, Prepared, TaskRecord
 from penstock.offset.service import OffsetService

@@ -15,13 +15,13 @@ from typing import Final
 
 from penstock.model import faults
 from penstock.model.errors import RetriableError
-from penstock.offset import head as heads
 from penstock.offset import history, journal, rules, stored
-from penstock.offset.abreast import abreast
+from penstock.offset import manifest as heads
+from penstock.offset.cache import Known
+from penstock.offset.compaction import Folder
 from penstock.offset.edits import ATTEMPTS, contended
-from penstock.offset.folding import Folder
-from penstock.offset.memory import Known
 from penstock.offset.owner import Owner
+from penstock.offset.staged_writes import abreast
 from penstock.offset.view import View
 from penstock.store import Check, Conflict, Put, Store
 

@@ -14,13 +14,13 @@ from weakref import WeakValueDictionary
 
 from penstock.model import faults
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.offset import head as heads
 from penstock.offset import history, journal, rules, stored
-from penstock.offset.folding import Folder
-from penstock.offset.ground import Ground, Grounds
-from penstock.offset.memory import Known
+from penstock.offset import manifest as heads
+from penstock.offset.cache import Known
+from penstock.offset.compaction import Folder
 from penstock.offset.rules import Commit, TaskRecord
-from penstock.offset.staging import staged
+from penstock.offset.snapshot import Ground, Grounds
+from penstock.offset.staged_writes import staged
 from penstock.offset.view import MOST_JOURNALS, MOST_WAITING, View
 from penstock.store import Check, Conflict, Put, Store
 

@@ -16,14 +16,14 @@ from typing import Final
 
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.identity import partition_id, partition_key
-from penstock.offset import head as heads
 from penstock.offset import history, journal, rules, stored
-from penstock.offset.folding import Folder
-from penstock.offset.head import Head
+from penstock.offset import manifest as heads
+from penstock.offset.cache import Known
+from penstock.offset.compaction import Folder
 from penstock.offset.history import Version
-from penstock.offset.memory import Known
+from penstock.offset.manifest import Head
 from penstock.offset.owner import Owner
-from penstock.offset.staging import staged
+from penstock.offset.staged_writes import staged
 from penstock.offset.view import MOST_JOURNALS, View
 from penstock.store import Check, Conflict, Store
 

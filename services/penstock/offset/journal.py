@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.offset import history, rules
+from penstock.offset.cache import Known
 from penstock.offset.history import Version
-from penstock.offset.memory import Known
 
 CHUNK_BYTES: Final = 448 << 10
 """Bytes of a chunk: two of them, an index, a task's record and a head are one request of etcd."""

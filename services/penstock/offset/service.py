@@ -17,8 +17,8 @@ from penstock.api.offset.v1 import offset_service_pb2_grpc as grpc_api
 from penstock.offset import messages, rules
 from penstock.offset.bulk import Bulk
 from penstock.offset.commits import Commits
+from penstock.offset.compaction import Folder
 from penstock.offset.edits import Edits
-from penstock.offset.folding import Folder
 from penstock.offset.leftovers import KEPT, Leftovers
 from penstock.offset.owner import ConnectorReader, Owner, TaskReader
 from penstock.offset.rules import Commit

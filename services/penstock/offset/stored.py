@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from penstock.offset.head import FIRST_LINE
+from penstock.offset.manifest import FIRST_LINE
 from penstock.offset.rules import Prepared, TaskRecord
 
 HEADS: Final = "floor/"

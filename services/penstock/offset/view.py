@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.model.errors import RetriableError
-from penstock.offset import head as heads
 from penstock.offset import journal, stored
-from penstock.offset.head import Head
+from penstock.offset import manifest as heads
+from penstock.offset.cache import Known, Memory
 from penstock.offset.journal import Journal, merged
-from penstock.offset.memory import Known, Memory
+from penstock.offset.manifest import Head
 from penstock.store import Entry, Page, Store
 
 READS: Final = 16

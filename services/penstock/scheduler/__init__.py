@@ -41,15 +41,15 @@ from lists after a change of leaders, without a restart of what runs (invariant 
 README.md tells the same from the side of a worker.
 """
 
-from penstock.scheduler.cluster import ClusterSettings
-from penstock.scheduler.election import ElectedLeadership, stand
-from penstock.scheduler.events import Member
-from penstock.scheduler.leader import Leader, LeaderSettings
-from penstock.scheduler.leadership import Leadership, SoleLeader, StoreLeadership
-from penstock.scheduler.plans import PlanMaker, Plans
-from penstock.scheduler.restarts import RestartPolicy
-from penstock.scheduler.scheduler import Scheduler
+from penstock.scheduler.leading.election import ElectedLeadership, stand
+from penstock.scheduler.leading.leader import Leader, LeaderSettings
+from penstock.scheduler.leading.leadership import Leadership, SoleLeader, StoreLeadership
+from penstock.scheduler.leading.plans import PlanMaker, Plans
+from penstock.scheduler.leading.scheduler import Scheduler
 from penstock.scheduler.service import SchedulerService
+from penstock.scheduler.state.cluster import ClusterSettings
+from penstock.scheduler.state.events import Member
+from penstock.scheduler.state.failures import RestartPolicy
 
 __all__ = [
     "ClusterSettings",

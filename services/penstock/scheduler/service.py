@@ -14,12 +14,12 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.model.errors import ConfigError, PenstockError, nearest
 from penstock.model.status import ConnectorStatus
-from penstock.scheduler.events import Member, Report
-from penstock.scheduler.leader import Leader
-from penstock.scheduler.scheduler import Scheduler
-from penstock.scheduler.sessions import Outbox
-from penstock.scheduler.statuses import cluster_status, connector_status
-from penstock.scheduler.wanted import Wanted
+from penstock.scheduler.leading.leader import Leader
+from penstock.scheduler.leading.scheduler import Scheduler
+from penstock.scheduler.leading.sessions import Outbox
+from penstock.scheduler.state.events import Member, Report
+from penstock.scheduler.state.statuses import cluster_status, connector_status
+from penstock.scheduler.state.wanted import Wanted
 from penstock.wire.scheduler import cluster_to_proto, connector_status_to_proto
 from penstock.wire.worker import status_from_proto
 

@@ -39,8 +39,8 @@ from penstock.scheduler import (
     SchedulerService,
     SoleLeader,
 )
-from penstock.scheduler.plans import Plans
-from penstock.scheduler.stored import forget_plans
+from penstock.scheduler.leading.plans import Plans
+from penstock.scheduler.leading.stored import forget_plans
 from penstock.standalone.scratch import scratch
 from penstock.standalone.settings import NodeSettings, prepare_folder
 from penstock.store import SqliteStore

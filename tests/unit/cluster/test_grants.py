@@ -12,7 +12,7 @@ from penstock.cluster import grants
 from penstock.config import stored as config
 from penstock.model.errors import ConfigError
 from penstock.offset import stored as offset
-from penstock.scheduler import records as scheduler
+from penstock.scheduler.state import records as scheduler
 
 
 @pytest.mark.parametrize("module", [config, offset, scheduler])

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.model.errors import FencedError, PenstockError, RetriableError
-from penstock.offset import Commit, commits, folding, journal
+from penstock.offset import Commit, commits, compaction, journal
 
 G, T = "g1", "g1-0"
 MANY = [f"p{n:05d}" for n in range(1500)]
@@ -44,13 +44,13 @@ async def keys(room, prefix):
 def journaled(monkeypatch):
     """Makes a journal of every commit of more than two partitions, and folds of three."""
     monkeypatch.setattr(commits, "MOST_DIRECT", 2)
-    monkeypatch.setattr(folding, "BATCH", 3)
+    monkeypatch.setattr(compaction, "BATCH", 3)
 
 
 @pytest.fixture
 def asleep(monkeypatch):
     """Nobody folds in the background."""
-    monkeypatch.setattr(folding.Folder, "notice", lambda *_: None)
+    monkeypatch.setattr(compaction.Folder, "notice", lambda *_: None)
 
 
 def test_a_large_commit_is_one_write_and_read_at_once(room, asleep):
@@ -202,7 +202,7 @@ def test_a_fold_that_fails_is_done_later(room, arm, monkeypatch, point, journale
                 await asyncio.sleep(0.01)
         assert await listed(room) == before
 
-    monkeypatch.setattr(folding, "PAUSE", 0.01)
+    monkeypatch.setattr(compaction, "PAUSE", 0.01)
     room(test)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.offset import head as heads
-from penstock.offset.head import Head
+from penstock.offset import manifest as heads
+from penstock.offset.manifest import Head
 
 names = st.lists(st.text("abc-0", max_size=5)).map(tuple)
 

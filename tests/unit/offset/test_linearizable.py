@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.offset import Commit, commits, folding
+from penstock.offset import Commit, commits, compaction
 from support import offset_history as history
 from support.offset_history import OK, STALE, History
 
@@ -95,7 +95,7 @@ class Storm:
 def journaled(monkeypatch):
     """Makes a journal of every commit of more than two partitions."""
     monkeypatch.setattr(commits, "MOST_DIRECT", 2)
-    monkeypatch.setattr(folding, "BATCH", 30)
+    monkeypatch.setattr(compaction, "BATCH", 30)
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["same task", "partition moved"])

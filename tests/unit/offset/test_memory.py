@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.offset.memory import Known, Memory
+from penstock.offset.cache import Known, Memory
 
 
 def test_the_key_used_longest_ago_goes_first():

@@ -19,7 +19,7 @@ from penstock.rpc import Server
 from penstock.rpc import route as module
 from penstock.rpc.channels import open_channel
 from penstock.rpc.route import RoutedChannel
-from penstock.scheduler.leadership import not_leader
+from penstock.scheduler.leading.leadership import not_leader
 from support.waiting import until
 
 

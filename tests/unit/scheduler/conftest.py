@@ -38,7 +38,7 @@ from penstock.scheduler import (
     SchedulerService,
     StoreLeadership,
 )
-from penstock.scheduler.plans import Plans
+from penstock.scheduler.leading.plans import Plans
 from penstock.store import SqliteStore
 from penstock.wire.worker import status_to_proto
 from support.waiting import until

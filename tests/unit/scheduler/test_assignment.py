@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import ConfigError
-from penstock.scheduler.assignment import Task, Worker, assign
-from penstock.scheduler.placement import fits, parse_placement
+from penstock.scheduler.state.assignment import Task, Worker, assign, fits, parse_placement
 
 
 def workers(number, **rest):

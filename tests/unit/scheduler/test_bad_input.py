@@ -14,14 +14,14 @@ from penstock.client import PlannedConnector
 from penstock.model.connector import Connector, Partition, TaskPlan
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import RunState
-from penstock.scheduler.assignment import Task, Worker, assign
-from penstock.scheduler.events import Member, PlanWish
-from penstock.scheduler.ownership import UNSEEN, Workers
-from penstock.scheduler.plan_needs import PlanNeeds
-from penstock.scheduler.plans import PLAN_BYTES, _divided
-from penstock.scheduler.records import Owned, Planned, Record, decode_planned
-from penstock.scheduler.restarts import RestartPolicy
-from penstock.scheduler.wanted import MOST_TASKS, Wanted, config_digest
+from penstock.scheduler.leading.plans import PLAN_BYTES, _divided
+from penstock.scheduler.state.assignment import Task, Worker, assign
+from penstock.scheduler.state.events import Member, PlanWish
+from penstock.scheduler.state.failures import RestartPolicy
+from penstock.scheduler.state.ownership import UNSEEN, Workers
+from penstock.scheduler.state.plan_needs import PlanNeeds
+from penstock.scheduler.state.records import Owned, Planned, Record, decode_planned
+from penstock.scheduler.state.wanted import MOST_TASKS, Wanted, config_digest
 from support.waiting import until
 
 

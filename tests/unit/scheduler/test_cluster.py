@@ -13,13 +13,13 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 from penstock.model.status import RunState
-from penstock.scheduler.cluster import ClusterSettings
-from penstock.scheduler.events import Member, Report
-from penstock.scheduler.ownership import SILENT, Workers
-from penstock.scheduler.planning import Planning
-from penstock.scheduler.records import Owned, Planned, Record
-from penstock.scheduler.restarts import DEFECTS, Fate, RestartPolicy
-from penstock.scheduler.statuses import connector_status
+from penstock.scheduler.leading.planning import Planning
+from penstock.scheduler.state.cluster import ClusterSettings
+from penstock.scheduler.state.events import Member, Report
+from penstock.scheduler.state.failures import DEFECTS, Fate, RestartPolicy
+from penstock.scheduler.state.ownership import SILENT, Workers
+from penstock.scheduler.state.records import Owned, Planned, Record
+from penstock.scheduler.state.statuses import connector_status
 
 
 def cluster(workers=3, connectors=4, tasks=3, **settings):

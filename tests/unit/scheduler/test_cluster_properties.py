@@ -22,9 +22,9 @@ from hypothesis.stateful import (
 from bench.simulated import Simulation
 from penstock.model.connector import TargetState
 from penstock.model.errors import ErrorClass
-from penstock.scheduler import assignment, rounds
-from penstock.scheduler.assignment import assign
-from penstock.scheduler.wanted import is_monitor
+from penstock.scheduler.state import assignment, rounds
+from penstock.scheduler.state.assignment import assign
+from penstock.scheduler.state.wanted import is_monitor
 
 NAMES = st.sampled_from(["orders", "users", "events", "metrics"])
 

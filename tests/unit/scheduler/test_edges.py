@@ -10,16 +10,22 @@ import pytest
 from penstock.model.connector import Connector, Partition, TargetState, TaskPlan
 from penstock.model.errors import ConfigError, FencedError, RetriableError
 from penstock.scheduler import SoleLeader, StoreLeadership
-from penstock.scheduler.events import Assign, Assigned, Member
-from penstock.scheduler.leadership import LEADER
-from penstock.scheduler.members import Roster
-from penstock.scheduler.ownership import Workers
-from penstock.scheduler.plan_needs import UNSEEN, PlanNeeds
-from penstock.scheduler.records import Planned, Record, decode_record, encode_record, record_key
-from penstock.scheduler.restarts import RestartPolicy
-from penstock.scheduler.scaling import ScalingRules
-from penstock.scheduler.sessions import FRAME_BYTES, Outbox, frames_of
-from penstock.scheduler.wanted import MOST_TASKS, Wanted, config_digest, rules_of, task_digest
+from penstock.scheduler.leading.leadership import LEADER
+from penstock.scheduler.leading.members import Roster
+from penstock.scheduler.leading.sessions import FRAME_BYTES, Outbox, frames_of
+from penstock.scheduler.state.events import Assign, Assigned, Member
+from penstock.scheduler.state.failures import RestartPolicy
+from penstock.scheduler.state.ownership import Workers
+from penstock.scheduler.state.plan_needs import UNSEEN, PlanNeeds
+from penstock.scheduler.state.records import (
+    Planned,
+    Record,
+    decode_record,
+    encode_record,
+    record_key,
+)
+from penstock.scheduler.state.scaling import ScalingRules
+from penstock.scheduler.state.wanted import MOST_TASKS, Wanted, config_digest, rules_of, task_digest
 from penstock.store import Entry, SqliteStore
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.errors import AuthError, ConfigError, FencedError, RetriableError
 from penstock.scheduler import ElectedLeadership, Scheduler, stand
-from penstock.scheduler.leadership import SoleLeader, StoreLeadership
+from penstock.scheduler.leading.leadership import SoleLeader, StoreLeadership
 from penstock.store import ANY, Check, Conflict, SqliteStore
 from support.waiting import until
 

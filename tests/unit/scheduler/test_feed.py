@@ -4,8 +4,8 @@ import asyncio
 
 from penstock.client import ConfigClient
 from penstock.model.connector import Connector
-from penstock.scheduler.feed import ConnectorFeed
-from penstock.scheduler.plans import Plans
+from penstock.scheduler.leading.planning import ConnectorFeed
+from penstock.scheduler.leading.plans import Plans
 from support.waiting import until
 
 

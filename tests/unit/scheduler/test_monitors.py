@@ -11,8 +11,8 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.model.status import RunState
-from penstock.scheduler import plans as plans_module
-from penstock.scheduler.wanted import is_monitor, monitor_id
+from penstock.scheduler.leading import plans as plans_module
+from penstock.scheduler.state.wanted import is_monitor, monitor_id
 from support.waiting import until
 
 WRONG = Diagnostic("test.wrong", "it is wrong", ErrorClass.CONFIG)

@@ -1,7 +1,7 @@
 """A rebalance is from the first task that leaves to the last that has left."""
 
 from penstock.model.status import ClusterStatus, Rebalances
-from penstock.scheduler.moves import Moves
+from penstock.scheduler.state.rounds import Moves
 from penstock.wire.scheduler import cluster_from_proto, cluster_to_proto
 
 

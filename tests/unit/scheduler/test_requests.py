@@ -8,8 +8,8 @@ import pytest
 from penstock.model.connector import Restart, TaskState
 from penstock.model.errors import ConfigError
 from penstock.model.status import ConnectorStatus, RunState, RunStatus
-from penstock.scheduler.records import Owned, Record, Taking
-from penstock.scheduler.requests import Requests, restarted
+from penstock.scheduler.state.records import Owned, Record, Taking
+from penstock.scheduler.state.restart_requests import Requests, restarted
 from support.waiting import until
 
 WRONG = ConfigError("test.wrong", "wrong").diagnostic

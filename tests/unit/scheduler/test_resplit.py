@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.connector import Partition, TaskPlan
-from penstock.scheduler.resplit import content, resplit
+from penstock.scheduler.state.resplit import content, resplit
 
 G = "0f"
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.scheduler.restarts import DEFECTS, Fate, History, RestartPolicy, Verdict, judge
+from penstock.scheduler.state.failures import DEFECTS, Fate, History, RestartPolicy, Verdict, judge
 
 POLICY = RestartPolicy(first=1, longest=60, quiet=300, jitter=0.25)
 WHY = Diagnostic("test.away", "away", ErrorClass.RETRIABLE)

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.scheduler.scaling import Scale, ScalingRules, lag_seconds, scaled, started
+from penstock.scheduler.state.scaling import Scale, ScalingRules, lag_seconds, scaled, started
 
 RULES = ScalingRules(least=2, most=10, target=30, up_after=30, down_after=300)
 

@@ -18,8 +18,9 @@ from penstock.model.errors import (
     RetriableError,
 )
 from penstock.model.status import RunState
-from penstock.scheduler import ClusterSettings, service, stored
-from penstock.scheduler.feed import ConnectorFeed
+from penstock.scheduler import ClusterSettings, service
+from penstock.scheduler.leading import stored
+from penstock.scheduler.leading.planning import ConnectorFeed
 from support.waiting import until
 
 TRANSIENT = Diagnostic("test.away", "it is away", ErrorClass.RETRIABLE)

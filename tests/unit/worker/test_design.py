@@ -12,7 +12,7 @@ from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, InternalError, PenstockError, Severity
 from penstock.plugin import PluginHost, PluginPath
 from penstock.plugin.process.logs import Redactor
-from penstock.scheduler import wanted
+from penstock.scheduler.state import wanted
 from penstock.secrets import Secrets
 from penstock.secrets.provider import Answer
 from penstock.telemetry import Redaction, masked

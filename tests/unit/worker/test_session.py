@@ -26,7 +26,7 @@ from penstock.model.connector import (
 )
 from penstock.model.errors import Diagnostic, RetriableError
 from penstock.rpc import Server
-from penstock.scheduler.leadership import not_leader
+from penstock.scheduler.leading.leadership import not_leader
 from penstock.wire.config import connector_to_proto
 from penstock.wire.connector import plan_to_proto
 from penstock.worker.runtime import scheduler_session as module

@@ -11,10 +11,9 @@ from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import Connector, TargetState, TaskPlan
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.identity import canonical_json
-from penstock.scheduler.assignment import Task
-from penstock.scheduler.placement import ANYWHERE, Placement, parse_placement
-from penstock.scheduler.resplit import content
-from penstock.scheduler.scaling import ScalingRules
+from penstock.scheduler.state.assignment import ANYWHERE, Placement, Task, parse_placement
+from penstock.scheduler.state.resplit import content
+from penstock.scheduler.state.scaling import ScalingRules
 
 MOST_TASKS: Final = 10_000
 """Tasks of one connector (invariant 12). A round over all of them still takes well under a second;

@@ -11,10 +11,35 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from penstock.scheduler.assignment import assign
-from penstock.scheduler.ownership import Workers
-from penstock.scheduler.records import Owned, Record
-from penstock.scheduler.wanted import TaskSpec, is_monitor
+from penstock.model.status import Rebalances
+from penstock.scheduler.state.assignment import assign
+from penstock.scheduler.state.ownership import Workers
+from penstock.scheduler.state.records import Owned, Record
+from penstock.scheduler.state.wanted import TaskSpec, is_monitor
+
+
+class Moves:
+    """The times so far."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._completed = 0
+        self._total = self._most = 0.0
+
+    def note(self, now: float, *, leaving: bool) -> None:
+        """Take note whether a task is on its way."""
+        if leaving and self._began is None:
+            self._began = now
+        elif not leaving and self._began is not None:
+            seconds, self._began = now - self._began, None
+            self._completed += 1
+            self._total += seconds
+            self._most = max(self._most, seconds)
+
+    def so_far(self) -> Rebalances:
+        """Return how many there were."""
+        mean = self._total / self._completed if self._completed else 0.0
+        return Rebalances(self._completed, mean, self._most)
 
 
 @dataclass(frozen=True, slots=True)

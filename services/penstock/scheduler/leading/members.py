@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from penstock.scheduler.events import Member
+from penstock.scheduler.state.events import Member
 
 
 class SessionMembers:

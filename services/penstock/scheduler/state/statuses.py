@@ -9,15 +9,38 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from penstock.model.config_def import no_effect
 from penstock.model.connector import TargetState, TaskState, TaskStatus
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunState, RunStatus, WorkerStatus
-from penstock.scheduler.cluster import Cluster
-from penstock.scheduler.lag import lacks_lag, without_lag
-from penstock.scheduler.placement import fits
-from penstock.scheduler.plan_needs import PlanNeeds
-from penstock.scheduler.restarts import Fate, History
-from penstock.scheduler.wanted import TaskSpec, Wanted, is_monitor, monitor_id
+from penstock.scheduler.state.assignment import fits
+from penstock.scheduler.state.cluster import Cluster
+from penstock.scheduler.state.failures import Fate, History
+from penstock.scheduler.state.plan_needs import PlanNeeds
+from penstock.scheduler.state.wanted import TaskSpec, Wanted, is_monitor, monitor_id
+
+
+def reported(cluster: Cluster, wanted: Wanted) -> list[TaskStatus | None]:
+    """Return what workers say of each task of a connector; None for one that none has spoken of."""
+    owned = ((plan.task_id, cluster.owned.get(plan.task_id)) for plan in wanted.plans)
+    return [cluster.workers.status(id_, one) if one else None for id_, one in owned]
+
+
+def lacks_lag(cluster: Cluster, wanted: Wanted) -> bool:
+    """Tell whether a source moves rows and does not say how many are left."""
+    statuses = reported(cluster, wanted)
+    return any(one is not None and one.rows_left < 0 < one.rows_written for one in statuses)
+
+
+def without_lag(wanted: Wanted) -> Diagnostic:
+    """Return the warning that the `lag.target` of a connector has no effect."""
+    tasks = len(wanted.plans)
+    return no_effect(
+        "lag.target",
+        f"the source does not say how many rows are left, so the number of tasks stays {tasks}",
+        "Set `tasks.max` alone, or `tasks.min` to the number of tasks that it should have.",
+    )
+
 
 _STATES: Final = {
     TaskState.RUNNING: RunState.RUNNING,

@@ -13,11 +13,11 @@ from typing import Final
 
 from penstock.model.connector import Restart
 from penstock.model.status import ConnectorStatus, RunState
-from penstock.scheduler.cluster import Cluster
-from penstock.scheduler.plan_needs import PlanNeeds
-from penstock.scheduler.records import Owned, Taking
-from penstock.scheduler.statuses import connector_status
-from penstock.scheduler.wanted import Wanted, monitor_id
+from penstock.scheduler.state.cluster import Cluster
+from penstock.scheduler.state.plan_needs import PlanNeeds
+from penstock.scheduler.state.records import Owned, Taking
+from penstock.scheduler.state.statuses import connector_status
+from penstock.scheduler.state.wanted import Wanted, monitor_id
 
 _NOTHING: Final = Taking(0)
 

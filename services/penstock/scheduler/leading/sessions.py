@@ -12,8 +12,8 @@ from typing import Final
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2 as worker_pb
 from penstock.model.errors import FencedError
-from penstock.scheduler.events import Assign, Assigned
-from penstock.scheduler.wanted import is_monitor
+from penstock.scheduler.state.events import Assign, Assigned
+from penstock.scheduler.state.wanted import is_monitor
 from penstock.wire.config import connector_to_proto
 from penstock.wire.connector import plan_to_proto
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from penstock.model.errors import FencedError, PenstockError
 from penstock.model.process_numbers import Number, numbers_of
-from penstock.scheduler.events import Member
-from penstock.scheduler.leader import Leader
-from penstock.scheduler.leadership import Leadership, not_leader, starting
+from penstock.scheduler.leading.leader import Leader
+from penstock.scheduler.leading.leadership import Leadership, not_leader, starting
+from penstock.scheduler.state.events import Member
 
 
 class Scheduler:

@@ -18,16 +18,17 @@ from weakref import WeakValueDictionary
 
 from penstock.model import faults
 from penstock.model.errors import PenstockError
-from penstock.offset import head as heads
 from penstock.offset import journal, stored
-from penstock.offset.abreast import AT_ONCE, abreast
-from penstock.offset.head import Head
+from penstock.offset import manifest as heads
+from penstock.offset.cache import Known
 from penstock.offset.journal import Journal, merged
-from penstock.offset.memory import Known
+from penstock.offset.manifest import Head
+from penstock.offset.staged_writes import AT_ONCE, abreast
 from penstock.offset.view import View
 from penstock.store import Check, Conflict, Put, Store
 
 log = logging.getLogger(__name__)
+
 
 BATCH: Final = 100
 """Partitions in one write of a fold; each is a condition, and the head is one more. etcd takes

@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from penstock.model.errors import FencedError
-from penstock.scheduler.leadership import fenced
-from penstock.scheduler.scheduler import Scheduler
+from penstock.scheduler.leading.leadership import fenced
+from penstock.scheduler.leading.scheduler import Scheduler
 from penstock.store import Check, Store
 from penstock.store.port import Put
 
 log = logging.getLogger(__name__)
+
 
 PAUSE: Final = 1.0
 """Seconds that an instance which led and could not go on leaves the place to others. Shorter, and

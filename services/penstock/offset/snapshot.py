@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.offset import stored
-from penstock.offset.head import Head
+from penstock.offset.cache import Known, Memory
 from penstock.offset.history import epoch_of
 from penstock.offset.journal import Journal, merged
-from penstock.offset.memory import Known, Memory
+from penstock.offset.manifest import Head
 from penstock.offset.rules import TaskRecord
 from penstock.offset.view import READS, View, known_head, known_value, restless
 from penstock.store import Check, Entry, Store

@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.model.connector import TargetState
-from penstock.scheduler.events import Assign, Assigned, Member, Report, Write
-from penstock.scheduler.failures import Failures
-from penstock.scheduler.moves import Moves
-from penstock.scheduler.ownership import Listed, Workers
-from penstock.scheduler.records import Owned, Record
-from penstock.scheduler.restarts import RestartPolicy
-from penstock.scheduler.rounds import Situation, decide
-from penstock.scheduler.wanted import TaskSpec, Wanted, monitor_id, specs_of
+from penstock.scheduler.state.events import Assign, Assigned, Member, Report, Write
+from penstock.scheduler.state.failures import Failures, RestartPolicy
+from penstock.scheduler.state.ownership import Listed, Workers
+from penstock.scheduler.state.records import Owned, Record
+from penstock.scheduler.state.rounds import Moves, Situation, decide
+from penstock.scheduler.state.wanted import TaskSpec, Wanted, monitor_id, specs_of
 
 MOST_RECORDS: Final = 100
 """Records in one write. etcd takes 128 operations in a transaction; the round and the leader's key

@@ -15,13 +15,13 @@ from typing import Final
 
 from penstock.model.connector import ApplyAction, TargetState
 from penstock.model.errors import Diagnostic
-from penstock.scheduler.events import Member, PlanWish
-from penstock.scheduler.ownership import Workers
-from penstock.scheduler.placement import fits
-from penstock.scheduler.records import Planned
-from penstock.scheduler.restarts import Fate, RestartPolicy, judge
-from penstock.scheduler.scaling import Scale, bounded, lag_seconds, scaled, started
-from penstock.scheduler.wanted import Rules, Wanted, config_digest, rules_of
+from penstock.scheduler.state.assignment import fits
+from penstock.scheduler.state.events import Member, PlanWish
+from penstock.scheduler.state.failures import Fate, RestartPolicy, judge
+from penstock.scheduler.state.ownership import Workers
+from penstock.scheduler.state.records import Planned
+from penstock.scheduler.state.scaling import Scale, bounded, lag_seconds, scaled, started
+from penstock.scheduler.state.wanted import Rules, Wanted, config_digest, rules_of
 
 REST: Final = 1.0
 """Seconds between two plans that a monitor asks for. Without, one that asks all the time keeps a

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 
 from penstock.model import faults
 from penstock.model.connector import TargetState, TaskState, TaskStatus
-from penstock.scheduler.assignment import Worker
-from penstock.scheduler.events import Member, Report
-from penstock.scheduler.records import Owned
+from penstock.scheduler.state.assignment import Worker
+from penstock.scheduler.state.events import Member, Report
+from penstock.scheduler.state.records import Owned
 
 UNSEEN: Final = 10.0
 """Seconds that an owner counts as alive which a new leader finds in a record, and in no list of

@@ -19,14 +19,15 @@ from penstock.model.connector import ApplyAction, Connector, TaskPlan
 from penstock.model.errors import PenstockError, error_of
 from penstock.rpc import deadline, open_channel
 from penstock.rpc.channels import Dial
-from penstock.scheduler.events import PlanWish
-from penstock.scheduler.leadership import Leadership
-from penstock.scheduler.records import PLANNED, Planned, encode_planned
-from penstock.scheduler.resplit import content, resplit
-from penstock.scheduler.wanted import MOST_TASKS, Wanted, config_digest, too_large, too_many
+from penstock.scheduler.leading.leadership import Leadership
+from penstock.scheduler.state.events import PlanWish
+from penstock.scheduler.state.records import PLANNED, Planned, encode_planned
+from penstock.scheduler.state.resplit import content, resplit
+from penstock.scheduler.state.wanted import MOST_TASKS, Wanted, config_digest, too_large, too_many
 from penstock.wire.connector import plan_to_proto
 
 log = logging.getLogger(__name__)
+
 
 PLAN_DEADLINE: Final = 60.0
 """Seconds for a plan: a plugin may have to be started, and may ask a database for its tables.

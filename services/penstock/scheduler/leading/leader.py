@@ -16,19 +16,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.model.errors import FencedError, PenstockError, RetriableError
-from penstock.scheduler import stored
-from penstock.scheduler.cluster import Cluster, ClusterSettings
-from penstock.scheduler.events import Member, Report
-from penstock.scheduler.leadership import Leadership, not_leader, starting
-from penstock.scheduler.members import Namesakes, Roster
-from penstock.scheduler.planning import Planning
-from penstock.scheduler.plans import Plans
-from penstock.scheduler.requests import Requests
-from penstock.scheduler.sessions import Outbox, Sessions, member_gone
-from penstock.scheduler.wanted import Wanted
+from penstock.scheduler.leading import stored
+from penstock.scheduler.leading.leadership import Leadership, not_leader, starting
+from penstock.scheduler.leading.members import Namesakes, Roster
+from penstock.scheduler.leading.planning import Planning
+from penstock.scheduler.leading.plans import Plans
+from penstock.scheduler.leading.sessions import Outbox, Sessions, member_gone
+from penstock.scheduler.state.cluster import Cluster, ClusterSettings
+from penstock.scheduler.state.events import Member, Report
+from penstock.scheduler.state.restart_requests import Requests
+from penstock.scheduler.state.wanted import Wanted
 from penstock.store import Store
 
 log = logging.getLogger(__name__)
+
 
 GATHER: Final = 0.01
 """Seconds between the first news and the turn: what happens together (the reports of all workers

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.model.connector import ApplyAction, Connector, TaskPlan, TaskStatus
-from penstock.scheduler.records import Record
+from penstock.scheduler.state.records import Record
 
 
 @dataclass(frozen=True, slots=True)

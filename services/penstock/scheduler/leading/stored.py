@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.model import faults
-from penstock.scheduler.events import Write
-from penstock.scheduler.leadership import Leadership
-from penstock.scheduler.records import (
+from penstock.scheduler.leading.leadership import Leadership
+from penstock.scheduler.state.events import Write
+from penstock.scheduler.state.records import (
     ASSIGNMENTS,
     DRAINS,
     PLANNED,

@@ -1,0 +1,1 @@
+"""What an instance does while it leads: its store, its sessions with workers, its plans."""
