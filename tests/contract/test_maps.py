@@ -42,3 +42,24 @@ def test_the_readme_of_tests_names_the_tools_of_every_language():
     assert {"`go test`", "`npm test`", "`cargo build`"} <= set(re.findall(r"`[^`]+`", stage))
     cached = text.partition("~/.cache/penstock")[2].partition("\n\n")[0]
     assert "`connectors/rust`" in cached
+
+
+def files_missing(readme, files):
+    """Return the Python files that a README names in code and that no folder has."""
+    named = re.findall(r"`([\w/]*\w\.py)`", readme.read_text(encoding="utf-8"))
+    return [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)]
+
+
+def test_files_that_readmes_name_are_there(tmp_path):
+    files = [
+        file.relative_to(ROOT).as_posix()
+        for folder in ("services", "connectors", "tests")
+        for file in (ROOT / folder).rglob("*.py")
+    ]
+    readmes = [*(ROOT / "services").rglob("README.md"), ROOT / "README.md"]
+    assert {
+        str(one): files_missing(one, files) for one in readmes if files_missing(one, files)
+    } == {}
+    wrong = tmp_path / "README.md"
+    wrong.write_text("`task/no_such_file.py`", encoding="utf-8")
+    assert files_missing(wrong, files) == ["task/no_such_file.py"]

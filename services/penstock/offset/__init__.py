@@ -2,15 +2,15 @@
 
 - `rules`     pure: who may commit what, and what a task's record becomes
 - `history`   pure: an offset with those before it, as one value
-- `head`      pure: the record of a generation: floor, line, journals
+- `manifest`  pure: the record of a generation: floor, line, journals
 - `journal`   pure: a commit of many partitions that is stored as one piece
 - `stored`    the keys, and the stored form of a task
-- `memory`    what was read or written last, so that a commit reads nothing
+- `cache`     what was read or written last, so that a commit reads nothing
 - `view`      reads what counts: a line with the journals over it
-- `ground`    what a decision about a commit stands on
+- `snapshot`  what a decision about a commit stands on
 - `commits`   claims and commits: one fenced store write each
-- `staging`   writes journals
-- `folding`   folds journals, sweeps dead lines: in the background
+- `staged_writes`  writes journals
+- `compaction`  folds journals, sweeps dead lines: in the background
 - `edits`     what people do: get, list, history, alter
 - `bulk`      reset and rewind: every offset at once, by one flip
 - `owner`     asks others whether a connector is stopped

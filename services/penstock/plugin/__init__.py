@@ -1,24 +1,17 @@
 """The host side of the plugin protocol: plugin processes, and the control streams of tasks to them.
 
-From the outside in:
-
-- `registry`, `manifest`, `installed`: what is installed; a class name leads to a command and
-  nothing else does. `versions`: which of several; `seal`: whether its files are what they were;
-  `fingerprint`: whether they changed
-- `host`: `PluginHost`, one process per version of a plugin and connector, shared, restarted with
-  back-off
-- `starting`: from a manifest to a plugin that serves; `process`, `control`: one that does, and what
-  it can be asked; `remote`: one that runs elsewhere
-- `reading`, `writing`: the two ends of a task, as the worker's ports want them; `monitoring`: what
-  a connector finds while it runs
-- `read_rules`, `write_rules`, `schemas`, `events`: what a plugin may send, as pure rules
-- `stream`, `link`, `failures`, `deadlines`, `heartbeat`, `limits`: a call that has an end with one
-  reason
-- `launch`, `guard`, `handshake`, `running`, `memory`: a process with a clean environment, bounded
-  memory, and no orphan
-- `numbers`: what a plugin measures of itself
-- `logs`, `lines`, `escape`, `redact`: what a plugin prints, made harmless
-- `serving`: a plugin at an address, for its author
+- `installed`   `registry`: a class name leads to a command, and nothing else does; `manifest`,
+  `versions`, `seal`, `remote`
+- `host`        `PluginHost`: one process per version of a plugin and connector, shared, restarted
+  with back-off
+- `process`     `start`: from a manifest to a plugin that serves; `plugin_process`: one that does;
+  `launch`, `guard`, `handshake`, `local_process`, `memory`: a clean environment, bounded memory, no
+  orphan; `connection`: its channel; `logs`: what it prints, made harmless; `serving`: a plugin at
+  an address, for its author
+- `control`, `answers`, `describe`   what it can be asked
+- `streams`     `source_stream`, `sink_stream`, `monitor_stream`, as the worker's ports want them;
+  `read_rules`, `write_rules`, `schemas`, `source_events`: what a plugin may send, as pure rules
+- `errors`, `deadlines`   a call that has an end with one reason
 
 A plugin may hang, crash, lie and flood; nothing here believes it, and every wait has a deadline.
 """

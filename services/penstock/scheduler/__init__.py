@@ -1,38 +1,28 @@
 """The scheduler service: who does what. One instance leads; the state machine at its heart has no
 I/O.
 
-Pure rules:
+`state`, pure:
 
-- `placement`   which workers a connector's tasks may run on
-- `assignment`  which worker should have which task: sticky, even by weight, spread
-- `restarts`    what becomes of a task that failed, by the class of its error
+- `assignment`  which worker should have which task: labels, sticky, even by weight, spread
 - `resplit`     how partitions are divided again, changing as few tasks as possible
 - `scaling`     how many tasks a connector should have, by its lag
 - `wanted`      connectors with their plans, as tasks and monitors that can be assigned
 - `rounds`      what changes between who has which task and who should
-
-The state machine, told of events, without I/O:
-
-- `events`      what it is told, and what it wants done
+- `events`      what the state machine is told, and what it wants done
 - `ownership`   who is alive, and what each has let go of
-- `failures`    which tasks failed, and when they are started anew
+- `failures`    what becomes of a task that failed, by the class of its error, and when
 - `plan_needs`  which connectors need plans, and who makes them
-- `moves`       counts the times in which tasks left their workers
-- `cluster`     all of it together
-- `statuses`    how it is, for people
-- `requests`    which restarts people ask for, and what is left of them
-- `members`     who is alive, by lease or by session
+- `cluster`     all of it together; `statuses` how it is, `restart_requests`, `records` the keys
 
-At the edges:
+`leading`, at the edges:
 
-- `leadership`  the port of who leads, with its fenced writes
-- `records`, `stored`  the keys, and how they are read and written
+- `leadership`  the port of who leads, with its fenced writes; `election`
+- `stored`      how the records are read and written; `members` who is alive
 - `sessions`    the way down to the workers
-- `plans`, `feed`, `planning`  workers are asked for plans, the config service is followed
-- `leader`      one time of being the leader
-- `scheduler`   an instance: leads again and again, or knows who does
-- `election`    stands for election, leads, and stands again
-- `service`     the gRPC surface, thin
+- `plans`, `planning`  workers are asked for plans, the config service is followed
+- `leader`      one time of being the leader; `scheduler` an instance: leads again and again
+
+`service` is the gRPC surface, thin.
 
 A task's record names its owner; the revision of its last write is the task's epoch. Ownership moves
 only when the old owner has let go or is gone (invariants 4 and 11), and everything is decided anew

@@ -109,7 +109,7 @@ KEYS: Final = (
 OF_SCHEDULER: Final = frozenset(
     {"tasks.max", "tasks.min", "lag.target", "task.weight", "placement", "restart.max"}
 )
-"""Keys that the scheduler reads for itself (`scheduler/wanted.py`)."""
+"""Keys that the scheduler reads for itself (`scheduler/state/wanted.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
