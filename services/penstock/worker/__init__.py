@@ -18,7 +18,8 @@ A package imports only those below it:
   `resolved_config`: the values of references; `reach`, `client_overrides`: what nodes allow;
   `key_rules`: keys that depend on each other; `plugin_transforms`
 - `task`          `task_run` is one run; `batching` → `execution` → `commit` → `source_acks` is
-  the way of a micro-batch; `supervisor` and `task` restart runs; `metrics`, `live_rows`, `schema_drift`
+  the way of a micro-batch; `supervisor` and `task` restart runs; `metrics`, `live_rows`,
+  `schema_drift`
 - `dead_letters`  `rejected_rows`: how many are tolerated; `publishing`, `replay`
 - `ports`         what a task needs of source, sink and engine; `job_retries`, `redacted`
 - `process_keys`, `process_settings`  the keys of a worker's process
