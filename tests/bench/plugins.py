@@ -30,7 +30,7 @@ from penstock.model.stream import BatchReady, Drained, PartitionDone
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.plugin import Ground, PluginProcess, PluginReadStream, start_plugin
 from penstock.plugin.installed.manifest import Manifest, read_manifest
-from penstock.spark.ends.fetching import fetch
+from penstock.spark.ends.plugin_source import fetch
 from penstock.testing import PenstockProcess
 from report import ROOT, Report, arguments
 from running import START, Output, document, working_folder

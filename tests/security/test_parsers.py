@@ -27,7 +27,7 @@ from penstock.model.replay import read_changes, read_ids
 from penstock.plugin.installed.manifest import parse_manifest
 from penstock.plugin.process import handshake, logs
 from penstock.secrets.references import referred
-from penstock.spark.ends import jsonlines
+from penstock.spark.ends import json_lines
 from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
 from penstock.standalone.connector_file import read_connector
 from penstock.standalone.files import read_flat, read_values
@@ -89,9 +89,9 @@ BYTES = [
     Parser("frame of rows", check, (FRAME,), (UndeclaredError, TooMuchError)),
     Parser(
         "rows as JSON",
-        lambda data: jsonlines.read(data, ROWS),
+        lambda data: json_lines.read(data, ROWS),
         (b'{"id": 1, "at": "2026-01-31", "tags": ["x"]}\n',),
-        (jsonlines.NotRows,),
+        (json_lines.NotRows,),
     ),
     Parser(
         "message of Kafka's",

@@ -9,8 +9,8 @@ In the driver:
 - `archive`        classes that the JVM need not load one by one
 - `session`        starts and stops both, with a Spark session
 - `plan`           read end → steps → write end, analysed once
-- `trying`         expressions that fail on a row, and leave the others in peace
-- `gate`, `jobs`   who runs next when the engine is busy; what runs, to be cancelled at any moment
+- `admission_queue`, `spark_jobs`  who runs next when the engine is busy; what runs, to be cancelled
+- `frozen_times`   refuses plans with a time that Spark computes once
 - `failures`       what an exception of pyspark means
 - `engine`         the one queue of jobs of this process
 
@@ -24,7 +24,7 @@ In both:
 
 - `schema`         which Arrow types Spark takes, and how the others are brought there
 - `report`         the rows that a job returns
-- `apart`          rows that are set apart, and how they are told on their way
+- `rejected_rows`  rows that fail in a chain, and how they leave the others alone
 
 This module stays empty of imports: executors import it with every function they are sent.
 """

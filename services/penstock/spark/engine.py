@@ -17,13 +17,13 @@ from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.step import Step
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark import cancelled_tasks, failures, gateway, report
+from penstock.spark.admission_queue import Gate
 from penstock.spark.cancelled_tasks import stages_of, watch
-from penstock.spark.gate import Gate
-from penstock.spark.jobs import Job, Jobs
 from penstock.spark.lanes import PROPERTY
 from penstock.spark.plan import Plan, build
 from penstock.spark.session import STOP_WITHIN, Jvm, Process, start_jvm
 from penstock.spark.settings import EngineSettings
+from penstock.spark.spark_jobs import Job, Jobs
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from pyspark import TaskContext
 
 from penstock.model.errors import DataError, InternalError, PenstockError
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.spark import apart, ends, report
-from penstock.spark.apart import Apart
+from penstock.spark import ends, rejected_rows, report
+from penstock.spark.rejected_rows import Apart
 from penstock.spark.schema import normal_batch
 
 PROPERTY: Final = "penstock.ticket"
@@ -41,9 +41,9 @@ def read_lane(
             if not tracked:
                 yield from (_applied(kernels, batch, Apart()) for batch in batches)
                 continue
-            for batch in apart.numbered(batches):
+            for batch in rejected_rows.numbered(batches):
                 failed = Apart()
-                yield apart.joined(_applied(kernels, batch, failed), failed.rows, schema)
+                yield rejected_rows.joined(_applied(kernels, batch, failed), failed.rows, schema)
         except PenstockError as error:
             raise report.marked(error) from None
 
@@ -58,8 +58,8 @@ def kernel_lane(
     try:
         for batch in batches:
             failed = Apart()
-            good = apart.split(normal_batch(batch, before), failed)
-            yield apart.joined(_applied(kernels, good, failed), failed.rows, after)
+            good = rejected_rows.split(normal_batch(batch, before), failed)
+            yield rejected_rows.joined(_applied(kernels, good, failed), failed.rows, after)
     except PenstockError as error:
         raise report.marked(error) from None
 
@@ -74,8 +74,8 @@ def write_lane(
         for batch in batches:
             # the write end was told a schema; Spark gives numbered columns, of large strings if so
             # set up
-            good = apart.split(normal_batch(batch, schema), failed)
-            yield apart.unnumbered(_applied(kernels, good, failed), failed)
+            good = rejected_rows.split(normal_batch(batch, schema), failed)
+            yield rejected_rows.unnumbered(_applied(kernels, good, failed), failed)
 
     yield _written(*_assigned(), rows(), failed)
 
@@ -94,13 +94,13 @@ def fused_lane(
 def _through(
     kernels: Sequence[Kernel], batches: Iterator[pa.RecordBatch], tracked: bool, failed: Apart
 ) -> Generator[pa.RecordBatch]:
-    for batch in apart.numbered(batches) if tracked else batches:
-        yield apart.unnumbered(_applied(kernels, batch, failed), failed)
+    for batch in rejected_rows.numbered(batches) if tracked else batches:
+        yield rejected_rows.unnumbered(_applied(kernels, batch, failed), failed)
 
 
 def _applied(kernels: Sequence[Kernel], batch: pa.RecordBatch, failed: Apart) -> pa.RecordBatch:
     try:
-        return apart.changed(batch, kernels, failed)
+        return rejected_rows.changed(batch, kernels, failed)
     except pa.ArrowException as error:
         raise DataError(
             "transform.bad_row",

@@ -24,12 +24,11 @@ from penstock.model.meaning import meaning_that, with_meanings
 from penstock.model.remote import RemoteStep
 from penstock.model.step import ROW, Step
 from penstock.spark import report
-from penstock.spark.apart import ERROR, wants_numbers, with_tracks, without_tracks
-from penstock.spark.ends.transforming import fit
-from penstock.spark.frozen import refuse_frozen_times
+from penstock.spark.ends.plugin_transform import fit
+from penstock.spark.frozen_times import refuse_frozen_times
 from penstock.spark.lanes import Kernel, fused_lane, kernel_lane, read_lane, write_lane
+from penstock.spark.rejected_rows import ERROR, applied, wants_numbers, with_tracks, without_tracks
 from penstock.spark.schema import normal_schema
-from penstock.spark.trying import applied
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from penstock.plugin.installed.remote import Away
 from penstock.plugin.process.connection import Link
 from penstock.plugin.process.logs import Redactor
 from penstock.rpc.channels import open_channel
-from penstock.spark.ends import channels as executors
+from penstock.spark.ends import plugin_calls as executors
 from support import http2
 
 REQUEST = health_pb2.HealthCheckRequest(service="plugin")

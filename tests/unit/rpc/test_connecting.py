@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.etcd import channel as etcd
 from penstock.rpc import Server, channels
-from penstock.spark.ends import channels as ends
+from penstock.spark.ends import plugin_calls as ends
 
 LATE = 0.5
 """Seconds that the first bytes of the server take: some round trips around the world."""

@@ -9,7 +9,7 @@ from penstock.model.drift import fit
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
 from penstock.model.meaning import meaning
 from penstock.model.step import Step
-from penstock.spark.apart import MOST_SET_APART, Apart
+from penstock.spark.rejected_rows import MOST_SET_APART, Apart
 from penstock.transform import Outside, build_chain
 from tests.unit.spark.tiny_plugin import SCHEMA
 

@@ -10,8 +10,8 @@ import pytest
 from penstock.convert.registry import converter
 from penstock.model.errors import InternalError, RetriableError
 from penstock.model.remote import Remote
-from penstock.spark.ends import answered
-from penstock.spark.ends.converting import RemoteConverter
+from penstock.spark.ends import plugin_answers
+from penstock.spark.ends.plugin_converter import RemoteConverter
 from penstock_connector import Converter, DataError, Transformed
 from penstock_connector.testing import Testbed
 
@@ -99,7 +99,7 @@ def test_nothing_is_converted_without_a_call(lines):
 
 
 def test_many_go_in_parts(remote, monkeypatch):
-    monkeypatch.setattr(answered, "ROOM", 2000)
+    monkeypatch.setattr(plugin_answers, "ROOM", 2000)
     data = pa.array([b'{"a":%d}' % n for n in range(3000)])
     found = decoded(RemoteConverter(remote, "d").decode(data))
     assert found == {n: {"a": n} for n in range(3000)}

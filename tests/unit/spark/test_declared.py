@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.errors import PenstockError
 from penstock.spark import ends
-from penstock.spark.ends import declared, expanding
+from penstock.spark.ends import declared, frames
 from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
 from tests.unit.spark.tiny_plugin import TinyPlugin, frame
 
@@ -116,16 +116,16 @@ INDICES = pa.array([0] * 500, pa.int32())
 )
 def test_what_stands_behind_dictionaries_and_views_is_told_at_any_depth(array):
     batch = column_of(array)
-    assert expanding.may_expand(batch.schema)
-    assert expanding.expanded(batch) >= 500_000
+    assert frames.may_expand(batch.schema)
+    assert frames.expanded(batch) >= 500_000
 
 
 def test_plain_rows_do_not_expand():
-    assert not expanding.may_expand(SMALL.schema)
+    assert not frames.may_expand(SMALL.schema)
     empty = column_of(pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array(["x"])))
-    assert expanding.expanded(empty) == 0
+    assert frames.expanded(empty) == 0
     nulls = column_of(pa.DictionaryArray.from_arrays(pa.array([None], pa.int32()), pa.array(["x"])))
-    assert expanding.expanded(nulls) == 0
+    assert frames.expanded(nulls) == 0
 
 
 def test_json_lines_are_counted_before_they_are_read():

@@ -10,7 +10,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model.errors import DataError, InternalError, PenstockError, RetriableError
 from penstock.spark import ends
-from penstock.spark.ends import answers, frames, putting
+from penstock.spark.ends import frames, plugin_sink
 from tests.unit.spark.tiny_plugin import DEADLINE, SCHEMA, answered, frame, in_chunks, rows
 
 
@@ -203,13 +203,13 @@ def test_messages_stay_below_what_the_sink_takes(plugin):
 
 def test_a_large_batch_is_cut_into_frames(plugin):
     write(plugin, plugin.ticket("t", [[1]]), [rows(0, 400_000)])
-    assert max(plugin.sizes) <= putting.FRAME_BYTES * 1.1
+    assert max(plugin.sizes) <= plugin_sink.FRAME_BYTES * 1.1
     assert len(plugin.sizes) > 2
 
 
 def test_what_is_not_answered_is_bounded(plugin, monkeypatch):
     """A sink that does not answer gets one window, not all rows (invariant 12)."""
-    monkeypatch.setattr(answers, "WINDOW_BYTES", 1 << 20)
+    monkeypatch.setattr(plugin_sink, "WINDOW_BYTES", 1 << 20)
     pulled = []
 
     def endless():
@@ -295,7 +295,7 @@ def test_rows_that_were_not_tried_make_the_batch_be_tried_again(plugin):
 
 def test_too_many_refused_rows_are_one_error(plugin, monkeypatch):
     """Their reasons would all travel through the driver."""
-    monkeypatch.setattr(answers, "MOST_REFUSED", 5)
+    monkeypatch.setattr(plugin_sink, "MOST_REFUSED", 5)
     plugin.refuse = list(range(6))
     with pytest.raises(DataError) as caught:
         write(plugin, plugin.ticket("t", [[1]]), [rows(0, 10)])

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.api.record.v1 import record_pb2
 from penstock.model.errors import InternalError, PenstockError
-from penstock.spark.ends.answered import rows_of
 from penstock.spark.ends.declared import MOST_ROWS
 from penstock.spark.ends.frames import schema_of
+from penstock.spark.ends.plugin_answers import rows_of
 from support.checkout import ROOT, name_of, python_files, syntax_of
 
 SMALL = pa.RecordBatch.from_arrays(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.spark.gate import Gate
+from penstock.spark.admission_queue import Gate
 
 
 async def settle() -> None:

@@ -5,29 +5,29 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.spark.ends import jsonlines
+from penstock.spark.ends import json_lines
 
 QUICK = pa.schema([("id", pa.int64()), ("text", pa.string())])
 SLOW = pa.schema([("id", pa.int64()), ("raw", pa.binary())])
 
 
 def test_missing_columns_are_null_in_both_ways():
-    assert jsonlines.read(b'{"id":1}\n{}\n', QUICK).to_pylist() == [
+    assert json_lines.read(b'{"id":1}\n{}\n', QUICK).to_pylist() == [
         {"id": 1, "text": None},
         {"id": None, "text": None},
     ]
-    assert jsonlines.read(b'{"id":1}\n{}\n', SLOW).to_pylist() == [
+    assert json_lines.read(b'{"id":1}\n{}\n', SLOW).to_pylist() == [
         {"id": 1, "raw": None},
         {"id": None, "raw": None},
     ]
 
 
 def test_the_last_line_needs_no_newline():
-    assert jsonlines.read(b'{"id":1}', QUICK).num_rows == 1
+    assert json_lines.read(b'{"id":1}', QUICK).num_rows == 1
 
 
 def test_nothing_is_no_rows():
-    assert jsonlines.read(b"", QUICK).num_rows == 0
+    assert json_lines.read(b"", QUICK).num_rows == 0
 
 
 WRONG = {
@@ -62,11 +62,11 @@ WRONG = {
 def test_a_decimal_that_is_too_large_at_its_scale_is_told(text, kind, nest):
     schema = pa.schema([("d", nest(kind))])
     value = '["{}"]' if nest is pa.list_ else '"{}"'
-    rows = jsonlines.read(f'{{"d":{value.format("0.25")}}}\n'.encode(), schema)
+    rows = json_lines.read(f'{{"d":{value.format("0.25")}}}\n'.encode(), schema)
     assert rows.schema == schema
     assert str(rows.to_pylist()[0]["d"]).count("0.25") == 1
-    with pytest.raises(jsonlines.NotRows):
-        jsonlines.read(f'{{"d":{value.format(text)}}}\n'.encode(), schema)
+    with pytest.raises(json_lines.NotRows):
+        json_lines.read(f'{{"d":{value.format(text)}}}\n'.encode(), schema)
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_a_decimal_that_is_too_large_at_its_scale_is_told(text, kind, nest):
 @pytest.mark.parametrize("scale", [2, -2])
 def test_a_decimal_that_arrow_cannot_stand_is_told(text, more, scale):
     schema = pa.schema([("d", pa.decimal128(38, scale)), ("s", pa.string()), *more])
-    with pytest.raises(jsonlines.NotRows):
-        jsonlines.read(f'{{"d":"{text}"}}\n'.encode(), schema)
+    with pytest.raises(json_lines.NotRows):
+        json_lines.read(f'{{"d":"{text}"}}\n'.encode(), schema)
     good = b'{"d":"1200","s":"1e-99"}\n'
-    assert jsonlines.read(good, schema).column("d").to_pylist() == [Decimal(1200)]
+    assert json_lines.read(good, schema).column("d").to_pylist() == [Decimal(1200)]
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_line_that_is_no_row_is_told(what):
     data, schema, words = WRONG[what]
-    with pytest.raises(jsonlines.NotRows) as caught:
-        jsonlines.read(data, schema).validate(full=True)
+    with pytest.raises(json_lines.NotRows) as caught:
+        json_lines.read(data, schema).validate(full=True)
     assert words in str(caught.value)
 
 
 def test_a_text_that_is_no_utf8_is_found_by_the_check_of_all_frames():
-    rows = jsonlines.read(b'{"text":"\xff"}\n', QUICK)
+    rows = json_lines.read(b'{"text":"\xff"}\n', QUICK)
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
         rows.validate(full=True)

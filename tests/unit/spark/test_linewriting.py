@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.ends import jsonlines
-from penstock.spark.ends.linewriting import written
+from penstock.spark.ends import json_lines
+from penstock.spark.ends.json_lines import written
 
 CASES = [
     (pa.int8(), [-128, 127]),
@@ -38,7 +38,7 @@ CASES = [
 def back(batch):
     lines = written(batch)
     assert all("\n" not in line for line in lines)
-    return jsonlines.read(("\n".join(lines) + "\n").encode(), batch.schema)
+    return json_lines.read(("\n".join(lines) + "\n").encode(), batch.schema)
 
 
 @pytest.mark.parametrize(("type_", "values"), CASES, ids=lambda v: str(v)[:30])

@@ -11,8 +11,8 @@ import pytest
 from penstock.model.errors import DataError, InternalError, RetriableError
 from penstock.model.remote import Remote, RemoteStep
 from penstock.model.step import ROW, Step
-from penstock.spark.ends import answered
-from penstock.spark.ends.transforming import fit
+from penstock.spark.ends import plugin_answers
+from penstock.spark.ends.plugin_transform import fit
 from penstock.spark.plan import head_of
 from penstock_connector import DataError as PluginDataError
 from penstock_connector import Transform, Transformed
@@ -121,7 +121,7 @@ def test_rows_that_go_away_take_what_is_reserved_with_them(remote):
 
 
 def test_large_batches_go_in_parts_and_come_back_whole(remote, monkeypatch):
-    monkeypatch.setattr(answered, "ROOM", 2000)
+    monkeypatch.setattr(plugin_answers, "ROOM", 2000)
     small = list(range(0, 5000, 2))
     even = fit(remote("even"), SCHEMA)
     given = rows(5000).filter(pc.not_equal(rows(5000)["id"], 13))

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkImportError
 from penstock.model.errors import DataError, Diagnostic, ErrorClass, RetriableError, Severity
 from penstock.model.ticket import SlotReport
 from penstock.spark import failures, report
-from penstock.spark.jobs import AGAIN, Jobs
 from penstock.spark.settings import EngineSettings
+from penstock.spark.spark_jobs import AGAIN, Jobs
 
 REASON = Diagnostic("a.b", 'quoted "text"\nand a line', ErrorClass.DATA, Severity.WARNING, "fix")
 

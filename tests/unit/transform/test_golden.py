@@ -30,8 +30,8 @@ def in_spark(spark, case):
     """Run the steps as the engine does; returns the rows, and the codes of those set apart."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from penstock.spark.apart import ERROR, with_tracks
     from penstock.spark.plan import transformed
+    from penstock.spark.rejected_rows import ERROR, with_tracks
     from penstock.spark.report import read_diagnostic
 
     batch = case.batch

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.spark.frozen import refuse_frozen_times
+from penstock.spark.frozen_times import refuse_frozen_times
 from penstock.transform.sql import allowed_functions, call_arguments
 from penstock.transform.sql.guard import guarded
 

@@ -12,7 +12,7 @@ from penstock.model.errors import DataError, Diagnostic, ErrorClass, PenstockErr
 from penstock.model.letter import LETTER, Failed, Stage
 from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
 from penstock.model.ticket import SlotReport
-from penstock.spark.ends import Written, jsonlines, lettering
+from penstock.spark.ends import Written, json_lines, lettering
 from penstock.telemetry import register_secret
 from penstock.worker.dead_letters.publishing import Part, Posting, Sender, with_failures
 from penstock.worker.dead_letters.rejected_rows import (
@@ -133,7 +133,7 @@ def test_letters_have_the_rows_that_failed_and_why():
     assert (first["connector"], first["task"], first["epoch"]) == ("shop", "g-0", 9)
     assert (first["transaction"], first["dataset"], first["fix"]) == (4, "orders", "Cast less.")
     schema = pa.ipc.read_schema(pa.py_buffer(first["schema"]))
-    assert jsonlines.read(first["row"].encode() + b"\n", schema).to_pylist() == [
+    assert json_lines.read(first["row"].encode() + b"\n", schema).to_pylist() == [
         {"id": 101, "name": "n1"}
     ]
     ((slot,),) = post.staged.values()

@@ -15,7 +15,7 @@ from penstock.model.columns import HEADERS, OFFSET
 from penstock.model.letter import KAFKA_STAGE, LETTER, Failed, Spot, Stage, keyed
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.spark.ends import Written
-from penstock.spark.ends.linewriting import written
+from penstock.spark.ends.json_lines import written
 from penstock.spark.ends.looking import offset_text
 from penstock.spark.report import read_diagnostic, write_diagnostic
 

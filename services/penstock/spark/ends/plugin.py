@@ -5,7 +5,7 @@ schema in base64), that of a write `address credential task_id epoch txn_id sche
 max_message_bytes`.
 """
 
-from penstock.spark.ends.fetching import fetch
-from penstock.spark.ends.putting import put
+from penstock.spark.ends.plugin_sink import put
+from penstock.spark.ends.plugin_source import fetch
 
 __all__ = ["fetch", "put"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.model.errors import ConfigError
 from penstock.model.replay import Changes, LetterId, changed
 from penstock.model.ticket import SlotTicket
-from penstock.spark.ends import jsonlines
+from penstock.spark.ends import json_lines
 from penstock.spark.schema import normal_batch, normal_schema
 from penstock.topic_files import read_files
 
@@ -55,8 +55,8 @@ def rows_of(lines: Sequence[str], schema: pa.Schema, whose: str = "a letter") ->
         ConfigError: `letters.bad_edit`: what was changed is no row of this schema any more.
     """
     try:
-        return jsonlines.read("".join(f"{line}\n" for line in lines).encode(), schema)
-    except jsonlines.NotRows as error:
+        return json_lines.read("".join(f"{line}\n" for line in lines).encode(), schema)
+    except json_lines.NotRows as error:
         raise ConfigError(
             "letters.bad_edit",
             f"the changed row of {whose} does not fit its columns: {error}",

@@ -23,7 +23,7 @@ from penstock.model.stream import BatchReady, Drained, SchemaSeen
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.plugin import PluginHost
 from penstock.secrets import NO_SECRETS, Secrets
-from penstock.spark.ends import jsonlines
+from penstock.spark.ends import json_lines
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.transform.functions.declared import declared
@@ -55,8 +55,8 @@ def rows_of(given: Given) -> pa.RecordBatch:
     fields = [_field(name, given, [row.get(name) for row in rows]) for name in names]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
     try:
-        return jsonlines.read(lines, pa.schema(fields))
-    except jsonlines.NotRows as error:
+        return json_lines.read(lines, pa.schema(fields))
+    except json_lines.NotRows as error:
         raise _wrong(str(error)) from None
 
 

@@ -15,9 +15,8 @@ from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.record.v1 import record_pb2
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.rpc.status import error_from, too_large
-from penstock.spark.ends.channels import LARGEST_MESSAGE, channel, metadata, violation
 from penstock.spark.ends.frames import Decoder, whole
-from penstock.spark.ends.stall import Stall
+from penstock.spark.ends.plugin_calls import LARGEST_MESSAGE, Stall, channel, metadata, violation
 
 STAGE: Final = "plugin.fetch"
 

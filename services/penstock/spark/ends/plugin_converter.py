@@ -19,9 +19,9 @@ from penstock.convert.port import BadRow, Decoded, Encoded, Run
 from penstock.model.columns import RAW_VALUE
 from penstock.model.errors import DataError, error_of
 from penstock.model.remote import Remote
-from penstock.spark.ends import answered
-from penstock.spark.ends.channels import channel, metadata, violation
-from penstock.spark.ends.putting import cut
+from penstock.spark.ends import plugin_answers
+from penstock.spark.ends.plugin_calls import channel, metadata, violation
+from penstock.spark.ends.plugin_sink import cut
 from penstock.wire import error as wire
 
 _RAW: Final = pa.schema([(RAW_VALUE, pa.binary())])
@@ -77,10 +77,10 @@ class RemoteConverter:
             rows = pa.RecordBatch.from_struct_array(kept)
         else:
             rows = pa.RecordBatch.from_arrays([kept], schema=pa.schema([field]))
-        schema = pb.ConvertRequest(schema=answered.announced(rows.schema))
+        schema = pb.ConvertRequest(schema=plugin_answers.announced(rows.schema))
         made: list[bytes | None] = [None] * len(values)
         bad: list[BadRow] = []
-        for part in self._parts(rows, [schema], answered.SCHEMA_ID, serialize=True):
+        for part in self._parts(rows, [schema], plugin_answers.SCHEMA_ID, serialize=True):
             texts = part.rows.column(0).to_pylist() if part.kept else []
             for row, text in zip(part.kept, texts, strict=True):
                 made[there[row]] = text
@@ -100,10 +100,10 @@ class RemoteConverter:
     ) -> list[_Part]:
         if not rows.num_rows:
             return []
-        parts = list(cut([rows], answered.ROOM))
-        frames = answered.frames_of(parts, schema_id)
+        parts = list(cut([rows], plugin_answers.ROOM))
+        frames = plugin_answers.frames_of(parts, schema_id)
         order = pb.ConvertOpen(
-            target=answered.target_of(self.remote),
+            target=plugin_answers.target_of(self.remote),
             serialize=serialize,
             key=self.key,
             dataset=self.dataset,
@@ -114,7 +114,7 @@ class RemoteConverter:
             *before,
             *(pb.ConvertRequest(batch=frame) for frame in frames),
         ]
-        outs = answered.Outs(self._answers(sent))
+        outs = plugin_answers.Outs(self._answers(sent))
         done, start = [], 0
         for seq, (count, _) in enumerate(parts, 1):
             done.append(_part(outs, seq, start, count))
@@ -125,17 +125,17 @@ class RemoteConverter:
         stub = ConverterServiceStub(channel(self.remote.place))
         call = stub.Convert(iter(sent), metadata=metadata(self.remote.place))
         stage = f"plugin.convert ({self.remote.path})"
-        return answered.answers_of(call, self.remote.stall, stage)
+        return plugin_answers.answers_of(call, self.remote.stall, stage)
 
 
-def _part(outs: answered.Outs, seq: int, start: int, count: int) -> _Part:
+def _part(outs: plugin_answers.Outs, seq: int, start: int, count: int) -> _Part:
     out, frames = outs.of(seq)
     schemas = {frame.schema_id for frame in frames}
     if len(schemas) > 1 or not schemas <= outs.schemas.keys():
         raise violation("schema", "rows came of a schema that was not told")
     schema = outs.schemas[schemas.pop()] if schemas else pa.schema([])
-    rows = answered.rows_of(frames, schema)
-    kept = answered.kept_of(out, rows.num_rows, count)
+    rows = plugin_answers.rows_of(frames, schema)
+    kept = plugin_answers.kept_of(out, rows.num_rows, count)
     if out.filtered or len(set(kept)) < len(kept):
         raise violation("convert_rows", "a converter makes one value of one")
     bad = [(start + failure.row, _bad(failure)) for failure in out.failed]

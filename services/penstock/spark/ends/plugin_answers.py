@@ -13,9 +13,8 @@ from penstock.api.connector.v1 import transform_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model.remote import Remote
 from penstock.rpc.status import error_from
-from penstock.spark.ends.channels import LARGEST_MESSAGE, violation
 from penstock.spark.ends.frames import Decoder, schema_of, whole
-from penstock.spark.ends.stall import Stall
+from penstock.spark.ends.plugin_calls import LARGEST_MESSAGE, Stall, violation
 from penstock.spark.schema import normal_schema
 
 ROOM: Final = LARGEST_MESSAGE - (64 << 10)

@@ -18,10 +18,10 @@ from penstock.model.columns import is_reserved
 from penstock.model.errors import ConfigError, DataError, Diagnostic, error_of
 from penstock.model.remote import Remote
 from penstock.model.step import ROW, SetApart
-from penstock.spark.ends import answered
-from penstock.spark.ends.channels import channel, metadata, violation
+from penstock.spark.ends import plugin_answers
 from penstock.spark.ends.frames import schema_of
-from penstock.spark.ends.putting import cut
+from penstock.spark.ends.plugin_calls import channel, metadata, violation
+from penstock.spark.ends.plugin_sink import cut
 from penstock.spark.schema import normal_schema
 from penstock.wire import error as wire
 
@@ -72,10 +72,10 @@ class RemoteKernel:
         """Return rows, the places in the batch that they had, and those that failed, by place."""
         if not batch.num_rows:
             return _empty(self.made), [], []
-        parts = list(cut([batch], answered.ROOM))
-        frames = answered.frames_of(parts, room=answered.ROOM)
+        parts = list(cut([batch], plugin_answers.ROOM))
+        frames = plugin_answers.frames_of(parts, room=plugin_answers.ROOM)
         sent = [_announced(self.given), *(pb.TransformRequest(batch=frame) for frame in frames)]
-        outs = answered.Outs(_answers(self.remote, sent))
+        outs = plugin_answers.Outs(_answers(self.remote, sent))
         done, places, failed, start = [], list[int](), list[SetApart](), 0
         for seq, (rows, _) in enumerate(parts, 1):
             out, part, kept = self._part(outs, seq, batch.slice(start, rows))
@@ -87,14 +87,14 @@ class RemoteKernel:
         return next(iter(table.to_batches()), None) or _empty(self.made), places, failed
 
     def _part(
-        self, outs: answered.Outs, seq: int, given: pa.RecordBatch
+        self, outs: plugin_answers.Outs, seq: int, given: pa.RecordBatch
     ) -> tuple[pb.TransformOut, pa.RecordBatch, Sequence[int]]:
         out, frames = outs.of(seq)
         for frame in frames:
             if not self.told.equals(outs.schemas.get(frame.schema_id, pa.schema([]))):
                 raise violation("schema", "rows came in other columns than were told before")
-        rows = answered.rows_of(frames, self.told)
-        kept = answered.kept_of(out, rows.num_rows, given.num_rows)
+        rows = plugin_answers.rows_of(frames, self.told)
+        kept = plugin_answers.kept_of(out, rows.num_rows, given.num_rows)
         columns = [rows.column(name) for name in rows.schema.names if not is_reserved(name)]
         beside = [name for name in given.schema.names if is_reserved(name)]
         columns += [given.column(name).take(pa.array(kept, pa.int32())) for name in beside]
@@ -130,16 +130,16 @@ def _answers(
     remote: Remote, frames: Iterable[pb.TransformRequest]
 ) -> Iterator[pb.TransformResponse]:
     opening = pb.TransformOpen(
-        target=answered.target_of(remote), encodings=[record_pb2.ENCODING_ARROW_IPC]
+        target=plugin_answers.target_of(remote), encodings=[record_pb2.ENCODING_ARROW_IPC]
     )
     requests = iter([pb.TransformRequest(open=opening), *frames])
     stub = TransformServiceStub(channel(remote.place))
     call = stub.Transform(requests, metadata=metadata(remote.place))
-    return answered.answers_of(call, remote.stall, f"plugin.transform ({remote.path})")
+    return plugin_answers.answers_of(call, remote.stall, f"plugin.transform ({remote.path})")
 
 
 def _announced(schema: pa.Schema) -> pb.TransformRequest:
-    return pb.TransformRequest(schema=answered.announced(schema))
+    return pb.TransformRequest(schema=plugin_answers.announced(schema))
 
 
 def _reason(remote: Remote, failure: pb.RowFailure) -> Diagnostic:
