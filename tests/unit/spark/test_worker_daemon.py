@@ -1,5 +1,6 @@
 """The daemon of Spark's Python workers leans on internals of pyspark: does it still pay?"""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +50,10 @@ def test_everything_that_a_task_needs_is_loaded_before_the_fork():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[] 0 True"
+
+
+def test_what_is_imported_beforehand_of_ours_is_there():
+    """A name that is not there is passed over, so that a module that moved would cost each task."""
+    for name in worker_daemon.PRELOADED:
+        if name.startswith("penstock."):
+            importlib.import_module(name)
