@@ -15,13 +15,20 @@ ID = Partition(KEY).id
 class Offsets:
     """An offset service that has one offset."""
 
+    def __init__(self):
+        self.offsets, self.prepared = {ID: {"n": 100}}, None
+
     async def get(self, ids):
-        return {ID: {"n": 100}}
+        return dict(self.offsets)
+
+    async def commit(self, offsets, prepared, applied_txn_id):
+        self.offsets |= offsets
+        self.prepared = prepared or self.prepared
 
 
-def begins_at(opened: WriteOpened, claim: Claim) -> int:
+def begins_at(opened: WriteOpened, claim: Claim, offsets: Offsets | None = None) -> int:
     plan = TaskPlan("g-0", (Partition(KEY),))
-    plan = asyncio.run(positioned(plan, opened, claim, Offsets()))
+    plan = asyncio.run(positioned(plan, opened, claim, offsets or Offsets(), 4))
     return plan.partitions[0].offset["n"]
 
 
@@ -52,3 +59,22 @@ def test_offsets_that_were_altered_since_are_not_hidden_by_the_sink():
 
 def test_a_sink_without_any_transaction_goes_by_what_is_stored():
     assert begins_at(WriteOpened(CommitMode.SINK), stored(7)) == 100
+
+
+def test_what_a_sink_knows_alone_is_stored_before_its_next_transaction():
+    """Two crashes in a row: the first before our commit, the second behind a transaction of another
+    partition. The sink's token has only the partitions of its last transaction.
+    """
+    offsets = Offsets()
+    assert begins_at(sink(8, 150), stored(7), offsets) == 150
+    assert offsets.prepared == PreparedTxn(8, 4)
+    of_another = WriteOpened(CommitMode.SINK, PreparedTxn(9, 4, b"", b'{"{}":{"n":1}}'))
+    assert begins_at(of_another, Claim(offsets.prepared, recover=False), offsets) == 150
+    assert "{}" not in offsets.offsets, "the offset of a partition that this task does not have"
+
+
+def test_an_older_transaction_of_a_sink_does_not_replace_the_number_of_a_newer_one():
+    offsets = Offsets()
+    assert begins_at(sink(6, 50), stored(7), offsets) == 50
+    assert offsets.prepared is None
+    assert offsets.offsets == {ID: {"n": 50}}

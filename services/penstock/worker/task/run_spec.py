@@ -78,13 +78,15 @@ class RunSpec:
 
 
 async def positioned(
-    plan: TaskPlan, opened: WriteOpened, claim: Claim, stored: TaskOffsets
+    plan: TaskPlan, opened: WriteOpened, claim: Claim, stored: TaskOffsets, epoch: int
 ) -> TaskPlan:
     """Return a plan with the offsets to start from, from whoever is the authority for them.
 
     A sink that keeps offsets itself is, where its last transaction is another one than was stored:
     a crash came between the two, or its database went back in time. When it is the same, what is
     stored counts: people may have altered it since, and partitions may have been in other hands.
+    What is taken from the sink is stored before anything else: its next transaction may be one of
+    other partitions, and then nothing else knows of this one after a crash.
     """
     planned = {partition.id for partition in plan.partitions}
     offsets: Offsets
@@ -92,7 +94,12 @@ async def positioned(
     token, last = opened.committed, claim.last_prepared
     known = token is not None and last is not None and token.txn_id == last.txn_id
     if opened.commit_mode is CommitMode.SINK and token is not None and not known:
-        offsets = {**offsets, **parse_canonical(token.token.decode())}
+        ours = parse_canonical(token.token.decode())
+        if not plan.finds_others:
+            ours = {id_: offset for id_, offset in ours.items() if id_ in planned}
+        newer = last is None or token.txn_id > last.txn_id
+        await stored.commit(ours, PreparedTxn(token.txn_id, epoch) if newer else None, token.txn_id)
+        offsets = {**offsets, **ours}
     found = sorted(offsets.keys() - planned) if plan.finds_others else []
     later = tuple(Partition(partition_key(id_)) for id_ in found)
     return replace(plan, partitions=tuple(_at(p, offsets) for p in (*plan.partitions, *later)))

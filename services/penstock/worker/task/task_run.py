@@ -168,7 +168,7 @@ class TaskRun:
         opened = await spec.writer.open(spec.epoch, spec.commit_mode, claim.last_prepared, recover)
         refuse_weaker(spec.commit_mode, opened)
         self._mode = opened.commit_mode
-        plan = await positioned(spec.plan, opened, claim, spec.offsets)
+        plan = await positioned(spec.plan, opened, claim, spec.offsets, spec.epoch)
         self.began_at = plan.partitions
         reader = spec.open_reader(plan)
         try:
