@@ -52,8 +52,8 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage came to. `tests` and `jvms` are counts; `failed` are the ids of red tests. A start
-    of the engine is two JVMs: Spark's script starts one to make the command of the other.
+    """What a stage came to. `tests` and `jvms` are counts; `failed` are the ids of red tests. A
+    start of the engine is two JVMs: Spark's script starts one to make the command of the other.
     """
 
     name: str
