@@ -4,6 +4,7 @@ from pathlib import Path
 
 import stages
 from stages import Outcome, Stage
+from support.order import LONG
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,3 +62,7 @@ def test_options_may_leave_a_stage_without_tests(tmp_path):
     assert stages.run_stage(stage, ["-q", "-k", "nothing"], tmp_path).passed
     missing = Stage("missing", ("-c", "/dev/null", "-q", str(tmp_path), "-k", "nothing"), lanes=0)
     assert not stages.run_stage(missing, [], tmp_path).passed
+
+
+def test_files_that_begin_first_are_there():
+    assert [name for name in LONG if not (ROOT / name).is_file()] == []
