@@ -169,7 +169,7 @@ def test_a_second_command_on_the_same_state_is_refused(tmp_path: Path) -> None:
     """Two owners of one state would fence each other for ever."""
     pipeline = files(tmp_path, source={"tail": True})
     with pipeline.running() as process:
-        process.wait_for(pipeline.state.joinpath("state.db.lock").exists, 30, "the lock")
+        process.wait_for(pipeline.state.joinpath("state.db.lock").exists, 60, "the lock")
         outcome = pipeline.run()
         assert outcome.code == 2, outcome.output
         assert "[store.locked]" in outcome.output

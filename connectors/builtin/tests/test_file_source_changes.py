@@ -172,10 +172,10 @@ def test_the_monitor_wants_a_plan_for_new_files_and_for_no_others(tmp_path):
             task.tell(planned)
             with suppress(TimeoutError):  # what was under way
                 while True:
-                    task.replan(timeout=1.5)
+                    task.replan(timeout=3)
         (tmp_path / "b.log").unlink()
         with pytest.raises(TimeoutError):
-            task.replan(timeout=1.5)
+            task.replan(timeout=3)
 
 
 def test_the_plan_names_every_file_as_a_partition(tmp_path):
