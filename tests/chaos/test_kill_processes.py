@@ -17,10 +17,10 @@ from penstock.testing.procfs import Process, process_of
 from support.standalone import Standalone
 from system.pipelines import ended, nothing_left, nothing_runs
 
-MOVING = 90.0
+MOVING = 180.0
 """Seconds until rows arrive, with a start of a JVM before the first."""
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def plugin(name: str) -> Callable[[PenstockProcess], Process]:

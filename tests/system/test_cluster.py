@@ -21,10 +21,10 @@ from support.cluster import Cluster
 
 MOODY = Path(__file__).parent.parent / "support" / "moody"
 WORKERS = ("w1", "w2", "w3")
-SOON = 30.0
-"""Seconds for what takes milliseconds on a machine that is idle."""
+SOON = 120.0
+"""Seconds for what takes milliseconds on a machine that is idle, or a start of a JVM."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def process(tmp_path):
     one.kill()
 
 
-def ended(process, seconds=10.0):
+def ended(process, seconds=60.0):
     return asyncio.run(process.ended(seconds))
 
 
