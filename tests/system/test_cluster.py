@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(600)
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One cluster for all tests: each has connectors of its own."""
     folder = tmp_path_factory.mktemp("cluster")
-    with Cluster(folder) as cluster:
+    with Cluster(folder, **{"lease.ttl": "30s"}) as cluster:
         moody = {"plugin.path": str(MOODY), "plugin.only.sealed": "false"}
         cluster.workers(*WORKERS, **moody, **{"spark.master": "local[1,1]"})
         yield cluster
