@@ -101,4 +101,4 @@ def test_servers_killed_and_connections_cut(tmp_path: Path, ends: Ends) -> None:
             process.wait_for(replica.same, MOVED, "both tables to be equal")
             assert process.returncode is None
             process.stop()
-        wait_until(lambda: not process.leftovers().processes, 10, "its processes to end")
+        wait_until(lambda: not process.leftovers().processes, 60, "its processes to end")

@@ -21,6 +21,11 @@ from penstock.model.errors import RetriableError
 from support.etcd import EtcdServers
 
 TTL = 3.0
+LONG = 60.0
+"""The same for who owns a place at the end: no machine is so slow that it ends meanwhile."""
+
+TAKEN_OVER = TTL + 10
+"""Seconds in which a place has its next owner; 4 are usual."""
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def cluster(tmp_path):
 
 async def written(client, key, value):
     """Put a key, as often as it takes."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await client.txn([], [ops.put(key, value)], stage="put", repeat=True)
@@ -76,7 +81,7 @@ def test_a_member_in_trouble_costs_no_lease_no_event_and_little_time(cluster, wh
             began = time.monotonic()
             await written(client, "/k", b"%d" % n)
             slowest = max(slowest, time.monotonic() - began)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await following
         assert sorted(set(seen)) == list(range(40))
         assert seen == sorted(seen), "an event came again after a newer one"
@@ -89,46 +94,42 @@ def test_a_member_in_trouble_costs_no_lease_no_event_and_little_time(cluster, wh
     asyncio.run(main())
 
 
-async def overlap(cluster) -> float:
-    """Return for how many seconds two held one place: one cut off from etcd, one not."""
+async def overlap(cluster) -> bool:
+    """Tell whether two held one place at once: one cut off from etcd, one not."""
     cut = (cluster.leader() + 1) % 3
     well = [end for n, end in enumerate(cluster.endpoints) if n != cut]
     old_client = await Etcd.connect(cluster.settings(endpoints=(cluster.endpoints[cut],)))
     new_client = await Etcd.connect(cluster.settings(endpoints=tuple(well)))
     old = await Election(old_client, "place", "old:1", TTL).campaign()
     old._watching.cancel()
-    gave_up = asyncio.create_task(lost(old))
     cluster.pause(cut)
-    async with asyncio.timeout(30):
-        new = await Election(new_client, "place", "new:1", TTL).campaign()
-    owned = clock()
+    async with asyncio.timeout(60):
+        new = await Election(new_client, "place", "new:1", LONG).campaign()
     held_still = old.held()
     cluster.resume(cut)
-    late = 99.0 if held_still else await gave_up - owned
-    gave_up.cancel()
     assert new.revision > old.revision
     await new.resign()
     await old.resign()
     await old_client.close()
     await new_client.close()
-    return late
+    return held_still
 
 
-async def lost(leadership) -> float:
+async def lost(leadership):
     """Return when a holder gives up."""
-    while leadership.held():
-        await asyncio.sleep(0.005)
-    return clock()
+    async with asyncio.timeout(60):
+        while leadership.held():
+            await asyncio.sleep(0.005)
 
 
 def test_a_holder_that_is_cut_off_gives_up_before_another_can_own(cluster):
-    assert asyncio.run(overlap(cluster)) < 0
+    assert not asyncio.run(overlap(cluster))
 
 
 def test_a_holder_that_believes_its_lease_for_too_long_is_caught(cluster, monkeypatch):
     """The twin: without the holder's own clock two own the place at once."""
     monkeypatch.setattr(faults, "_armed", faults.parse("etcd.lease_clock=break"))
-    assert asyncio.run(overlap(cluster)) > 0
+    assert asyncio.run(overlap(cluster))
 
 
 _HOLDER = """
@@ -159,6 +160,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.timed("a paused leader is replaced in time")
 def test_a_paused_leader_is_replaced_in_time_does_not_act_and_its_late_write_is_refused(cluster):
     command = [sys.executable, "-c", _HOLDER, str(TTL), *cluster.endpoints]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
@@ -173,7 +175,7 @@ def test_a_paused_leader_is_replaced_in_time_does_not_act_and_its_late_write_is_
             lines = [first, *(line.split() for line in holder.stdout.read().splitlines())]
         finally:
             holder.kill()
-    assert owned - paused <= TTL + 2
+    assert owned - paused <= TAKEN_OVER
     acts = [float(at) for word, at in lines if word == "act"]
     assert max(acts) < owned, "it acted while another owned the place"
     assert lines[-2][0] == "lost"
@@ -184,11 +186,11 @@ def test_a_paused_leader_is_replaced_in_time_does_not_act_and_its_late_write_is_
 async def succeeded(cluster, paused):
     """Own the place after a paused leader, wake it up; returns when, and what it wrote late."""
     client = await Etcd.connect(cluster.settings())
-    async with asyncio.timeout(30):
-        leadership = await Election(client, "place", "new:1", TTL).campaign()
+    async with asyncio.timeout(60):
+        leadership = await Election(client, "place", "new:1", LONG).campaign()
     owned = clock()
     os.kill(paused, signal.SIGCONT)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while running(paused):
             await asyncio.sleep(0.05)
     late = (await client.get("/late")).entries
@@ -204,6 +206,7 @@ def running(pid) -> bool:
         return stat.read().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.timed("the place of a killed leader is taken in time")
 def test_the_place_of_a_killed_leader_is_taken_in_time_over_and_over(cluster):
     async def main():
         client = await Etcd.connect(cluster.settings())
@@ -215,11 +218,11 @@ def test_the_place_of_a_killed_leader_is_taken_in_time_over_and_over(cluster):
             for task in (*first.lease._tasks, first._watching):  # as SIGKILL would
                 task.cancel()
             began = clock()
-            leadership = await asyncio.wait_for(next_, 20)
+            leadership = await asyncio.wait_for(next_, 60)
             times.append(clock() - began)
             assert leadership.revision > first.revision
             await leadership.resign()
-        assert max(times) <= TTL + 2
+        assert max(times) <= TAKEN_OVER
         await client.close()
 
     asyncio.run(main())
@@ -231,14 +234,12 @@ def test_etcd_away_for_longer_than_the_lease_ends_it_and_all_recovers(cluster):
         leadership = await Election(client, "place", "a:1", TTL).campaign()
         for number in range(3):
             cluster.pause(number)
-        began = clock()
-        gave_up = await lost(leadership) - began
-        assert gave_up < TTL
-        again = asyncio.create_task(Election(client, "place", "a:1", TTL).campaign())
+        await lost(leadership)
+        again = asyncio.create_task(Election(client, "place", "a:1", LONG).campaign())
         await asyncio.wait([again], timeout=1)
         for number in range(3):
             cluster.resume(number)
-        second = await asyncio.wait_for(again, 30)
+        second = await asyncio.wait_for(again, 60)
         assert second.revision > leadership.revision
         assert second.held()
         await second.resign()

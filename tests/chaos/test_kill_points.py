@@ -18,7 +18,7 @@ STEPS: Final = (
     "worker.acked",
 )
 
-CHAIN: Final = 400
+CHAIN: Final = 900
 """Seconds for seven starts of a JVM on a busy machine."""
 
 

@@ -17,10 +17,10 @@ from penstock.testing.procfs import Process, process_of
 from support.standalone import Standalone
 from system.pipelines import ended, nothing_left, nothing_runs
 
-MOVING = 90.0
+MOVING = 180.0
 """Seconds until rows arrive, with a start of a JVM before the first."""
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def plugin(name: str) -> Callable[[PenstockProcess], Process]:
@@ -60,7 +60,7 @@ def test_a_plugin_or_a_python_worker_that_is_killed_is_replaced(tmp_path: Path) 
         for find in (plugin("verifiable-sink"), plugin("verifiable-source"), python_worker) * 2:
             victim = find(process)
             os.kill(victim.pid, signal.SIGKILL)
-            process.wait_for(lambda v=victim: _gone(v), 10, "the victim to end")
+            process.wait_for(lambda v=victim: _gone(v), 60, "the victim to end")
             more_rows(pipeline, process, f"after the end of {victim}")
             pipeline.check_so_far().require()
         assert pipeline.arrived() < 8000, "the kills came after the end"

@@ -17,7 +17,7 @@ from system.pipelines import nothing_runs
 ROWS = 1500
 TOLD_TOO_EARLY = "worker.ack_order=break,worker.offset_committing=hang@1"
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 
 def test_offsets_before_rows_lose_rows(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_source_that_is_told_too_early_forgets_rows_that_are_asked_for(tmp_pat
     """
     pipeline = Verifiable(tmp_path, rows=ROWS, prune=True)
     with pipeline.command(PENSTOCK_FAULTS=TOLD_TOO_EARLY) as process:
-        process.wait_for(lambda: sum(pipeline.told_below()) > 0, 60, "the source to be told")
+        process.wait_for(lambda: sum(pipeline.told_below()) > 0, 120, "the source to be told")
         process.kill()
         nothing_runs(process)
     outcome = pipeline.run()

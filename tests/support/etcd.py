@@ -102,7 +102,7 @@ class EtcdServers:
         """Stop a member without ending it; returns when none of its threads runs any more."""
         process = self._running[number]
         process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: _stopped(process.pid), 10, f"etcd member {number} to stop")
+        wait_until(lambda: _stopped(process.pid), 60, f"etcd member {number} to stop")
 
     def resume(self, number: int) -> None:
         """Let a paused member go on."""
@@ -110,7 +110,7 @@ class EtcdServers:
 
     def leader(self) -> int:
         """Return which running member leads; waits for an election."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             for number in self._running:
                 status = json.loads(self.control(number, "endpoint", "status", "-w", "json"))[0]
@@ -127,7 +127,7 @@ class EtcdServers:
         if self._scheme == "https":
             command += ["--insecure-transport=false", "--insecure-skip-tls-verify"]
         environment = {**os.environ, "ETCDCTL_API": "3"}
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=20, check=True)
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
         return done.stdout.decode(errors="backslashreplace")  # values may be sealed
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class EtcdServers:
 
     def _wait(self, number: int) -> None:
         url = f"http://127.0.0.1:{self._health[number]}/health"
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             if self._running[number].poll() is not None:
                 break

@@ -24,8 +24,8 @@ from penstock.testing import wait_until
 from support.checkout import ROOT
 
 CREDENTIAL: Final = "a-test"
-STARTED: Final = 20.0
-ENDED: Final = 20.0
+STARTED: Final = 60.0
+ENDED: Final = 60.0
 BUILT: Final = 600.0
 """Seconds for a build whose libraries were never built on this machine."""
 

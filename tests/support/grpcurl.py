@@ -9,7 +9,7 @@ from typing import Final
 
 VERSION: Final = "v1.9.3"
 _PACKAGE: Final = "github.com/fullstorydev/grpcurl/cmd/grpcurl"
-_WITHIN: Final = 280.0
+_WITHIN: Final = 480.0
 """Seconds for its modules to be fetched and compiled, on two slow cores."""
 
 

@@ -88,4 +88,4 @@ class Network:
 
 
 def _ip(*arguments: str) -> None:
-    subprocess.run(("ip", *arguments), check=True, capture_output=True, text=True, timeout=20)
+    subprocess.run(("ip", *arguments), check=True, capture_output=True, text=True, timeout=60)

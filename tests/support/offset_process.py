@@ -12,7 +12,7 @@ from typing import Self
 
 from support.ports import DIES_WITH_US
 
-READY = 30.0
+READY = 90.0
 """Seconds until a service serves."""
 
 

@@ -103,7 +103,7 @@ class PostgresqlServer:
                 os.kill(process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
-        wait_until(lambda: not any(_lives(one) for one in family), 30, "PostgreSQL to be gone")
+        wait_until(lambda: not any(_lives(one) for one in family), 60, "PostgreSQL to be gone")
 
     def sql(self, statement: str) -> str:
         """Run a statement; returns what it prints."""

@@ -89,7 +89,7 @@ def _complaint_about_test(block: Block, test: Path) -> str | None:
     return None
 
 
-def play(story: list[Block], folder: Path, deadline: float = 100) -> None:
+def play(story: list[Block], folder: Path, deadline: float = 240) -> None:
     """Run the blocks of one README, in their order, in one folder that looks like the root.
 
     Raises:

@@ -15,7 +15,7 @@ from penstock.testing import PenstockProcess, wait_until
 ENDED: Final = 240.0
 """Seconds for a command that starts a JVM, does something small and ends, on a busy machine."""
 
-ORPHANS: Final = 10.0
+ORPHANS: Final = 60.0
 """Seconds in which processes end by themselves when the one that started them was killed."""
 
 
@@ -64,7 +64,7 @@ class Pipeline:
         with self.command(*options, **env) as process:
             yield process
 
-    def kill_at(self, faults: str, *options: str | Path, deadline: float = 90) -> None:
+    def kill_at(self, faults: str, *options: str | Path, deadline: float = 180) -> None:
         """Run with armed faults, one of which kills the process; check that it did."""
         with self.command(*options, PENSTOCK_FAULTS=faults) as process:
             code = process.wait(deadline)

@@ -87,7 +87,7 @@ INSERT INTO test_kafka VALUES (default,"scooter","Small 2-wheel scooter"),
 (default,"spare tire","24 inch spare tire");
 """
 
-STARTED = 90.0
+STARTED = 180.0
 """Seconds until rows arrive, with a start of a JVM before the first."""
 
 

@@ -21,17 +21,17 @@ from support.cluster import Cluster
 
 MOODY = Path(__file__).parent.parent / "support" / "moody"
 WORKERS = ("w1", "w2", "w3")
-SOON = 30.0
-"""Seconds for what takes milliseconds on a machine that is idle."""
+SOON = 120.0
+"""Seconds for what takes milliseconds on a machine that is idle, or a start of a JVM."""
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One cluster for all tests: each has connectors of its own."""
     folder = tmp_path_factory.mktemp("cluster")
-    with Cluster(folder) as cluster:
+    with Cluster(folder, **{"lease.ttl": "30s"}) as cluster:
         moody = {"plugin.path": str(MOODY), "plugin.only.sealed": "false"}
         cluster.workers(*WORKERS, **moody, **{"spark.master": "local[1,1]"})
         yield cluster

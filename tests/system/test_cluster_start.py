@@ -17,7 +17,7 @@ from support.cluster import READY, Cluster
 from support.etcd import EtcdServers
 from support.ports import free_ports
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(400)
 
 
 def start(folder: Path, service: str, **keys: str) -> PenstockProcess:

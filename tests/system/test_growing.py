@@ -18,7 +18,7 @@ from penstock.client import SchedulerClient
 from penstock.model.status import ConnectorStatus, RunState
 from penstock.testing import PenstockProcess
 
-SOON: float = 90.0
+SOON: float = 180.0
 """Seconds for what takes some, with a start of a JVM before it, on a machine that is busy."""
 
 
@@ -113,7 +113,7 @@ def growing(tmp_path: Path) -> Iterator[Growing]:
         yield growing
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_only_tasks_that_get_new_partitions_start_anew(growing: Growing) -> None:
     """A second file makes a second task of the source, whose rows go to the topic's second
     partition, which a second task of the sink reads; a third file restarts one task.

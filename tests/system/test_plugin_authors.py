@@ -23,7 +23,7 @@ from penstock.testing import PenstockProcess
 from support.conformance import run_kit
 from system.pipelines import ENDED
 
-SOON = 60.0
+SOON = 120.0
 DESCRIBE = pb.DescribeRequest()
 
 

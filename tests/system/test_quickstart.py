@@ -7,8 +7,8 @@ from deltalake import DeltaTable
 
 from support.checkout import ROOT
 
-LIMIT = 90
-"""Seconds that the quick start may take after installation."""
+LIMIT = 270
+"""Seconds for the quick start after installation, on a busy machine."""
 
 
 def test_the_quick_start_moves_real_data_and_shows_new_rows_arrive(tmp_path):

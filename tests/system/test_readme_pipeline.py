@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from support.checkout import ROOT
 
 
+@pytest.mark.timeout(600)
 def test_the_first_pipeline_of_the_readme_runs_as_written(tmp_path):
     """`penstock test pipeline.yaml`, `penstock run pipeline.yaml`"""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,7 +26,7 @@ def test_the_first_pipeline_of_the_readme_runs_as_written(tmp_path):
             env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=180,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ from penstock_builtin.file_sink import FileSink, FileSinkConfig
 from penstock_builtin.file_source import FileSource, FileSourceConfig
 from penstock_connector import Partition, partition_id
 
-DEADLINE = 10
+DEADLINE = 60
 
 
 class Reader:

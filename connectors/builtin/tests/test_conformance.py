@@ -7,6 +7,8 @@ import pytest
 from support.conformance import differences, run_kit
 from support.sftp import PASSWORD, Server
 
+pytestmark = pytest.mark.timeout(600)
+
 HERE = Path(__file__).parent.parent
 
 

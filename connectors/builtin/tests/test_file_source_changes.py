@@ -58,8 +58,9 @@ def test_wake_ends_a_wait(read, tmp_path):
     assert time.perf_counter() - began < 1
 
 
-@pytest.mark.timed("the quick look comes before the slow one")
 def test_without_inotify_it_looks_by_itself(read, tmp_path, monkeypatch):
+    # the slow look, which is there beside inotify, never comes
+    monkeypatch.setattr("penstock_builtin.file_source.tailing._LOOK_EVERY", 1000)
     deaf = watch.Watcher()
     deaf._broken = True
     monkeypatch.setattr("penstock_builtin.file_source.tailing.WATCHER", deaf)
@@ -68,9 +69,7 @@ def test_without_inotify_it_looks_by_itself(read, tmp_path, monkeypatch):
     reader = read("a")
     reader.drain()
     append(path, "1\n")
-    began = time.perf_counter()
     reader.until(lambda: reader.lines == ["0", "1"])
-    assert time.perf_counter() - began < 0.9  # sooner than the slow look beside inotify
 
 
 def test_a_change_that_nobody_tells_of_is_found_by_the_slow_look(read, tmp_path):
@@ -172,10 +171,10 @@ def test_the_monitor_wants_a_plan_for_new_files_and_for_no_others(tmp_path):
             task.tell(planned)
             with suppress(TimeoutError):  # what was under way
                 while True:
-                    task.replan(timeout=1.5)
+                    task.replan(timeout=3)
         (tmp_path / "b.log").unlink()
         with pytest.raises(TimeoutError):
-            task.replan(timeout=1.5)
+            task.replan(timeout=3)
 
 
 def test_the_plan_names_every_file_as_a_partition(tmp_path):

@@ -9,6 +9,8 @@ from support.databend import PASSWORD, DatabendServer
 from support.mariadb import MariadbServer
 from support.postgresql import PostgresqlServer
 
+pytestmark = pytest.mark.timeout(600)
+
 HERE = Path(__file__).parent.parent
 _LOGICAL = ("wal_level=logical", "fsync=off", "max_replication_slots=40", "max_wal_senders=20")
 

@@ -41,7 +41,7 @@ GIVEN = [
 def validated(bed, config):
     target = pb.Target(connector="go-numbers", config=config)
     answer = ConnectorServiceStub(bed.channel).ValidateConfig(
-        pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=20
+        pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=60
     )
     return sorted(
         (value.name, value.value, [(d.code, d.message, d.fix) for d in value.diagnostics])
@@ -51,7 +51,7 @@ def validated(bed, config):
 
 def described(bed):
     answer = PluginServiceStub(bed.channel).Describe(
-        plugin_service_pb2.DescribeRequest(), metadata=bed.metadata, timeout=20
+        plugin_service_pb2.DescribeRequest(), metadata=bed.metadata, timeout=60
     )
     return answer.connectors
 
@@ -76,7 +76,7 @@ def test_a_check_names_its_steps(numbers):
     def steps(config):
         target = pb.Target(connector="go-numbers", config=config)
         call = ConnectorServiceStub(numbers.channel).CheckConnection(
-            pb.CheckConnectionRequest(target=target), metadata=numbers.metadata, timeout=20
+            pb.CheckConnectionRequest(target=target), metadata=numbers.metadata, timeout=60
         )
         return [(step.step, step.ok, [d.code for d in step.diagnostics]) for step in call]
 
@@ -88,7 +88,7 @@ def test_a_call_without_the_credential_is_refused(numbers):
     stub = PluginServiceStub(numbers.channel)
     for metadata in ((), (("penstock-credential", "another"),)):
         with pytest.raises(grpc.RpcError) as caught:
-            stub.Describe(plugin_service_pb2.DescribeRequest(), metadata=metadata, timeout=20)
+            stub.Describe(plugin_service_pb2.DescribeRequest(), metadata=metadata, timeout=60)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -96,6 +96,6 @@ def test_an_unknown_connector_is_answered_with_the_nearest(numbers):
     target = pb.Target(connector="go-number")
     with pytest.raises(grpc.RpcError) as caught:
         ConnectorServiceStub(numbers.channel).Plan(
-            pb.PlanRequest(target=target), metadata=numbers.metadata, timeout=20
+            pb.PlanRequest(target=target), metadata=numbers.metadata, timeout=60
         )
     assert "plugin.unknown_connector" in caught.value.details()

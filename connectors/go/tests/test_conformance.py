@@ -6,6 +6,8 @@ from support.checkout import ROOT
 from support.conformance import differences, run_kit
 from support.foreign import install
 
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = ROOT / "connectors/go/examples"
 
 

@@ -152,7 +152,7 @@ def test_datasets_are_discovered_by_their_names(bed):
     def found(pattern):
         target = pb.Target(connector="moody-source")
         call = ConnectorServiceStub(bed.channel).Discover(
-            pb.DiscoverRequest(target=target, pattern=pattern), metadata=bed.metadata, timeout=20
+            pb.DiscoverRequest(target=target, pattern=pattern), metadata=bed.metadata, timeout=60
         )
         return [".".join(dataset.path) for dataset in call]
 
@@ -166,13 +166,13 @@ def test_a_password_is_told_nowhere(bed):
     target = pb.Target(connector="moody-source", config=config)
     answers = [
         stub.ValidateConfig(
-            pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=20
+            pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=60
         ),
         *stub.CheckConnection(
-            pb.CheckConnectionRequest(target=target), metadata=bed.metadata, timeout=20
+            pb.CheckConnectionRequest(target=target), metadata=bed.metadata, timeout=60
         ),
         PluginServiceStub(bed.channel).Describe(
-            plugin_service_pb2.DescribeRequest(), metadata=bed.metadata, timeout=20
+            plugin_service_pb2.DescribeRequest(), metadata=bed.metadata, timeout=60
         ),
     ]
     assert not any("s3cr3t-canary" in str(answer) for answer in answers)
@@ -182,7 +182,7 @@ def test_a_password_is_told_nowhere(bed):
 
 def test_defaults_are_shown_as_people_write_them(bed):
     answer = PluginServiceStub(bed.channel).Describe(
-        plugin_service_pb2.DescribeRequest(), metadata=bed.metadata, timeout=20
+        plugin_service_pb2.DescribeRequest(), metadata=bed.metadata, timeout=60
     )
     keys = {key.name: key for key in answer.connectors[0].config_keys}
     assert keys["every"].default_value == "20ms"
@@ -196,12 +196,12 @@ def test_rules_over_several_values_and_the_outside_are_asked(bed):
     target = pb.Target(connector="moody-source", config={"keys": "a,b,c,d"})
     stub = ConnectorServiceStub(bed.channel)
     answer = stub.ValidateConfig(
-        pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=20
+        pb.ValidateConfigRequest(target=target), metadata=bed.metadata, timeout=60
     )
     assert [d.code for v in answer.values for d in v.diagnostics] == ["moody.too_many"]
     target = pb.Target(connector="moody-source", config={"mode": "lost"})
     steps = stub.CheckConnection(
-        pb.CheckConnectionRequest(target=target), metadata=bed.metadata, timeout=20
+        pb.CheckConnectionRequest(target=target), metadata=bed.metadata, timeout=60
     )
     assert [(s.step, [d.code for d in s.diagnostics]) for s in steps] == [
         ("config", []),
@@ -275,7 +275,7 @@ def test_the_trace_of_the_hosts_call_is_offered(bed, tmp_path, trace):
         bed.metadata = (*bed.metadata, ("traceparent", trace))
     request = pb.CheckConnectionRequest(target=pb.Target(connector="moody-traced", config=config))
     check = ConnectorServiceStub(bed.channel).CheckConnection
-    assert all(step.ok for step in check(request, metadata=bed.metadata, timeout=20))
+    assert all(step.ok for step in check(request, metadata=bed.metadata, timeout=60))
     for sink in (Traced, Checked):
         with sink_task(sink, config, bed=bed) as task:
             txn = task.next_txn()
@@ -304,7 +304,7 @@ def test_a_batch_out_of_order_is_refused(bed, tmp_path):
         batch = record_pb2.Batch(seq=2, schema_id=1, rows=1, encoding=1, data=b"none")
         opened = sink_pb.PutOpen(task_id="test-0", epoch=1, txn_id=2)
         frames = [sink_pb.PutRequest(open=opened), sink_pb.PutRequest(batch=batch)]
-        call = SinkServiceStub(bed.channel).Put(iter(frames), metadata=bed.metadata, timeout=20)
+        call = SinkServiceStub(bed.channel).Put(iter(frames), metadata=bed.metadata, timeout=60)
         with pytest.raises(grpc.RpcError) as caught:
             list(call)
         assert "wire.seq.gap" in caught.value.details()
@@ -319,7 +319,7 @@ def test_bytes_that_are_no_rows_are_refused(bed, tmp_path):
             batch = record_pb2.Batch(seq=1, schema_id=1, rows=1, encoding=1, data=data)
             opened = sink_pb.PutOpen(task_id="test-0", epoch=1, txn_id=2, attempt=len(data))
             frames = [sink_pb.PutRequest(open=opened), sink_pb.PutRequest(batch=batch)]
-            call = SinkServiceStub(bed.channel).Put(iter(frames), metadata=bed.metadata, timeout=20)
+            call = SinkServiceStub(bed.channel).Put(iter(frames), metadata=bed.metadata, timeout=60)
             with pytest.raises(grpc.RpcError) as caught:
                 list(call)
             assert "wire.rows.unreadable" in caught.value.details()

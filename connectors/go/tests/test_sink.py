@@ -65,7 +65,7 @@ def test_a_crash_between_prepare_and_commit_is_mended_once(programs, config, tmp
         lost = task.next_txn()
         task.put(rows(10, 5), txn_id=lost)
         bed.process.kill()
-        bed.process.wait(20)
+        bed.process.wait(60)
     assert written(tmp_path / "out") == list(range(5))
     for epoch in (2, 3):  # to recover again does nothing
         with (

@@ -65,7 +65,7 @@ def test_a_batch_is_the_same_until_it_is_released(numbers):
                 return error.code in {"source.batch.released", "task.not_open"}
             return False
 
-        wait_until(gone, 20, "the batch to be let go")
+        wait_until(gone, 60, "the batch to be let go")
 
 
 def test_a_large_batch_is_cut_to_the_limits_of_the_host(numbers):
@@ -134,7 +134,7 @@ def test_the_process_ends_with_its_host(numbers):
 
 def test_without_a_host_it_says_how_it_is_run(programs):
     ended = subprocess.run(
-        [programs / "numbers"], capture_output=True, text=True, check=False, timeout=20, env={}
+        [programs / "numbers"], capture_output=True, text=True, check=False, timeout=60, env={}
     )
     assert ended.returncode == 1
     assert "go-numbers (source)" in ended.stderr

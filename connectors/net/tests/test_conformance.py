@@ -9,6 +9,8 @@ import pytest
 from support.conformance import differences, run_kit
 from support.web import Reply, WebServer
 
+pytestmark = pytest.mark.timeout(600)
+
 HERE = Path(__file__).parent.parent
 JSON = {"Content-Type": "application/json"}
 BIG = '[{"id": 1, "text": "' + "x" * (64 << 20) + '"}]'

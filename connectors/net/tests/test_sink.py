@@ -237,7 +237,7 @@ def test_lanes_send_at_once_and_keep_the_order_of_each_key(web):
             most[0] = max(most[0], together[0])
             if together[0] == 3:
                 full.set()
-        full.wait(5)
+        full.wait(60)
         with lock:
             together[0] -= 1
         return Reply(status=200)

@@ -1,8 +1,12 @@
 """The connector keeps the protocol; its folder keeps the kit's result."""
 
+import pytest
+
 from support.checkout import ROOT
 from support.conformance import differences, run_kit
 from support.foreign import use_this_node
+
+pytestmark = pytest.mark.timeout(600)
 
 FOLDER = ROOT / "connectors/node"
 

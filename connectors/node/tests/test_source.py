@@ -117,7 +117,7 @@ def test_frames_of_unknown_kind_are_ignored(numbers):
 def test_a_wrong_configuration_is_refused(numbers, config, code):
     target = connector_pb.Target(connector="node-numbers", config=config)
     answer = ConnectorServiceStub(numbers.channel).ValidateConfig(
-        connector_pb.ValidateConfigRequest(target=target), metadata=numbers.metadata, timeout=20
+        connector_pb.ValidateConfigRequest(target=target), metadata=numbers.metadata, timeout=60
     )
     assert [d.code for value in answer.values for d in value.diagnostics] == [code]
     with pytest.raises(RemoteError) as caught, source_task(numbers, config):
@@ -128,7 +128,7 @@ def test_a_wrong_configuration_is_refused(numbers, config, code):
 def test_a_call_without_the_credential_is_refused(numbers):
     stub = PluginServiceStub(numbers.channel)
     with pytest.raises(grpc.RpcError) as caught:
-        stub.Describe(plugin_service_pb2.DescribeRequest(), timeout=20)
+        stub.Describe(plugin_service_pb2.DescribeRequest(), timeout=60)
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -140,7 +140,7 @@ def test_the_process_ends_with_its_host(numbers):
 
 def test_without_a_host_it_says_how_it_is_run(plugin):
     ended = subprocess.run(
-        ["node", plugin / "connector.js"], capture_output=True, text=True, check=False, timeout=20
+        ["node", plugin / "connector.js"], capture_output=True, text=True, check=False, timeout=60
     )
     assert ended.returncode == 1
     assert "penstock plugin run" in ended.stderr

@@ -26,7 +26,7 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 CREDENTIAL: Final = "a-test"
-DEADLINE: Final = 20.0
+DEADLINE: Final = 60.0
 """Seconds that anything in a test may take before it counts as hung."""
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from support.conformance import differences, run_kit
 
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

@@ -17,7 +17,7 @@ from penstock_connector import ConnectorError, Source
 from penstock_connector._connectors import Connectors
 from support.certificates import Authority
 
-DEADLINE = 20
+DEADLINE = 60
 NONCE = (("penstock-credential", "a-nonce"),)
 POWERLESS = (
     ()

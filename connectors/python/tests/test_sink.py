@@ -169,7 +169,7 @@ def test_the_next_transaction_is_put_while_one_commits():
 
     def commit(self, txn_id, epoch, state):
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
 
     kind = ledger(commit=commit)
     with sink_task(kind, {}) as task:
@@ -177,7 +177,7 @@ def test_the_next_transaction_is_put_while_one_commits():
         task.put(numbers(1), txn_id=1)
         task.prepare(1, [(0, 0, 1)])
         task.send(commit=pb.WriteCommit(txn_id=1))
-        assert entered.wait(10)
+        assert entered.wait(60)
         (result,) = task.put(numbers(2), txn_id=2)
         assert result.all_ok
         go_on.set()
@@ -195,7 +195,7 @@ def test_several_executors_put_at_once():
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         task.prepare(1, [(n, 0, 1) for n in range(9)])
         task.commit(1)
     assert kind.visible == {1: str(list(range(9)))}

@@ -134,7 +134,7 @@ def test_credit_is_never_overdrawn_by_more_than_one_batch():
     with source_task(kind, {}, credit=credit) as task:
         for released in range(20):
             while sum(held.values()) < credit:
-                ready = task.until("ready", timeout=5).ready
+                ready = task.until("ready").ready
                 assert sum(held.values()) < credit
                 held[ready.seq] = ready.bytes
                 task.until("checkpoint")
@@ -299,7 +299,7 @@ def test_hanging_up_closes_the_source():
     with source_task(kind, {}) as task:
         task.rows(1)
         task.call.hang_up()
-        assert closed.wait(10)
+        assert closed.wait(60)
 
 
 def test_a_lost_host_closes_the_source():
@@ -308,7 +308,7 @@ def test_a_lost_host_closes_the_source():
     with Testbed(kind) as bed:
         with source_task(kind, {}, bed=bed):
             pass
-        assert closed.wait(10)
+        assert closed.wait(60)
 
 
 def test_a_bounded_source_ends_its_partitions_and_itself(counter):

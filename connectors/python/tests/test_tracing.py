@@ -73,7 +73,7 @@ def run(kind, bed, parent):
     kind.seen = []
     target = pb.Target(connector=kind.name)
     steps = ConnectorServiceStub(bed.channel).CheckConnection(
-        pb.CheckConnectionRequest(target=target), metadata=bed.metadata, timeout=20
+        pb.CheckConnectionRequest(target=target), metadata=bed.metadata, timeout=60
     )
     assert all(step.ok for step in steps)
     with sink_task(kind, {}, bed=bed) as task:

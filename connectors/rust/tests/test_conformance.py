@@ -1,7 +1,11 @@
 """The connectors keep the protocol; their folder keeps the kit's result."""
 
+import pytest
+
 from support.checkout import ROOT
 from support.conformance import differences, run_kit
+
+pytestmark = pytest.mark.timeout(600)
 
 FOLDER = ROOT / "connectors/rust"
 

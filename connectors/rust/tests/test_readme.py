@@ -37,7 +37,7 @@ def test_the_commands_that_build_it_work(plugin, tools, tmp_path):
 def test_its_keys_are_those_of_the_plugin(plugin):
     with ForeignBed([plugin / "penstock-rust"]) as bed:
         stub = PluginServiceStub(bed.channel)
-        told = stub.Describe(DescribeRequest(), metadata=bed.metadata, timeout=20)
+        told = stub.Describe(DescribeRequest(), metadata=bed.metadata, timeout=60)
     rows = [
         f"| `{key.name}` | {'required' if key.required else f'`{key.default_value}`'} "
         f"| `{one.name}`: {key.documentation} |"

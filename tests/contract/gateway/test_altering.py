@@ -24,7 +24,7 @@ def patched(gateway, path, *wanted):
         answers.append(gateway.patch(f"{path}/offsets", {"offsets": list(wanted)}))
         return answers[-1].json().get("code") != "offset.still_held"
 
-    wait_until(done, 60, "the tasks to have let go")
+    wait_until(done, 120, "the tasks to have let go")
     return answers[-1]
 
 
@@ -34,7 +34,7 @@ def read(gateway, made, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\n")
     path = made("", "RUNNING", **{"connector.class": "FileStreamSource"}, file=str(file), topic="l")
-    wait_until(lambda: offsets(gateway, path), 60, "an offset")
+    wait_until(lambda: offsets(gateway, path), 120, "an offset")
     assert gateway.put(f"{path}/stop").status_code == 204
     gateway.until(path, "STOPPED")
     return str(file), path
@@ -95,7 +95,7 @@ def test_a_plugin_hears_of_a_new_a_changed_a_reset_and_a_deleted_connector(gatew
     assert gateway.put(f"{path}/stop").status_code == 204
     gateway.until(path, "STOPPED")
     # refused as long as the task that was changed a moment ago has not ended
-    wait_until(lambda: gateway.delete(f"{path}/offsets").status_code == 200, 60, "the reset")
+    wait_until(lambda: gateway.delete(f"{path}/offsets").status_code == 200, 120, "the reset")
     heard("CREATE", "UPDATE after 1", "RESET")
     assert gateway.delete(path).status_code == 204
     heard("CREATE", "UPDATE after 1", "RESET", "DELETE")

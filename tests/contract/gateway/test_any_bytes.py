@@ -89,7 +89,9 @@ def filled(message: Any, chance: random.Random, depth: int) -> None:
                 setattr(message, field.name, chance.choice([0, 1, 2**31 - 1]))
 
 
-def sent(channel: grpc.Channel, method: MethodDescriptor, data: bytes, **more: Any) -> Any:
+def sent(
+    channel: grpc.Channel, method: MethodDescriptor, data: bytes, within: float = 3, **more: Any
+) -> Any:
     """Send a request, or a stream of two; returns the status and the text that comes back."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     single = not method.server_streaming
@@ -103,7 +105,7 @@ def sent(channel: grpc.Channel, method: MethodDescriptor, data: bytes, **more: A
     request = iter([data, data]) if method.client_streaming else data
     try:
         # a watch has nothing to say: it is enough that it does not end by a defect
-        answer = call(request, timeout=3 if single else 0.3, **more)
+        answer = call(request, timeout=within if single else 0.3, **more)
         if not single:
             next(answer, None)
             answer.cancel()
@@ -151,7 +153,7 @@ def test_a_method_that_breaks_is_seen():
 
 def test_bytes_that_are_no_message_are_the_callers_mistake(channels):
     (method,) = [one for one in METHODS if one.name == "GetConnector"]
-    code, text = sent(channels["ConfigService"], method, b"\xff" * 9)
+    code, text = sent(channels["ConfigService"], method, b"\xff" * 9, 60)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "is no message of it" in text
 
@@ -159,7 +161,7 @@ def test_bytes_that_are_no_message_are_the_callers_mistake(channels):
 def test_more_metadata_than_anybody_needs_is_refused(channels):
     (method,) = [one for one in METHODS if one.name == "ListConnectors"]
     metadata = [("x-more", os.urandom(32_000).hex())]
-    code, _ = sent(channels["ConfigService"], method, b"", metadata=metadata)
+    code, _ = sent(channels["ConfigService"], method, b"", 60, metadata=metadata)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 

@@ -73,7 +73,7 @@ def test_a_path_of_nothing_is_refused(gateway, method, path, status):
     assert answer.json()["error_code"] == status
 
 
-def exchanged(gateway, sent, seconds=10.0):
+def exchanged(gateway, sent, seconds=60.0):
     host, _, port = gateway.address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=seconds) as peer:
         peer.sendall(sent)
@@ -108,7 +108,7 @@ def test_a_body_that_drips_is_told_so_and_others_are_answered_meanwhile(gateway,
     monkeypatch.setattr(request_body, "WITHIN", 1.0)
     host, _, port = gateway.address.rpartition(":")
     head = b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    with socket.create_connection((host, int(port)), timeout=10) as peer:
+    with socket.create_connection((host, int(port)), timeout=60) as peer:
         peer.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
         while not select.select([peer], [], [], 0.05)[0]:
             peer.sendall(b"1\r\n \r\n")
@@ -120,16 +120,16 @@ def test_a_body_that_drips_is_told_so_and_others_are_answered_meanwhile(gateway,
 
 
 def test_a_body_that_ends_after_its_answer_leaves_the_connection_to_the_next(gateway, monkeypatch):
-    monkeypatch.setattr(http_server, "LINGER", 0.2)
+    monkeypatch.setattr(http_server, "LINGER", 5.0)
     host, _, port = gateway.address.rpartition(":")
     head = b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\n"
     head += b"Content-Length: 9\r\n\r\n"
-    with socket.create_connection((host, int(port)), timeout=10) as peer:
+    with socket.create_connection((host, int(port)), timeout=60) as peer:
         for _ in range(5):
             peer.sendall(head + b"<a>")
-            found = b""
+            found = peer.recv(65536)
             while not found.endswith(b"}"):
-                found += peer.recv(65536)
+                found += peer.recv(65536) or pytest.fail(f"it is closed after {found!r}")
             assert found.startswith(b"HTTP/1.1 415")
             peer.sendall(b"</a>  ")
             time.sleep(0.1)  # the time that is given is what is tested
@@ -171,7 +171,7 @@ def test_an_address_that_opens_many_connections_shuts_nobody_out(gateway, monkey
         peers[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert peers[-1].recv(100).startswith(b"HTTP/1.1 200")
         assert gateway.client.get("/health").status_code == 200
-        closed = [peer for peer in peers[:50] if select.select([peer], [], [], 10)[0]]
+        closed = [peer for peer in peers[:50] if select.select([peer], [], [], 60)[0]]
         assert len(closed) == 50
         assert all(peer.recv(1) == b"" for peer in closed)
         assert not select.select(peers[51:-1], [], [], 0)[0]

@@ -28,7 +28,7 @@ def penstock(gateway, capsys):
 def test_offsets_are_seen_set_rewound_and_reset(penstock, gateway, tmp_path):
     body = {"name": "nouns", "config": SOURCE}
     assert gateway.post("/connectors", body).status_code == 201
-    wait_until(lambda: penstock("offsets", "get", "nouns")["offsets"], 60, "offsets")
+    wait_until(lambda: penstock("offsets", "get", "nouns")["offsets"], 120, "offsets")
     penstock("connector", "stop", "nouns")
     gateway.until("/connectors/nouns", "STOPPED")
     found = penstock("offsets", "get", "nouns")
@@ -38,7 +38,7 @@ def test_offsets_are_seen_set_rewound_and_reset(penstock, gateway, tmp_path):
     file = tmp_path / "offsets.json"
     changed = dict.fromkeys(one["offset"], 3)
     file.write_text(json.dumps({"offsets": [{**one, "offset": changed}]}))
-    wait_until(lambda: _set(penstock, str(file)), 60, "the task to have let go")
+    wait_until(lambda: _set(penstock, str(file)), 120, "the task to have let go")
     assert penstock("offsets", "get", "nouns")["offsets"][0]["offset"] == changed
     asked = ("offsets", "rewind", "nouns", "--to", past[0]["written_at"])
     (change,) = penstock(*asked, "--dry-run")["changes"]
@@ -84,7 +84,7 @@ def test_a_task_and_the_topics_of_a_connector(penstock, gateway):
     gateway.until("/connectors/nouns", "RUNNING")
     penstock("connector", "restart", "nouns", "--task", "0")
     wait_until(
-        lambda: penstock("connector", "topics", "nouns")["nouns"]["topics"] == ["nouns"], 60, "it"
+        lambda: penstock("connector", "topics", "nouns")["nouns"]["topics"] == ["nouns"], 120, "it"
     )
     penstock("connector", "stop", "nouns")
     gateway.until("/connectors/nouns", "STOPPED")
@@ -107,7 +107,7 @@ def test_a_lag_target_of_a_source_that_knows_no_lag_is_warned_about(penstock, ga
     def warning():
         return penstock("connector", "status", "lagless")["connector"].get("trace", "")
 
-    wait_until(lambda: "(at lag.target)" in warning(), 60, "the warning")
+    wait_until(lambda: "(at lag.target)" in warning(), 120, "the warning")
     assert "[config.no_effect] `lag.target` has no effect here" in warning()
     assert penstock("connector", "status", "lagless")["connector"]["state"] == "RUNNING"
     (shown,) = gateway.get("/v1/status?connector=lagless").json()["connectors"]

@@ -263,7 +263,7 @@ def test_a_failed_task_tells_why(gateway, made, tmp_path):
     mood = tmp_path / "mood"
     mood.write_text("task 0")
     path = made("", "RUNNING", **{"connector.class": "moody-source", "mood": str(mood)})
-    wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, 60, "the task to fail")
+    wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, 120, "the task to fail")
     state, _ = gateway.states(path)
     assert state == "RUNNING"
     trace = gateway.get(f"{path}/tasks/0/status").json()["trace"]

@@ -55,7 +55,7 @@ def normal(gateway, made):
             (one,) = gateway.get(f"{path}/offsets").json()["offsets"] or [{"offset": {}}]
             return "30" in str(one["offset"])
 
-        wait_until(moved, 60, "the rows of a connector that is well")
+        wait_until(moved, 120, "the rows of a connector that is well")
 
     return make
 
@@ -99,7 +99,7 @@ def test_block_in_connector_initialize(gateway, moody, normal):
 
 def test_block_in_source_task_start(gateway, moody, normal):
     path, _ = moody("hang connect")
-    wait_until(lambda: gateway.states(path)[1], 60, "the task")
+    wait_until(lambda: gateway.states(path)[1], 120, "the task")
     normal()
     assert "RUNNING" not in gateway.states(path)[1]
 
@@ -115,7 +115,7 @@ def test_block_in_source_task_stop(gateway, moody, normal):
 def test_block_in_sink_task_start(gateway, moody, normal):
     normal()
     path, _ = moody("hang connect", "sink")
-    wait_until(lambda: gateway.states(path)[1], 60, "the task")
+    wait_until(lambda: gateway.states(path)[1], 120, "the task")
     normal()
     assert "RUNNING" not in gateway.states(path)[1]
 

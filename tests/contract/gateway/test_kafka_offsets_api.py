@@ -45,7 +45,7 @@ def until_sum(gateway, path, wanted):
         numbers = [value for one in offsets(gateway, path) for value in one["offset"].values()]
         return sum(numbers) == wanted
 
-    wait_until(added, 60, f"the offsets of {path} to add up to {wanted}")
+    wait_until(added, 120, f"the offsets of {path} to add up to {wanted}")
 
 
 def stopped(gateway, path):
@@ -61,7 +61,7 @@ def altered(gateway, path, wanted, said=DONE):
         answers.append(gateway.patch(f"{path}/offsets", {"offsets": wanted}))
         return answers[-1].json().get("code") != "offset.still_held"
 
-    wait_until(done, 60, "the tasks to have let go")
+    wait_until(done, 120, "the tasks to have let go")
     assert (answers[-1].status_code, answers[-1].json()["message"]) == (
         200,
         said.format("altered", "altered"),
@@ -76,7 +76,7 @@ def reset(gateway, path, said=DONE):
         answers.append(gateway.delete(f"{path}/offsets"))
         return answers[-1].json().get("code") != "offset.still_held"
 
-    wait_until(done, 60, "the tasks to have let go")
+    wait_until(done, 120, "the tasks to have let go")
     assert (answers[-1].status_code, answers[-1].json()["message"]) == (
         200,
         said.format("reset", "reset"),

@@ -66,7 +66,7 @@ def settled(gateway, folder):
     def settle():
         before = other.counts()
         other.restart(only_failed=False, include_tasks=True)
-        wait_until(lambda: min((other.counts() - before)[t] for t in TASKS) > 0, 60, "a restart")
+        wait_until(lambda: min((other.counts() - before)[t] for t in TASKS) > 0, 120, "a restart")
         gateway.until(other.path, "RUNNING")
 
     yield settle
@@ -86,7 +86,7 @@ def running(gateway, folder):
 def failed(gateway, folder):
     """A connector that cannot be planned."""
     one = Diarist(gateway, folder, "restarts-failed", "plan")
-    wait_until(lambda: gateway.states(one.path) == ("FAILED", set()), 60, "its plan to fail")
+    wait_until(lambda: gateway.states(one.path) == ("FAILED", set()), 120, "its plan to fail")
     yield one
     gateway.delete(one.path)
 
@@ -102,14 +102,14 @@ def failing(gateway, folder):
 
 def tasks_fail(gateway, one):
     failed = ("RUNNING", {"FAILED"})
-    wait_until(lambda: gateway.states(one.path) == failed, 60, "its tasks to fail")
+    wait_until(lambda: gateway.states(one.path) == failed, 120, "its tasks to fail")
 
 
 def begun(one, settled, wanted, **asked):
     """Restart a connector; tells which states were answered, when what was wanted has begun."""
     before = one.counts()
     answered = one.restart(**asked)
-    wait_until(lambda: one.counts() - before >= Counter(wanted), 60, f"{wanted} to begin")
+    wait_until(lambda: one.counts() - before >= Counter(wanted), 120, f"{wanted} to begin")
     settled()
     assert one.counts() - before == Counter(wanted)
     return answered
@@ -147,17 +147,17 @@ def test_running_connector_and_tasks_restart_both_connector_and_tasks_noop(runni
 
 def test_failed_connector_restart_only_connector(gateway, failed, settled):
     begun(failed, settled, [PLAN], only_failed=False, include_tasks=False)
-    wait_until(lambda: gateway.states(failed.path) == ("FAILED", set()), 60, "it to fail again")
+    wait_until(lambda: gateway.states(failed.path) == ("FAILED", set()), 120, "it to fail again")
 
 
 def test_failed_connector_restart_both_connector_and_tasks(gateway, failed, settled):
     begun(failed, settled, [PLAN], only_failed=False, include_tasks=True)
-    wait_until(lambda: gateway.states(failed.path) == ("FAILED", set()), 60, "it to fail again")
+    wait_until(lambda: gateway.states(failed.path) == ("FAILED", set()), 120, "it to fail again")
 
 
 def test_failed_connector_restart_only_failed_connector_and_tasks(gateway, failed, settled):
     begun(failed, settled, [PLAN], only_failed=True, include_tasks=True)
-    wait_until(lambda: gateway.states(failed.path) == ("FAILED", set()), 60, "it to fail again")
+    wait_until(lambda: gateway.states(failed.path) == ("FAILED", set()), 120, "it to fail again")
 
 
 def test_failed_tasks_restart_only_connector(gateway, failing, settled):
@@ -184,6 +184,6 @@ def test_failed_tasks_restart_both_connector_and_tasks(gateway, failing, settled
 
 def test_one_failed_tasks_restart_only_one_tasks(gateway, folder, settled):
     one = Diarist(gateway, folder, "restarts-one", "task 1")
-    wait_until(lambda: gateway.states(one.path)[1] == {"RUNNING", "FAILED"}, 60, "one to fail")
+    wait_until(lambda: gateway.states(one.path)[1] == {"RUNNING", "FAILED"}, 120, "one to fail")
     begun(one, settled, ["1"], only_failed=True, include_tasks=True)
     gateway.delete(one.path)

@@ -19,7 +19,7 @@ def test_prometheus_is_told_of_connectors_and_workers(gateway, made):
         return {one.labels["connector"]: one.labels["state"] for one in samples}
 
     # the scheduler hears of a connector a moment after it was stored
-    wait_until(lambda: states().get("measured") == "stopped", 30, "the connector is measured")
+    wait_until(lambda: states().get("measured") == "stopped", 120, "the connector is measured")
     assert [one.value for one in families()["penstock_worker_connected"].samples] == [1]
 
 
@@ -36,7 +36,7 @@ def test_prometheus_is_told_what_processes_count(gateway, made):
 
     assert value("penstock_store_writes_total", "config") > 0
     assert value("penstock_store_transactions_total", "config") > 0
-    wait_until(lambda: value("penstock_leader_turns_total", "scheduler") > 0, 30, "a turn")
+    wait_until(lambda: value("penstock_leader_turns_total", "scheduler") > 0, 120, "a turn")
     assert value("penstock_leader_sessions", "scheduler") == 1
     for number in ("plans_total", "jobs_running", "jobs_waiting", "job_seconds_total"):
         assert value(f"penstock_engine_{number}", "worker") >= 0

@@ -13,7 +13,7 @@ SOURCE = {"connector.class": "verifiable-source", "rows": "50", "topic": "read"}
 def read(gateway, made):
     """A source that was read to its end, and stopped."""
     path = made("", "RUNNING", **SOURCE)
-    wait_until(lambda: gateway.get(f"{path}/offsets").json()["offsets"], 60, "an offset")
+    wait_until(lambda: gateway.get(f"{path}/offsets").json()["offsets"], 120, "an offset")
     gateway.put(f"{path}/stop")
     gateway.until(path, "STOPPED")
     wait_until(
@@ -67,7 +67,7 @@ def test_nothing_to_alter_is_refused(gateway, made, body):
 def test_a_sink_has_kafkas_names(gateway, made, read, tmp_path):
     config = {"connector.class": "file-sink", "file": str(tmp_path / "out"), "topics": "read"}
     path = made("", "RUNNING", **config, format="jsonl")
-    wait_until(lambda: one(gateway, path)["offsets"], 60, "an offset of the sink")
+    wait_until(lambda: one(gateway, path)["offsets"], 120, "an offset of the sink")
     found = one(gateway, path)["offsets"][0]
     assert set(found["partition"]) == {"kafka_topic", "kafka_partition"}
     assert set(found["offset"]) == {"kafka_offset"}

@@ -158,7 +158,7 @@ def test_what_may_pass_is_tried_again_and_no_letter(gateway, made, tmp_path):
     more = {
         "sink.failures": str(failures),
         "errors.tolerance": "all",
-        "errors.retry.timeout": "60000",
+        "errors.retry.timeout": "600000",
         "errors.retry.delay.max.ms": "50",
     }
     path = made("one-retried", "RUNNING", **config(tmp_path, "retried", good, **more))

@@ -102,7 +102,7 @@ def test_a_certificate_is_replaced_while_it_runs(served, authority, tmp_path, mo
     certificate, key = other.sign("localhost")
     shutil.copy(key, tmp_path / "key.pem")
     shutil.copy(certificate, tmp_path / "cert.pem")
-    wait_until(lambda: answers(other), 20, "the new certificate to be shown")
+    wait_until(lambda: answers(other), 120, "the new certificate to be shown")
 
 
 def test_files_that_do_not_fit_while_they_are_replaced_change_nothing(
@@ -112,7 +112,7 @@ def test_files_that_do_not_fit_while_they_are_replaced_change_nothing(
     monkeypatch.setattr(certificates, "LOOK_EVERY", 0.05)
     url = served()
     shutil.copy(authority.sign("localhost")[0], tmp_path / "cert.pem")
-    wait_until(lambda: "stays as it was" in caplog.text, 20, "the files to be looked at")
+    wait_until(lambda: "stays as it was" in caplog.text, 120, "the files to be looked at")
     assert httpx.get(f"{url}/connectors", verify=trusting(authority)).status_code == 200
 
 
@@ -133,7 +133,7 @@ def test_an_authority_of_clients_is_withdrawn(served, authority, tmp_path, monke
             return True
         return False
 
-    wait_until(refused, 20, "the old authority to be withdrawn")
+    wait_until(refused, 120, "the old authority to be withdrawn")
     newer = trusting(authority, *other.sign("tool"))
     assert httpx.get(f"{url}/connectors", verify=newer).status_code == 200
 

@@ -17,10 +17,10 @@ def topics(gateway, path):
 
 def test_topics_are_those_of_rows(gateway, made, tmp_path):
     source = made("", "RUNNING", **SOURCE)
-    wait_until(lambda: topics(gateway, source) == ["noted"], 60, "the source's topic")
+    wait_until(lambda: topics(gateway, source) == ["noted"], 120, "the source's topic")
     file = {"connector.class": "file-sink", "file": str(tmp_path / "out"), "format": "jsonl"}
     sink = made("", "RUNNING", **file, topics="noted,nothing-there")
-    wait_until(lambda: topics(gateway, sink) == ["noted"], 60, "the sink's topic")
+    wait_until(lambda: topics(gateway, sink) == ["noted"], 120, "the sink's topic")
 
 
 def test_what_never_ran_has_none(gateway, made):
@@ -31,6 +31,6 @@ def test_what_never_ran_has_none(gateway, made):
 
 def test_topics_are_forgotten(gateway, made):
     path = made("", "RUNNING", **SOURCE)
-    wait_until(lambda: topics(gateway, path) == ["noted"], 60, "the topic")
+    wait_until(lambda: topics(gateway, path) == ["noted"], 120, "the topic")
     assert gateway.put(f"{path}/topics/reset").status_code == 202
     assert topics(gateway, path) == []

@@ -117,7 +117,7 @@ def test_a_connection_is_checked_step_by_step(gateway, tmp_path):
 
 def test_offsets_go_back_to_a_time(gateway, made):
     path = made("", "RUNNING", **VERIFIABLE)
-    wait_until(lambda: gateway.get(f"{path}/offsets").json()["offsets"], 60, "an offset")
+    wait_until(lambda: gateway.get(f"{path}/offsets").json()["offsets"], 120, "an offset")
     gateway.put(f"{path}/stop")
     gateway.until(path, "STOPPED")
     (found,) = gateway.get(f"{path}/offsets").json()["offsets"]
@@ -310,7 +310,7 @@ def failing(gateway, made, tmp_path):
     mood = tmp_path / "mood"
     mood.write_text("task 0")
     path = made("", "RUNNING", **{"connector.class": "moody-source", "mood": str(mood)})
-    wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, 60, "the task to fail")
+    wait_until(lambda: gateway.states(path)[1] == {"FAILED"}, 120, "the task to fail")
     return path
 
 

@@ -125,7 +125,7 @@ def test_revisions_of_several_instances_are_one_order(opened):
 @SHARED
 def test_a_watch_tells_of_the_writes_of_another_instance(opened):
     async def main():
-        async with opened() as one, opened() as two, asyncio.timeout(20):
+        async with opened() as one, opened() as two, asyncio.timeout(60):
             changes = one.watch("p/")
             waiting = asyncio.ensure_future(anext(changes))
             revision = await two.write([], [("p/theirs", b"1")])

@@ -51,7 +51,7 @@ def race(place, fault=""):
     for one in racers:
         one.stdin.write("go\n")
         one.stdin.flush()
-    won = [one.communicate(timeout=60)[0].split() for one in racers]
+    won = [one.communicate(timeout=120)[0].split() for one in racers]
     assert [one.returncode for one in racers] == [0] * 5
     winner = {int(name): number for number, names in enumerate(won) for name in names}
     kept = {n: int(folder.read(str(n))) for n in range(40)}

@@ -1,6 +1,7 @@
 """What only an object store can do to us: refuse, hang, be away, pass over conditions."""
 
 import uuid
+from contextlib import contextmanager
 from datetime import timedelta
 
 import obstore
@@ -20,12 +21,13 @@ def text():
     return f"s3://topics/{uuid.uuid4().hex[:12]}"
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    """Gives requests three seconds; clients are made anew for it."""
-    monkeypatch.setattr(s3, "_REQUEST", timedelta(seconds=3))
-    s3._store_of.cache_clear()
-    yield
+@contextmanager
+def impatience():
+    """Give requests three seconds; clients are made anew for it, and afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(s3, "_REQUEST", timedelta(seconds=3))
+        s3._store_of.cache_clear()
+        yield
     s3._store_of.cache_clear()
 
 
@@ -57,10 +59,11 @@ def test_a_bucket_that_is_not_there_is_told(s3_server):
     assert error.code == "topic.no_bucket"
 
 
-def test_a_store_that_is_away_is_told_with_its_address(impatient, text):
+def test_a_store_that_is_away_is_told_with_its_address(text):
     # with keys: without them the library asks the machine for its role
     settings = S3Settings("http://127.0.0.1:9", "", Secret(ACCESS), Secret(SECRET))
-    error = refusal(folder_of(text, settings))
+    with impatience():
+        error = refusal(folder_of(text, settings))
     assert isinstance(error, RetriableError)
     assert error.code == "topic.store_unreachable"
     assert "http://127.0.0.1:9" in str(error)
@@ -72,14 +75,14 @@ def test_a_store_that_passes_over_the_condition_is_refused(s3_server, text, monk
     assert refusal(folder_of(text, s3_server.settings())).code == "topic.store_unconditional"
 
 
-def test_a_store_that_hangs_ends_a_commit_and_the_next_try_succeeds(impatient, s3_server, text):
+def test_a_store_that_hangs_ends_a_commit_and_the_next_try_succeeds(s3_server, text):
     async def story():
         async with EmbeddedTopics(folder_of(text, s3_server.settings())) as topics:
             producer = await Producer(topics).open()
             await producer.prepare(1, rows(0, 3))
             s3_server.pause()
             try:
-                with pytest.raises(RetriableError) as caught:
+                with impatience(), pytest.raises(RetriableError) as caught:
                     await producer.stream.commit(1)
             finally:
                 s3_server.resume()

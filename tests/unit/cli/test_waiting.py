@@ -33,10 +33,10 @@ def test_who_waits_is_told_for_what_and_no_longer(monkeypatch):
     seen = Terminal(person=True)
     monkeypatch.setattr(sys, "stderr", seen)
     with waiting("the [red]gateway[/] answers"), waiting("a part of it"):
-        wait_until(lambda: "the [red]gateway[/] answers" in seen.getvalue(), 10, "a sign")
+        wait_until(lambda: "the [red]gateway[/] answers" in seen.getvalue(), 60, "a sign")
     assert "a part of it" not in seen.getvalue()
     with waiting("another"):
-        wait_until(lambda: "another" in seen.getvalue(), 10, "the next sign")
+        wait_until(lambda: "another" in seen.getvalue(), 60, "the next sign")
 
 
 def test_nothing_is_told_to_a_program_or_on_the_screen_of_another(monkeypatch):

@@ -73,7 +73,7 @@ class Worker(api.WorkerServiceServicer):
 async def working(folder):
     server = Server(f"unix:{folder}/s")
     server.add(api.add_WorkerServiceServicer_to_server, Worker())
-    async with server, WorkerClient(server.address) as client, asyncio.timeout(30):
+    async with server, WorkerClient(server.address) as client, asyncio.timeout(60):
         yield client
 
 

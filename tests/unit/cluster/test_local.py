@@ -73,7 +73,7 @@ def test_what_does_not_end_is_killed_and_told(folder, monkeypatch):
     (folder / "worker-1.json").write_text("{}")
     deaf = Detached(folder, "worker-1")
     deaf.start(["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"], os.environ)
-    wait_until(lambda: deaf.last_words() == "deaf", 10, "the trap to be set")
+    wait_until(lambda: deaf.last_words() == "deaf", 60, "the trap to be set")
     told = []
     asyncio.run(LocalCluster(folder, told.append).stop())
     assert told[0] == "worker-1 did not end within 0.2 s and is killed"

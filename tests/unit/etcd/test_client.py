@@ -165,7 +165,7 @@ def test_a_service_waits_for_an_etcd_that_starts_later(tmp_path):
         connecting = asyncio.create_task(Etcd.connect(servers.settings()))
         await asyncio.sleep(0)
         await asyncio.to_thread(servers.start)
-        client = await asyncio.wait_for(connecting, 20)
+        client = await asyncio.wait_for(connecting, 60)
         await client.close()
 
     try:
@@ -253,8 +253,8 @@ def test_what_is_settled_binds_while_a_member_is_alive(with_client):
     async def test(client):
         await claim(client, {"store": "etcd"})
         assert await settle(client, "topics", "/a", "worker") == "/a"
-        other = Membership(client, "config", "c", Member("host:1"), 2)
-        member = Membership(client, "worker", "w", Member("host:2"), 2)
+        other = Membership(client, "config", "c", Member("host:1"), 60)
+        member = Membership(client, "worker", "w", Member("host:2"), 60)
         for one in (other, member):
             one.start()
             await one.registered()
@@ -296,9 +296,9 @@ def test_a_user_enters_and_stays_when_the_token_ends(guarded):
         for _ in range(3):
             await client.txn([], [ops.put("/penstock/a/k", b"1")], stage="t", repeat=True)
             client._calls._token = "ended.1"
-        lease, _ = await client.grant(5)
+        lease, _ = await client.grant(60)
         client._calls._token = "ended.1"
-        assert await client.ping(lease, 1.0) == 5
+        assert await client.ping(lease, 30.0) == 60
         client._calls._token = "ended.1"
         await anext(client.watch("/penstock/a/", 1))
 

@@ -14,11 +14,11 @@ from support.etcd import EtcdServers
 
 def test_a_lease_outlives_its_time_by_pings_and_ends_with_its_keys(with_client):
     async def test(client):
-        lease = await Lease.grant(client, 2)
+        lease = await Lease.grant(client, 8)
         key = f"{client.prefix}k"
         await client.txn([], [ops.put(key, b"", lease.id)], stage="t")
-        while lease.statistics()["pings"] < 5:  # 3.3 s, more than the lease's time
-            await asyncio.wait_for(asyncio.sleep(0.05), 10)
+        while lease.statistics()["pings"] < 7:  # 9.3 s, more than the lease's time
+            await asyncio.sleep(0.05)
             assert lease.held()
         assert (await client.get(key)).entries
         await lease.close()
@@ -29,12 +29,12 @@ def test_a_lease_outlives_its_time_by_pings_and_ends_with_its_keys(with_client):
     with_client(test)
 
 
-def test_a_lease_that_etcd_ended_is_lost_within_a_third_of_its_time(servers, with_client):
+def test_a_lease_that_etcd_ended_is_lost_by_the_answer_to_a_ping(servers, with_client):
     async def test(client):
-        lease = await Lease.grant(client, 3)
+        now = FakeClock(1000.0)  # it stands still: only an answer of etcd tells of the end
+        lease = await Lease.grant(client, 3, now)
         servers.control(0, "lease", "revoke", f"{lease.id:x}")
-        async with asyncio.timeout(1.5):
-            await lease.lost.wait()
+        await lease.lost.wait()
         assert not lease.held()
         await lease.close()
 
@@ -60,11 +60,11 @@ def test_a_holder_that_slept_knows_at_once_without_being_told(with_client):
 def test_a_lease_once_lost_never_comes_back(with_client):
     async def test(client):
         now = FakeClock(1000.0)
-        lease = await Lease.grant(client, 2, now)
-        now.advance(2)
+        lease = await Lease.grant(client, 60, now)
+        now.advance(60)
         assert not lease.held()
-        assert await client.ping(lease.id, 1.0) == 2  # etcd would still take it
-        lease._renew(now(), 2.0)
+        assert await client.ping(lease.id, 30.0) == 60  # etcd would still take it
+        lease._renew(now(), 60.0)
         assert not lease.held()
         await lease.close()
 
@@ -87,10 +87,9 @@ class Deaf:
 
 def test_a_ping_without_an_answer_does_not_use_up_the_lease(with_client):
     async def test(client):
-        lease = await Lease.grant(Deaf(client), 2)
-        async with asyncio.timeout(20):
-            while lease.statistics()["pings"] < 4:  # more than the lease's time
-                await asyncio.sleep(0.05)
+        lease = await Lease.grant(Deaf(client), 8)
+        while lease.statistics()["pings"] < 6:  # 9.8 s, more than the lease's time
+            await asyncio.sleep(0.05)
         assert lease.held()
         await lease.close()
 
@@ -103,12 +102,12 @@ def lost_while_etcd_hangs(folder) -> tuple[float, float]:
 
         async def main():
             client = await Etcd.connect(servers.settings(call_timeout=0.5))
-            lease = await Lease.grant(client, 2)
+            lease = await Lease.grant(client, 8)
             servers.pause(0)
             loop = asyncio.get_running_loop()
             began = loop.time()
             try:
-                async with asyncio.timeout(4):
+                async with asyncio.timeout(12):
                     while lease.held():
                         await asyncio.sleep(0.01)
             except TimeoutError:

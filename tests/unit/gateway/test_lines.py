@@ -92,7 +92,7 @@ def test_who_goes_away_before_the_first_line_ends_what_is_behind():
             finally:
                 ended.append(True)
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             answer = await lines(Peer(gone), silent())
         return answer.status_code
 

@@ -197,7 +197,7 @@ def test_a_fold_that_fails_is_done_later(room, arm, monkeypatch, point, journale
                 await room.commits.commit(step(dict.fromkeys("abcd", b"%d" % number)))
         arm("")
         before = await listed(room)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await keys(room, "journal/"):
                 await asyncio.sleep(0.01)
         assert await listed(room) == before
@@ -216,7 +216,7 @@ def test_the_next_life_folds_what_was_left_and_sweeps_orphans(room, asleep, monk
         monkeypatch.undo()
         later = room.another()
         await later.folder.resume()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await keys(room, "journal/"):
                 await asyncio.sleep(0.01)
         assert await listed(later) == dict.fromkeys(MANY, b"1")

@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 HERE = Path(__file__).parent
 SCRIPTED = HERE / "plugins" / "scripted.py"
-QUICK = Deadlines(handshake=20, end=0.5)
-"""Long enough for a machine that is busy; a test that waits for a deadline sets its own."""
+QUICK = Deadlines(handshake=60, health=60, describe=60, validate=60, open=60, send=60, end=0.5)
+"""Long enough for a machine that is busy; a test that waits for a deadline changes that one."""
 KEY = {"file": "a"}
 ID = partition_id(KEY)
 SCHEMA = pa.schema([pa.field("line", pa.string())])
@@ -179,13 +179,13 @@ class Kit:
         except psutil.Error:
             return False
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for a condition, or fail."""
         async with asyncio.timeout(seconds):
             while not condition():
                 await asyncio.sleep(0.01)
 
-    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 5.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
         """Wait for a condition outside of this process, or fail."""
         until = time.monotonic() + seconds
         while not condition():
@@ -212,11 +212,11 @@ def kit() -> Iterator[Kit]:
 
 @pytest.fixture
 def run() -> Callable[[Coroutine[Any, Any, T]], T]:
-    """Runs a coroutine to its end, 60 s at most."""
+    """Runs a coroutine to its end, 120 s at most."""
 
     def run_it(coroutine: Coroutine[Any, Any, T]) -> T:
         async def bounded() -> T:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 return await coroutine
 
         return asyncio.run(bounded())

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+from dataclasses import replace
 
 import grpc
 import grpc.aio
@@ -13,13 +14,13 @@ from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model.connector import ApplyAction, CommitMode, Partition
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
-from penstock.plugin import Deadlines, answers
+from penstock.plugin import answers
 from penstock.plugin.errors import DIAGNOSTIC_KEY, from_status
 
 
 def failing(kit, run, **config):
     async def scenario():
-        deadlines = Deadlines(handshake=20, validate=0.5 if "hang" in config else 10)
+        deadlines = replace(kit.deadlines, validate=0.5) if "hang" in config else kit.deadlines
         async with kit.running(deadlines=deadlines) as process:
             with pytest.raises(PenstockError) as caught:
                 await process.validate(kit.target(**config))
@@ -113,7 +114,7 @@ def test_a_call_that_hangs_is_ended_and_named(kit, run):
 
 def test_a_call_that_hangs_holds_up_no_other(kit, run):
     async def scenario():
-        async with kit.running(deadlines=Deadlines(validate=5)) as process:
+        async with kit.running() as process:
             hanging = asyncio.create_task(process.validate(kit.target(hang="")))
             await process.validate(kit.target())
             assert not hanging.done()
@@ -180,9 +181,10 @@ def test_a_crash_between_two_answers_of_a_stream_is_told(kit, run):
 
 def test_a_stopped_process_is_not_healthy(kit, run):
     async def scenario():
-        async with kit.running(deadlines=Deadlines(health=0.3)) as process:
+        async with kit.running() as process:
             assert await process.healthy()
             os.kill(process.pid, signal.SIGSTOP)
+            process.deadlines = replace(process.deadlines, health=0.3)
             assert not await process.healthy()
             os.kill(process.pid, signal.SIGCONT)
 

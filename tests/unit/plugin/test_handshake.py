@@ -81,7 +81,7 @@ def test_a_plugin_is_found_whatever_else_it_prints(kit, run, modes):
         ("die", "plugin.exited_early", {}),
         ("silent", "plugin.handshake_timeout", {"handshake": 1}),
         ("closes_stdout", "plugin.handshake_timeout", {"handshake": 1}),
-        ("no_newline", "plugin.handshake_unfinished", {"handshake": 3}),
+        ("no_newline", "plugin.handshake_unfinished", {"handshake": 12}),
         ("bad_line", "plugin.bad_handshake", {}),
         ("wrong_core", "plugin.wrong_protocol", {}),
         ("wrong_protocol", "plugin.wrong_protocol", {}),

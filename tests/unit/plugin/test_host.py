@@ -96,13 +96,13 @@ def test_a_crashed_process_is_replaced_after_its_backoff(kit, run):
 
 def test_a_process_that_nobody_uses_is_ended_and_the_next_one_is_started_at_once(kit, run):
     async def scenario():
-        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, idle=0.3)
+        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, idle=1)
         first = await host.acquire("source")
         first.link.idleness.begin()  # as a stream does, for as long as it is open
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2)
         assert first.alive
         first.link.idleness.end()
-        await asyncio.wait_for(first.exited, 20)
+        await asyncio.wait_for(first.exited, 60)
         second = await host.acquire("source")
         assert second.pid != first.pid
         assert host.statistics()["scripted/source"] == {"starts": 2, "failures": 0}

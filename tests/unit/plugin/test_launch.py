@@ -90,7 +90,7 @@ def as_another_user(address):
         [*root, *nobody, "perl", "-MSocket", "-e", connect, address.removeprefix("unix:")],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         cwd="/",
         check=False,
     )
@@ -209,7 +209,7 @@ def test_what_a_crashed_plugin_had_started_is_ended_too(kit, run):
         process = await kit.start("child")
         assert len(kit.processes()) == 3  # the plugin, its child, the watcher
         os.kill(process.pid, signal.SIGKILL)
-        assert await asyncio.wait_for(process.exited, 5) == -signal.SIGKILL
+        assert await asyncio.wait_for(process.exited, 60) == -signal.SIGKILL
         await kit.until(lambda: not kit.processes())
         await process.stop()
 
@@ -247,7 +247,7 @@ def test_no_process_is_left_when_the_host_is_killed(kit, modes):
     with host:
         if "silent" not in modes:
             assert host.stdout.readline() == b"started\n"
-        started = kit.seen(2, "plugin and watcher", 30)
+        started = kit.seen(2, "plugin and watcher", 60)
         host.kill()
         host.wait()
         kit.wait_for(lambda: not any(p.is_running() for p in started), "no orphan")

@@ -25,7 +25,7 @@ async def grow(process, target):
     """Let it eat until it is ended, which may be before it answers."""
     with suppress(PenstockError):
         await process.validate(target)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await process.exited
 
 

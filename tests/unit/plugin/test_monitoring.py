@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,8 @@ from penstock.model.errors import ErrorClass, PenstockError
 from penstock.plugin import Deadlines, PluginMonitor
 from penstock.plugin.streams import monitor_stream as monitoring_module
 
-QUICK = Deadlines(handshake=20, open=0.5, send=5, end=0.5)
+QUICK = Deadlines(handshake=60, health=60, describe=60, open=60, send=60, end=0.5)
+HASTY = replace(QUICK, open=0.5)
 PLANS = [TaskPlan("g-0", (Partition({"file": "a"}),)), TaskPlan("g-1")]
 QUIET = {"take": 1000}
 """What a monitor does that has nothing to say."""
@@ -212,13 +214,13 @@ def test_a_monitor_that_is_silent_is_taken_for_hung(watching):
 )
 def test_a_monitor_that_does_not_open_is_refused(watching, script, code):
     with pytest.raises(PenstockError) as caught:
-        watching(script, first)
+        watching(script, first, deadlines=HASTY if {"hang": 1} in script else QUICK)
     assert caught.value.code == code
 
 
 def test_the_stage_that_took_too_long_is_named(watching):
     with pytest.raises(PenstockError, match=r"plugin\.monitor\.open took longer than 0\.5 s"):
-        watching([{"hang": 1}], first)
+        watching([{"hang": 1}], first, deadlines=HASTY)
 
 
 @pytest.mark.timed("the end of a monitor has its own deadline")
@@ -240,7 +242,7 @@ def test_a_monitor_ends_when_the_host_hangs_up(watching):
         await monitor.close()
         return pump.cancelled()
 
-    deadlines = Deadlines(handshake=20, end=20)
+    deadlines = replace(QUICK, end=60)
     assert watching([opened()], body, deadlines=deadlines) is False
 
 

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -28,7 +29,7 @@ from penstock.model.stream import (
     StreamSchema,
     Warned,
 )
-from penstock.plugin import Deadlines, PluginNumbers, PluginReadStream
+from penstock.plugin import PluginNumbers, PluginReadStream
 from penstock.wire.record import offset_to_proto
 
 
@@ -192,7 +193,7 @@ def test_an_open_stream_is_a_use_of_its_process(reading, kit, run):
             await asyncio.sleep(0.5)
             assert not idle.is_set()
             await stream.close()
-            await asyncio.wait_for(idle.wait(), 10)
+            await asyncio.wait_for(idle.wait(), 60)
 
     run(scenario())
 
@@ -225,7 +226,7 @@ def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
                     await stream.release(2)
                     await stream.pause(True)
                     await stream.pause(False)
-                    await stream.drain(0.5)
+                    await stream.drain(60)
 
     script = [
         kit.opened(),
@@ -245,7 +246,7 @@ def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
         {"release": {"seq": "2"}},
         {"pause": {"pause": [kit.partition], "allPartitions": True}},
         {"pause": {"resume": [kit.partition], "allPartitions": True}},
-        {"drain": {"grace": "0.500s"}},
+        {"drain": {"grace": "60s"}},
     ]
 
 
@@ -377,7 +378,7 @@ def test_a_drain_that_is_not_answered_is_ended_and_named(reading, kit):
 
 def test_rows_without_a_place_may_stay_when_the_host_asked_for_the_end(reading, kit):
     async def body(stream):
-        await stream.drain(1)
+        await stream.drain(60)
         return (await everything(stream))[-1]
 
     script = [kit.opened(), kit.schema_frame(), {"take": 1}, kit.ready(1), kit.drained(0)]
@@ -416,7 +417,7 @@ def test_a_consumer_that_is_cancelled_loses_no_event(reading, kit):
         events = stream.__aiter__()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(events), 0.1)
-        await stream.drain(1)
+        await stream.drain(60)
         return await everything(stream)
 
     assert reading([kit.opened(), {"take": 1}, kit.drained(0)], body) == [Drained(0)]
@@ -465,7 +466,7 @@ def test_one_process_serves_many_streams_and_one_that_fails_touches_no_other(rea
             await asyncio.gather(good.open(), bad.open())
             with pytest.raises(InternalError):
                 await everything(bad)
-            await good.drain(1)
+            await good.drain(60)
             assert await everything(good) == [Drained(0)]
             await asyncio.gather(good.close(), bad.close())
             await good.close()
@@ -475,7 +476,7 @@ def test_one_process_serves_many_streams_and_one_that_fails_touches_no_other(rea
 
 def test_the_open_deadline_is_the_processs(kit, run, reading):
     async def scenario():
-        async with kit.running(deadlines=Deadlines(open=0.3)) as process:
+        async with kit.running(deadlines=replace(kit.deadlines, open=0.3)) as process:
             with pytest.raises(PenstockError, match=r"plugin\.read\.open took longer than 0\.3 s"):
                 await reading.stream(process, [{"hang": 1}]).open()
 

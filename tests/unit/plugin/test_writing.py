@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -19,18 +20,20 @@ from penstock.model.errors import (
 )
 from penstock.model.numbers import PluginNumber
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, TxnCommitted
-from penstock.plugin import Deadlines, PluginNumbers, PluginWriteStream, StreamLimits
+from penstock.plugin import PluginNumbers, PluginWriteStream, StreamLimits
 
 SCHEMA = StreamSchema(3, "d", pa.schema([("a", pa.string())]))
 SLOTS = [PutSlot(0, 11, 3), PutSlot(1, 12, 2)]
 OFFSETS = {'{"file":"a"}': {"byte": 7}}
 
 
-QUICK = Deadlines(handshake=20, open=0.5, schema=0.5, prepare=0.5, commit=0.5, slow=0.1, end=0.3)
+SHORT = {"open": {"open": 0.5}, "prepare": {"prepare": 0.5, "slow": 0.1}, "close": {"end": 0.3}}
+"""Deadlines of the answers that a test waits out; all others stay as they are."""
 
 
-def waits_for_deadline(scripts):
-    return any({"hang": 1} in script for script in scripts.values())
+def deadlines_of(usual, scripts):
+    hanging = [name for name, script in scripts.items() if {"hang": 1} in script]
+    return replace(usual, **{k: v for name in hanging for k, v in SHORT.get(name, {}).items()})
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def writing(kit, run):
 
     def write(body, asked=CommitMode.TWO_PHASE, open_it=True, numbers=None, **scripts):
         async def scenario():
-            deadlines = QUICK if waits_for_deadline(scripts) else kit.deadlines
+            deadlines = deadlines_of(kit.deadlines, scripts)
             async with kit.running(connector="sink", deadlines=deadlines) as process:
                 config = {name: kit.script(script) for name, script in scripts.items()}
                 target = kit.target("sink", **config)

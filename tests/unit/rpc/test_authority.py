@@ -33,7 +33,7 @@ def path():
 async def status_over(channel):
     try:
         stub = health_pb2_grpc.HealthStub(channel)
-        return (await stub.Check(REQUEST, timeout=20)).status
+        return (await stub.Check(REQUEST, timeout=60)).status
     finally:
         await channel.close()
 
@@ -73,7 +73,7 @@ def test_a_channel_of_an_executor_has_a_host(path):
 
     def call():
         with executors.channel(place) as channel:
-            return health_pb2_grpc.HealthStub(channel).Check(REQUEST, timeout=20).status
+            return health_pb2_grpc.HealthStub(channel).Check(REQUEST, timeout=60).status
 
     async def check():
         async with http2.serving(path):
@@ -89,7 +89,7 @@ def test_a_channel_of_the_conformance_kit_has_a_host():
     async def check(runtime):
         async with started(manifest, Path(runtime)) as plugin:
             await plugin.connect()
-            return (await plugin.health.Check(REQUEST, timeout=20)).status
+            return (await plugin.health.Check(REQUEST, timeout=60)).status
 
     with tempfile.TemporaryDirectory() as runtime:
         assert asyncio.run(check(runtime)) == SERVING

@@ -65,6 +65,7 @@ def checked(options: list[tuple[str, int]]) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.timed("a connection has three seconds")
 @pytest.mark.parametrize("options", CHANNELS.values(), ids=CHANNELS)
 def test_who_greets_late_is_waited_for(options):
     checked(list(options))

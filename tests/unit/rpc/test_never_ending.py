@@ -73,8 +73,12 @@ async def serving():
 
 
 async def answered(channel):
+    """Ask until it is answered: where limits are short, a pause of the machine cuts us off too."""
     stub = api.ConfigServiceStub(channel)
-    return (await stub.GetConnector(pb.GetConnectorRequest(name="a"))).connector.name == "a"
+    while True:
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            asked = stub.GetConnector(pb.GetConnectorRequest(name="a"), wait_for_ready=True)
+            return (await asked).connector.name == "a"
 
 
 @asynccontextmanager

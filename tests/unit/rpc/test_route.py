@@ -61,7 +61,7 @@ class Instance(api.SchedulerServiceServicer):
 @asynccontextmanager
 async def two(folder: Path) -> AsyncIterator[tuple[Instance, Instance]]:
     one, other = Instance(folder, "one"), Instance(folder, "other")
-    async with asyncio.timeout(30), one.server, other.server:
+    async with asyncio.timeout(60), one.server, other.server:
         yield one, other
 
 

@@ -61,7 +61,7 @@ async def serving(address, **settings):
     service = Service()
     server = Server(address, **settings)
     server.add(api.add_ConfigServiceServicer_to_server, service)
-    async with server, asyncio.timeout(30), open_channel(server.address) as channel:
+    async with server, asyncio.timeout(60), open_channel(server.address) as channel:
         yield server, service, channel
 
 

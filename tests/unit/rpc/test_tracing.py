@@ -44,7 +44,7 @@ def call(folder, scheduler):
     async def main():
         server = Server(f"unix:{folder}/s", grace=0.1)
         server.add(api.add_SchedulerServiceServicer_to_server, scheduler)
-        async with asyncio.timeout(20), server, SchedulerClient(server.address) as client:
+        async with asyncio.timeout(60), server, SchedulerClient(server.address) as client:
             with span("whole"):
                 await client.cluster()
 

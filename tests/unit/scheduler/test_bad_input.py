@@ -27,7 +27,7 @@ from support.waiting import until
 
 async def failure_of(client, name):
     """Return why a connector has failed, once it has."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await client.statuses()
             if found and found[0].state is RunState.FAILED:

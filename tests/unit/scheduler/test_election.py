@@ -221,7 +221,7 @@ def test_an_election_that_refuses_ends_standing_with_its_error(tmp_path):
             second.candidate.refuses = AuthError("etcd.permission_denied", "refused")
             await contest.holder.resign()
             with pytest.raises(AuthError, match=r"etcd\.permission_denied"):
-                await asyncio.wait_for(second.standing, 10)
+                await asyncio.wait_for(second.standing, 60)
 
     asyncio.run(main())
 

@@ -27,7 +27,7 @@ def test_what_comes_before_the_watch_stands_is_seen_at_once(mesh, monkeypatch):
         take = lambda wanted, _: seen.append({one.connector.name for one in wanted})  # noqa: E731
         feed = ConnectorFeed(Plans(mesh.config), {}, take)
         running = asyncio.create_task(feed.run())
-        await asyncio.wait_for(listed.wait(), 20)
+        await asyncio.wait_for(listed.wait(), 60)
         await until(lambda: seen, "it lists")
         await mesh.config.put(Connector("orders", {}))
         go.set()

@@ -93,7 +93,7 @@ def test_a_monitor_is_moved_restarted_and_shown_like_a_task(mesh):
         id_, client = monitor_id(generation), mesh.first.client
         epoch = worker.held[id_].epoch
         worker.set(id_, TaskState.FAILED, WRONG)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (status := (await client.statuses("orders"))[0]).state is not RunState.FAILED:
                 await asyncio.sleep(0.01)
         assert (status.diagnostic.code, status.worker) == ("test.wrong", "w1")

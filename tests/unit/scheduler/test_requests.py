@@ -35,7 +35,7 @@ async def marker(mesh, generation):
 
 
 async def taken(mesh, generation, number):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await marker(mesh, generation) < number:
             await asyncio.sleep(0.01)
 
@@ -189,7 +189,7 @@ def test_what_is_stored_about_restarts_goes_with_the_connector(mesh):
         await until(lambda: epochs(worker) != before, "its first request is carried out")
 
     async def stored(mesh, count):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(found := (await mesh.store.range("restarted/")).entries) != count:
                 await asyncio.sleep(0.01)
         return found

@@ -66,7 +66,7 @@ def test_slots_that_compute_for_cancelled_jobs_are_lost_until_too_few_are_left(t
         reports = await engine.run(plan, one_row.ticket("other", [[2]], txn_id=7))
         assert reports[0].rows_out == 1
         await cancelled(engine, one_row, "second")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await engine.lost.wait()
         with pytest.raises(RetriableError) as caught:
             engine.build("t", SCHEMA, [PLAIN], 1)

@@ -92,10 +92,10 @@ def test_an_order_to_cancel_is_repeated_until_the_job_has_ended():
         ended = threading.Event()
         job.cancel(order, ended.set)
         job.cancel(order, ended.set)
-        assert enough.wait(20)
+        assert enough.wait(60)
         assert not ended.is_set()
         job.end()
-        assert ended.wait(20)
+        assert ended.wait(60)
         after = len(orders)
     threading.Event().wait(AGAIN * 3)
     assert len(orders) <= after + 1

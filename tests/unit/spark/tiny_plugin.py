@@ -22,7 +22,7 @@ from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 CREDENTIAL = "only for executors"
-DEADLINE = 20.0
+DEADLINE = 90.0
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:

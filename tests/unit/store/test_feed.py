@@ -10,7 +10,7 @@ from penstock.store.feed import MOST_KEYS, Feed
 
 def take(changes, count=1):
     async def main():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return [await anext(changes) for _ in range(count)]
 
     return asyncio.run(main())

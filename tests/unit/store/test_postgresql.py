@@ -144,7 +144,7 @@ def test_a_writer_that_hangs_in_its_transaction_does_not_hold_up_the_others_for_
         hung = await server.settings("hung").connect()
         await hung.execute("BEGIN")
         await hung.execute("SELECT revision FROM state FOR UPDATE")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await one.write([], [("a", b"2")])
         hung.terminate()
         await one.close()

@@ -66,7 +66,7 @@ def test_another_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
         with pytest.raises(ConfigError, match=rf"store\.locked.*{holder.pid}"):
             opening(path)
         holder.kill()
-        holder.wait(10)
+        holder.wait(60)
     opening(path)
 
 

@@ -73,7 +73,7 @@ def test_lines_that_come_from_any_thread_are_read(recent, log):
             await asyncio.sleep(0)
             thread = threading.Thread(target=log.info, args=("from a thread",))
             thread.start()
-            logged = await asyncio.wait_for(reading, 10)
+            logged = await asyncio.wait_for(reading, 60)
             thread.join()
         return [line.message for line in logged.lines]
 

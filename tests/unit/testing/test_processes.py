@@ -49,13 +49,13 @@ def test_a_wait_for_a_dead_process_ends_at_once_and_shows_its_log(start):
 
 def test_what_its_last_act_made_true_still_counts(start):
     process = start("print('done')")
-    process.wait_for(lambda: "done" in process.output and process.returncode == 0, 30, "the end")
+    process.wait_for(lambda: "done" in process.output and process.returncode == 0, 60, "the end")
 
 
 @pytest.mark.parametrize("environment", ["kept", "clean"])
 def test_an_orphan_is_found_and_ended_whatever_its_environment(start, environment):
     process = start(ORPHAN, environment)
-    process.wait_for(lambda: "child" in process.output, 30, "the child")
+    process.wait_for(lambda: "child" in process.output, 60, "the child")
     child = process.output.split()[1]
     assert child in {str(p.pid) for p in process.family()}
     process.kill()

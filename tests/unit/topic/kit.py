@@ -25,7 +25,7 @@ from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import Folder, LocalFolder, read_files, write_files
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
-LIMIT = 30.0
+LIMIT = 120.0
 
 
 def rows(first: int, count: int) -> pa.RecordBatch:

@@ -81,7 +81,7 @@ def finish(folder, tasks, epoch):
     """Let each task recover and write once more."""
     for task in tasks:
         with writer(folder, task, epoch, 1) as last:
-            last.communicate(timeout=30)
+            last.communicate(timeout=120)
             assert last.returncode == 0
 
 
@@ -102,7 +102,7 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(tmp_path):
             one.send_signal(signal.SIGKILL)
             deadline += chance.uniform(0.0, 0.02)
         for one in both:
-            one.communicate(timeout=30)
+            one.communicate(timeout=120)
     finish(tmp_path, ("g-0", "g-1"), 21)
     counts = verify(tmp_path)
     assert len(counts) == 2
@@ -114,7 +114,7 @@ def test_kill_9_at_every_point_of_a_commit_loses_and_repeats_nothing(tmp_path):
     points = ("topic.prepared", "topic.committing", "topic.committed", "topic.compacting")
     for epoch, point in enumerate(points * 2, 1):
         with writer(tmp_path, "g-0", epoch, 500, f"{point}=kill@{epoch}") as one:
-            one.communicate(timeout=60)
+            one.communicate(timeout=120)
             assert one.returncode == -signal.SIGKILL, point
     finish(tmp_path, ("g-0",), len(points) * 2 + 1)
     verify(tmp_path)

@@ -19,6 +19,7 @@ from penstock.topic.embedded.retention import expire
 from penstock.topic.embedded.spec import Retention
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import read_files
+from support.waiting import until
 from unit.topic.kit import (
     SCHEMA,
     Consumer,
@@ -329,8 +330,9 @@ def test_a_topic_that_was_made_anew_is_not_mistaken_for_the_old_one(tmp_path):
             producer = await Producer(topics).open()
             for txn in range(1, 6):
                 await producer.append(txn, rows(0, 1))
-            reading = asyncio.ensure_future(Consumer(topics).until(lambda c: len(c.rows) > 5))
-            await asyncio.sleep(0.1)
+            consumer = Consumer(topics)
+            reading = asyncio.ensure_future(consumer.until(lambda c: len(c.rows) > 5))
+            await until(lambda: len(consumer.rows) == 5, "all rows of the old one")
             shutil.rmtree(tmp_path / "t")
             await (await Producer(topics, task="h-0").open()).append(1, rows(0, 1))
             with pytest.raises(OffsetLostError):

@@ -162,7 +162,7 @@ def lived(store):
     assigned = Assigned(Connector("orders", {}, generation="g"), store.plan, 1)
     policy = RestartPolicy(first=0.001, longest=0.001, healthy=3600.0)
     task = Task(assigned, store.spec, policy, lambda: None)
-    asyncio.run(asyncio.wait_for(task.run(), 30))
+    asyncio.run(asyncio.wait_for(task.run(), 60))
     return task.status()
 
 

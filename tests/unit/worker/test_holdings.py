@@ -84,7 +84,7 @@ def assigned(id_: str, epoch: int, state: TargetState = TargetState.RUNNING) -> 
 def holding(test: Callable[[Made], Awaitable[None]]) -> None:
     async def main() -> None:
         made = Made()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             try:
                 await test(made)
             finally:

@@ -95,7 +95,7 @@ def room():
         async def main() -> None:
             room = Room()
             room.holdings.take([assigned()], {})
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await room.running()
                 await test(room)
                 await room.holdings.release()
@@ -223,7 +223,7 @@ def test_a_session_brings_monitors_and_takes_their_wishes():
         room, scheduler = Room(), FakeScheduler()
         session = Session(scheduler, room.holdings, Identity("unix:/w"), every=60)
         running = asyncio.create_task(session.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await room.running()
             room.watch.says.put_nowait("two files")
             await until(lambda: any(r.monitors for r in scheduler.reports), "the wish")

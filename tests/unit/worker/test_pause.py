@@ -73,7 +73,7 @@ async def paused_in_the_middle_of_a_commit() -> None:
     )  # fmt: skip
     run = TaskRun(spec, Numbers(), Looks(), states.put_nowait)
     running = asyncio.create_task(run.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await states.get() is TaskState.RUNNING
         ends.events.put_nowait(Checkpoint(1, {"p": {"n": 1}}, 0, 0))
         await ends.asked.wait()

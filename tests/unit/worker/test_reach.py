@@ -339,7 +339,7 @@ def over(tmp_path, test):
     """Run a test over the topics of a folder."""
 
     async def main():
-        async with asyncio.timeout(30), EmbeddedTopics(tmp_path) as topics:
+        async with asyncio.timeout(60), EmbeddedTopics(tmp_path) as topics:
             await test(topics)
 
     asyncio.run(main())

@@ -71,7 +71,7 @@ def over(tmp_path, test):
     """Run a test over a topic with letters, two in each file."""
 
     async def main():
-        async with asyncio.timeout(30), EmbeddedTopics(tmp_path) as topics:
+        async with asyncio.timeout(60), EmbeddedTopics(tmp_path) as topics:
             await put(topics, [LETTERS[:2], LETTERS[2:4], LETTERS[4:]])
             await test(topics)
 
@@ -135,7 +135,7 @@ def test_a_topic_with_letters_of_fewer_columns_is_listed_and_added_to(tmp_path):
     older = pa.schema([column for column in LETTER if column.name not in {"offset", "attempt"}])
 
     async def main():
-        async with asyncio.timeout(30), EmbeddedTopics(tmp_path) as topics:
+        async with asyncio.timeout(60), EmbeddedTopics(tmp_path) as topics:
             await put(topics, [LETTERS[:1]], columns=older)
             _, letters = await told(topics, whole=True)
             assert [(one.offset, one.attempt) for one in letters] == [("", None)]

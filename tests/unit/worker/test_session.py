@@ -150,7 +150,7 @@ def talking(tmp_path: Path) -> Callable[..., None]:
             scheduler, server = Scheduler(), Server(f"unix:{tmp_path}/s", grace=0.1)
             server.add(api.add_SchedulerServiceServicer_to_server, scheduler)
             bench = Bench(tmp_path, scheduler, every)
-            async with asyncio.timeout(30), server, bench.client:
+            async with asyncio.timeout(60), server, bench.client:
                 running = asyncio.create_task(bench.session.run())
                 try:
                     await test(bench)

@@ -36,7 +36,7 @@ def told(source: Source, checkpoint: int = 3, times: int = 1, awaits: int = 3) -
         async with asyncio.TaskGroup() as group:
             running = group.create_task(source.telling.run())
             await source.telling.tell(checkpoint)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while len(source.told) < times:
                     await asyncio.sleep(0)
             running.cancel()

@@ -189,7 +189,7 @@ def test_a_transaction_keeps_other_tasks_out(tmp_path):
             )
             thread.start()
             one.execute("ROLLBACK")
-        thread.join(20)
+        thread.join(60)
         assert seen == [("0",)]
     finally:
         one.close()

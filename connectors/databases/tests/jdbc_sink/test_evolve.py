@@ -171,7 +171,7 @@ def test_tasks_that_make_and_alter_a_table_at_once_do_no_harm(db):
         try:
             sink.connect(f"task-{number}", 1)
             for width in (1, 2, 3):
-                barrier.wait(20)
+                barrier.wait(60)
                 names = [f"c{n}" for n in range(width)]
                 sink.apply_schema("t", pa.schema([(name, pa.int64()) for name in names]), ())
         except Exception as error:  # noqa: BLE001 - looked at below

@@ -26,7 +26,7 @@ ROW = {"auto_create": "true", "max_retries": "3"}
 
 
 def until(condition, what):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.02)
@@ -267,7 +267,7 @@ def test_a_deadlock_in_the_server_is_survived(my):
         until(lambda: my.sql(waits) != [(0,)], "the task never waited")
         cursor.execute("UPDATE t SET n = 1 WHERE id = 1")
         other.commit()
-        writing.join(20)
+        writing.join(60)
     assert my.sql("SELECT * FROM t WHERE id < 3") == [(1, 5), (2, 5)]
 
 
@@ -284,7 +284,7 @@ def test_tasks_that_make_the_ledger_at_once_do_no_harm(db):
 
         sink.init(parse_config(JdbcSinkConfig, db.config))
         try:
-            barrier.wait(10)
+            barrier.wait(60)
             sink.connect(f"task-{number}", 1)
         except Exception as error:  # noqa: BLE001 - it is looked at below
             errors.append(error)

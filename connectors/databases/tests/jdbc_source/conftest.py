@@ -17,7 +17,7 @@ from support.mariadb import MariadbServer
 from support.mysql import MysqlServer, as_mysql
 from support.postgresql import PostgresqlServer
 
-DEADLINE = 30
+DEADLINE = 60
 BOTH = pytest.mark.parametrize("mysql", ["mariadb", "mysql"], indirect=True)
 _numbers = itertools.count()
 

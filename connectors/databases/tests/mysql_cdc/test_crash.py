@@ -294,7 +294,7 @@ def test_a_chunk_is_never_older_than_what_was_read_of_the_log(db):
     assert reader.is_alive()
     assert later.place is None
     db.sql("INSERT INTO t VALUES (100, 0)")
-    reader.join(20)
+    reader.join(60)
     session.close()
     assert later.error is None
     assert later.pieces.get_nowait().rows.num_rows == 11
