@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.process import JvmLostError, hosted
-from penstock.cluster.keys import KEYS
+from penstock.cluster.keys import KEYS, PREFIX
 from penstock.cluster.lost import EngineLostError
 from penstock.cluster.settings import InstanceSettings, instance_settings
-from penstock.cluster.variables import PREFIX
 from penstock.model.config_def import ConfigKey, written
 from penstock.model.errors import PenstockError
 from penstock.secrets import PROVIDERS

@@ -17,11 +17,11 @@ the store alone, so several instances may serve it.
 """
 
 from penstock.config.connectors import KEPT_REVISIONS, ConnectorPage, Connectors
-from penstock.config.loglevels import LogLevels
+from penstock.config.log_levels import LogLevels
 from penstock.config.revisions import Revisions
 from penstock.config.service import ConfigService
 from penstock.config.stored import Stored
-from penstock.config.taskplans import TaskPlans
+from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
 from penstock.config.validation import Validator
 

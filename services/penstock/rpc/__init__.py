@@ -13,8 +13,7 @@
 - `tracing`      a trace that goes on in whoever is called; `timing` how long calls take
 """
 
-from penstock.rpc.address import is_unix
-from penstock.rpc.channels import MAX_MESSAGE_BYTES, open_channel
+from penstock.rpc.channels import MAX_MESSAGE_BYTES, is_unix, open_channel
 from penstock.rpc.deadlines import deadline, stepwise, within
 from penstock.rpc.server import Server
 from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, raise_from, status_code

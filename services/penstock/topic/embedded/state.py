@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 from deltalake import Schema
 
+from penstock.model.column_meaning import with_meaning
 from penstock.model.errors import ConfigError
-from penstock.model.meaning import with_meaning
 from penstock.topic.embedded.spec import TopicSpec
 from penstock.topic_files import BASE, HIDDEN, PARTITION
 from penstock.topic_files.layout import path_from_log

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
 from penstock.model.connector import Partition, TaskPlan
+from penstock.model.dead_letter import LETTER, unkeyed
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.letter import LETTER, unkeyed
 from penstock.model.replay import (
     REPLAYED,
     Changes,
