@@ -16,8 +16,8 @@ from penstock.cluster.lost import EngineLostError
 from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.model.config_def import ConfigKey, written
 from penstock.model.errors import PenstockError
+from penstock.pipeline_files.files import read_flat
 from penstock.secrets import PROVIDERS
-from penstock.standalone.files import read_flat
 from penstock.worker.config.reach import RESERVED
 from penstock.worker.process_keys import SPARK
 

@@ -15,9 +15,9 @@ from penstock.cluster import keys as cluster
 from penstock.cluster.keys import written
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.errors import ConfigError, error_of
+from penstock.pipeline_files.files import read_flat
 from penstock.plugin import Registry
 from penstock.standalone import settings as standalone
-from penstock.standalone.files import read_flat
 from penstock.telemetry import Secret
 from penstock.worker.config.reach import REACH
 

@@ -1,0 +1,1 @@
+"""Files of workers, connectors and pipelines, as every verb reads them: properties, JSON, YAML."""
