@@ -27,11 +27,11 @@ LEVEL: Final = "INFO"
 _Service = Callable[[InstanceSettings], Awaitable[None]]
 
 HOMES: Final[Mapping[str, str]] = {
-    "config": "control",
-    "offset": "control",
-    "scheduler": "scheduling",
-    "worker": "working",
-    "gateway": "fronting",
+    "config": "control_process",
+    "offset": "control_process",
+    "scheduler": "scheduler_process",
+    "worker": "worker_process",
+    "gateway": "gateway_process",
 }
 """Where each service is; only the one that runs is imported."""
 
