@@ -27,13 +27,11 @@ from penstock.topic_files.layout import (
     parse_staged_name,
 )
 from penstock.topic_files.local import TEMPORARY, LocalFolder
-from penstock.topic_files.parquet import RowFile
 from penstock.topic_files.places import folder_at, folder_of
-from penstock.topic_files.placing import partition_of, partition_without_key
 from penstock.topic_files.reading import placed_schema, read_files, read_rows
 from penstock.topic_files.s3_settings import S3Settings
 from penstock.topic_files.types import joined_type, stored_rows, stored_schema
-from penstock.topic_files.writing import write_files
+from penstock.topic_files.writing import RowFile, partition_of, partition_without_key, write_files
 
 __all__ = [
     "BASE",

@@ -26,7 +26,7 @@ from penstock.model.replay import (
     runs,
 )
 from penstock.spark.ends.replaying import rows_of
-from penstock.topic.embedded.rows import Run, TopicRows
+from penstock.topic.embedded.row_slices import Run, TopicRows
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.config.reach import NO_RULES, Rules
 

@@ -13,7 +13,7 @@ from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.pattern import Pattern, read_pattern
 from penstock.model.replay import default_topic
 from penstock.model.schema_drift import DriftRules, Kind, Policy
-from penstock.topic.embedded.spec import Retention
+from penstock.topic.embedded.table_state import Retention
 from penstock.worker.dead_letters.rejected_rows import (
     LETTERS,
     MAX_REJECTED,

@@ -34,7 +34,7 @@ from penstock.model.stream import (
     StreamSchema,
 )
 from penstock.spark.ends import replaying
-from penstock.topic.embedded.rows import Run, TopicRows
+from penstock.topic.embedded.row_slices import Run, TopicRows
 
 REPLAY_KEYS: Final = (
     ConfigKey("replay.of", default="", doc="Connector whose dead letters are replayed."),
