@@ -8,6 +8,7 @@ check ruff format --check .
 check mypy
 check lint-imports
 check vulture
+check deptry .
 check interrogate -q services/penstock connectors/python/penstock_connector connectors/builtin/penstock_builtin connectors/databases/penstock_databases connectors/net/penstock_net
 check buf lint
 check bash tests/breaking.sh
