@@ -51,7 +51,7 @@ def families():
     cluster = ClusterStatus("s1", 1, (WorkerStatus("w1", "w1"),))
     numbers = [Number(name, 1) for name in FAMILIES]
     answers = Answers((ProcessNumbers("worker", "w1", "w1", tuple(numbers)),), {"worker": 1})
-    return [*measured(cluster, statuses), *cluster_metrics.measured(answers)]
+    return [*measured(cluster, statuses), *cluster_metrics.measured_processes(answers)]
 
 
 TOLD = {s.name: set(s.labels) for family in families() for s in family.samples}
