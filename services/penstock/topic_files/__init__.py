@@ -3,15 +3,12 @@ log. And where they are: a folder of a file system, or of an S3-compatible store
 
 - `layout`   names of columns and files
 - `types`    which Arrow types a topic stores, and how the others are brought there
-- `placing`  which partition a row goes to
-- `parquet`  one file: rows with their numbers, durable when it is closed
-- `writing`  a slot's rows into files that no reader sees until the driver commits them
+- `writing`  a slot's rows into files that no reader sees until the driver commits them: which
+  partition a row goes to, and Parquet files that are durable when they are closed
 - `reading`  rows out of the files that the driver names
 - `folder`   the port: put a name once, write, read, list, delete
 - `places`   which driver a place has: `local`, or `s3` with `s3_settings`
-- `disk`     making files and names durable
-- `ahead`    requests under way before their answers are wanted; `upload` and `ranges` are large
-             objects as files
+- `s3_objects`  large objects as files; requests under way before their answers are wanted
 """
 
 from penstock.topic_files.folder import FileInfo, Folder
