@@ -4,6 +4,7 @@ from pathlib import Path
 
 import stages
 from stages import Outcome, Stage
+from support.order import LONG
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +54,15 @@ def test_the_table_has_the_sums_of_the_stages():
         Outcome("b", 5, passed=True, tests=3, jvms=4),
     ]
     assert stages.table(outcomes).splitlines()[-1].split() == ["all", "5", "8", "5"]
+
+
+def test_options_may_leave_a_stage_without_tests(tmp_path):
+    (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
+    stage = Stage("one", ("-c", "/dev/null", str(tmp_path)), lanes=0)
+    assert stages.run_stage(stage, ["-q", "-k", "nothing"], tmp_path).passed
+    missing = Stage("missing", ("-c", "/dev/null", "-q", str(tmp_path), "-k", "nothing"), lanes=0)
+    assert not stages.run_stage(missing, [], tmp_path).passed
+
+
+def test_files_that_begin_first_are_there():
+    assert [name for name in LONG if not (ROOT / name).is_file()] == []

@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -64,8 +65,9 @@ class S3Server:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it go on, and wait until it takes writes: its parts have to find each other again."""
         self._signal(signal.SIGCONT)
+        self._wait()
 
     def __enter__(self) -> Self:
         program = shutil.which("weed")
@@ -133,11 +135,12 @@ class S3Server:
 
 
 def _takes_writes(store: S3Store) -> bool:
-    try:
+    with suppress(OSError):  # it may be there
         # nothing makes a bucket in the library, but it signs any request
         bucket = obstore.sign(store, "PUT", "", timedelta(minutes=1))
-        urllib.request.urlopen(urllib.request.Request(bucket, method="PUT")).close()
+        urllib.request.urlopen(urllib.request.Request(bucket, method="PUT"), timeout=5).close()
+    try:
         obstore.put(store, "started", b"")
-    except (BaseError, OSError):
+    except BaseError:
         return False
     return True

@@ -85,7 +85,7 @@ class Standalone:
 
 
 async def _tasks(address: str, name: str) -> list[RunStatus]:
-    """Return none while nobody leads yet, or the leader has not read the configuration yet."""
+    """Return none while no scheduler leads, or the leader has not read the configuration yet."""
     async with SchedulerClient(address) as client:
         try:
             return [task for status in await client.statuses(name) for task in status.tasks]

@@ -6,7 +6,9 @@ import pytest
 
 from system.pipelines import Pipeline
 
-pytestmark = pytest.mark.on_demand("the kit covers what is Rust's here; the engine is others' test")
+pytestmark = pytest.mark.on_demand(
+    "starts the engine five times; the conformance kit tests the plugin"
+)
 
 LINES = [f"line {number} über" for number in range(50_000)]
 

@@ -1,4 +1,4 @@
-"""Writes journals: what does not fit into one write first, where nobody sees it, in parts."""
+"""Writes journals: what does not fit into one write is staged in parts first, unseen by readers."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ import pytest
 from support.web import Reply, WebServer
 
 SECONDS = int(os.environ.get("PENSTOCK_FUZZ_SECONDS", "15"))
+ANSWERED = "60"  # seconds; the first rehearsal starts an engine
 SEED = os.environ.get("PENSTOCK_FUZZ_SEED", "1")
 RULES = Path(__file__).with_name("schemathesis.toml")
 PARAMETERS = """
@@ -50,7 +51,8 @@ def sent(
             *("--checks", "all", "--phases", "examples,coverage,fuzzing,stateful"),
             # what is accepted depends on plugins and on states, which no document tells
             *("--exclude-checks", "positive_data_acceptance"),
-            *("--max-time", str(seconds), "--seed", SEED, "--request-timeout", "30"),
+            *("--max-time", str(seconds), "--seed", SEED),
+            *("--request-timeout", ANSWERED, "--max-response-time", ANSWERED),
             *("--suppress-health-check", "all", "--continue-on-failure", "--warnings", "off"),
             f"http://{gateway.address}/openapi.json",
         ],

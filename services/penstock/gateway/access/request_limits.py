@@ -1,4 +1,4 @@
-"""Requests that are refused whoever sent them: too many, and those of other sites' pages."""
+"""Requests that are refused from any sender: too many, and those of other sites' pages."""
 
 from __future__ import annotations
 

@@ -199,6 +199,17 @@ def _given(rows: pa.RecordBatch) -> dict[str, Any]:
     return {"kind": "given", "rows": base64.b64encode(bytes(sink.getvalue())).decode()}
 
 
+async def check_design(
+    host: PluginHost, secrets: Secrets, reach: Rules, connector: Connector
+) -> None:
+    """Refuse a connector that cannot be rehearsed whatever its rows are. No plugin is started.
+
+    Raises:
+        ConfigError: it is not valid.
+    """
+    refuse_errors((await design_of(host, secrets, connector, reach)).findings)
+
+
 class Rehearsals:
     """Rehearses with the plugins, the topics and the engine of a worker."""
 

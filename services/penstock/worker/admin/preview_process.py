@@ -18,7 +18,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -70,9 +70,16 @@ _LOST: Final = 3
 class PreviewProcess:
     """Previews in a process that is started when one is asked for. Owned by the worker: `close`."""
 
-    def __init__(self, settings: MachineSettings, runtime: Path) -> None:
-        """Take the settings of the worker, and a folder for sockets and scratch files."""
-        self._settings, self._runtime = settings, runtime
+    def __init__(
+        self,
+        settings: MachineSettings,
+        runtime: Path,
+        check: Callable[[Connector], Awaitable[None]],
+    ) -> None:
+        """Take the settings of the worker, and a folder for sockets and scratch files. `check`
+        raises for a connector that is not worth the start of a process.
+        """
+        self._settings, self._runtime, self._check = settings, runtime, check
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._client: WorkerClient | None = None
@@ -84,8 +91,11 @@ class PreviewProcess:
         """Return what becomes of rows, as `Rehearsals.of`.
 
         Raises:
+            ConfigError: the connector is not valid.
             RetriableError: `preview.not_started`, `preview.lost`.
         """
+        if not self._runs():
+            await self._check(connector)
         self._under_way += 1
         self._keep()
         try:
@@ -108,13 +118,12 @@ class PreviewProcess:
         async with self._lock:
             await self._end()
 
+    def _runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     async def _started(self) -> WorkerClient:
         async with self._lock:
-            if (
-                self._client is None
-                or self._process is None
-                or self._process.returncode is not None
-            ):
+            if self._client is None or not self._runs():
                 await self._end()
                 try:
                     async with asyncio.timeout(START_WITHIN_S):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,6 +17,7 @@ from penstock.secrets import secrets_of
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import folder_of
+from penstock.worker.admin.preview import check_design
 from penstock.worker.admin.preview_process import PreviewProcess
 from penstock.worker.config.reach import Bounds
 from penstock.worker.process_settings import MachineSettings
@@ -102,7 +104,8 @@ class Hosting:
         self._stack.push_async_callback(secrets.close)
         previews = None
         if self._settings.previews_apart:
-            previews = PreviewProcess(self._settings, self._runtime)
+            check = partial(check_design, host, secrets, self._settings.reach)
+            previews = PreviewProcess(self._settings, self._runtime, check)
             self._stack.push_async_callback(previews.close)
         self.worker = Worker(
             host,
