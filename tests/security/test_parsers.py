@@ -24,13 +24,13 @@ from penstock.gateway.v1.offset_history import moment
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.identity import partition_key
 from penstock.model.replay import read_changes, read_ids
+from penstock.pipeline_files.connector_file import read_connector
+from penstock.pipeline_files.files import read_flat, read_values
 from penstock.plugin.installed.manifest import parse_manifest
 from penstock.plugin.process import handshake, logs
 from penstock.secrets.references import referred
 from penstock.spark.ends import json_lines
 from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
-from penstock.standalone.connector_file import read_connector
-from penstock.standalone.files import read_flat, read_values
 from penstock.transform.functions.declared import declared
 from penstock.transform.sql.guard import guarded
 from penstock.worker.dead_letters.rejected_rows import read_tolerance

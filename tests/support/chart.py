@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from penstock.standalone.files import read_flat
+from penstock.pipeline_files.files import read_flat
 from support.checkout import ROOT
 from support.foreign import run_tool
 

@@ -15,7 +15,7 @@ from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import PenstockError
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunState
 from penstock.rpc.channels import Dial, open_channel
-from penstock.rpc.mutual import Mutual
+from penstock.rpc.mutual_tls import Mutual
 from penstock.testing import PenstockProcess, wait_until
 from support.certificates import Authority
 from support.etcd import PASSWORD, EtcdServers

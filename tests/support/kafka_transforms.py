@@ -24,7 +24,7 @@ import pyspark
 from py4j.java_gateway import JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from penstock.model.meaning import meaning
+from penstock.model.column_meaning import meaning
 from penstock.transform.registry import TRANSFORMS
 from support.transforms import DATASET, Case
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from penstock.model.meaning import KEY
+from penstock.model.column_meaning import KEY
 from penstock.transform.functions.declared import declared
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "transform" / "golden"

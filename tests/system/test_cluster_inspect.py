@@ -12,7 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from penstock.client import WorkerClient
 from penstock.model.connector import ConnectorKind
-from penstock.model.looks import LookedRow, LookRules, RowStage, Stage
+from penstock.model.live_rows import LookedRow, LookRules, RowStage, Stage
 from support.cluster import READY, Cluster
 
 

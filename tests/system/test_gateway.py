@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import ConfigClient
 from penstock.model.errors import PenstockError
-from penstock.rpc.mutual import Mutual
+from penstock.rpc.mutual_tls import Mutual
 from penstock.testing import PenstockProcess, wait_until
 from support.certificates import Authority
 from support.cluster import READY, Cluster

@@ -9,9 +9,9 @@ from pathlib import Path
 from penstock.cli.expected import Expected, expected_of
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError
-from penstock.standalone.connector_file import TESTS, naming, read_connector
-from penstock.standalone.files import read_document, read_values
-from penstock.standalone.pipeline import pipeline_of
+from penstock.pipeline_files.connector_file import TESTS, naming, read_connector
+from penstock.pipeline_files.files import read_document, read_values
+from penstock.pipeline_files.pipeline import pipeline_of
 
 
 @dataclass(frozen=True, slots=True)

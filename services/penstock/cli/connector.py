@@ -16,7 +16,7 @@ from penstock.cli.remote.nouns import CONNECTOR, Noun
 from penstock.cli.remote.showing import cell, show, table
 from penstock.cli.remote.steering import reconfigure
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.standalone.connector_file import STEERED, read_connector, state_of
+from penstock.pipeline_files.connector_file import STEERED, read_connector, state_of
 
 _FILE: Final = "properties, YAML or JSON"
 

@@ -21,9 +21,9 @@ from penstock.cli.run import state_of
 from penstock.cli.waiting import waiting
 from penstock.model.connector import ENDED, Connector, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, PenstockError
+from penstock.pipeline_files.pipeline import read_pipeline
 from penstock.plugin.installed.registry import fingerprint, plugin_folders
 from penstock.standalone.node import Node
-from penstock.standalone.pipeline import read_pipeline
 from penstock.standalone.reconcile import run_only, validate
 from penstock.standalone.settings import node_settings
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from penstock.model.errors import ConfigError, nearest
-from penstock.model.rehearsal import Given, Rehearsed
+from penstock.model.preview_rows import Given, Rehearsed
 
 KEYS: Final = ("name", "dataset", "columns", "input", "expected", "expected_dataset", "failed")
 MOST_SHOWN: Final = 20

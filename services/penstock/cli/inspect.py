@@ -9,7 +9,7 @@ from penstock.cli.remote import options
 from penstock.cli.remote.asking import path
 from penstock.cli.remote.showing import cell, document
 from penstock.model.errors import PenstockError
-from penstock.model.looks import stage_names
+from penstock.model.live_rows import stage_names
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:

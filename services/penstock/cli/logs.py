@@ -9,7 +9,7 @@ from typing import Any, Final
 from penstock.cli.remote import options
 from penstock.cli.remote.asking import path
 from penstock.cli.remote.showing import cell, document
-from penstock.model.logs import MOST_KEPT
+from penstock.model.log_lines import MOST_KEPT
 
 LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
 

@@ -23,8 +23,8 @@ from penstock.cli.waiting import unseen, waiting
 from penstock.model.connector import ENDED, ApplyAction, TaskState, TaskStatus
 from penstock.model.errors import error_of
 from penstock.model.status import RunState
+from penstock.pipeline_files.pipeline import read_pipeline
 from penstock.standalone.node import Node
-from penstock.standalone.pipeline import read_pipeline
 from penstock.standalone.reconcile import run_only, validate
 from penstock.standalone.settings import default_state_dir, node_settings
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.process import JvmLostError, hosted
-from penstock.cluster.keys import KEYS
+from penstock.cluster.keys import KEYS, PREFIX
 from penstock.cluster.lost import EngineLostError
 from penstock.cluster.settings import InstanceSettings, instance_settings
-from penstock.cluster.variables import PREFIX
 from penstock.model.config_def import ConfigKey, written
 from penstock.model.errors import PenstockError
+from penstock.pipeline_files.files import read_flat
 from penstock.secrets import PROVIDERS
-from penstock.standalone.files import read_flat
 from penstock.worker.config.reach import RESERVED
 from penstock.worker.process_keys import SPARK
 
@@ -28,11 +27,11 @@ LEVEL: Final = "INFO"
 _Service = Callable[[InstanceSettings], Awaitable[None]]
 
 HOMES: Final[Mapping[str, str]] = {
-    "config": "control",
-    "offset": "control",
-    "scheduler": "scheduling",
-    "worker": "working",
-    "gateway": "fronting",
+    "config": "control_process",
+    "offset": "control_process",
+    "scheduler": "scheduler_process",
+    "worker": "worker_process",
+    "gateway": "gateway_process",
 }
 """Where each service is; only the one that runs is imported."""
 

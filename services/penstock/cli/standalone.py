@@ -17,8 +17,8 @@ from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import Earlier, JvmLostError, hosted
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
-from penstock.standalone.connector_file import is_connector, read_connector
-from penstock.standalone.files import read_document, read_flat
+from penstock.pipeline_files.connector_file import is_connector, read_connector
+from penstock.pipeline_files.files import read_document, read_flat
 from penstock.standalone.fronting import fronted
 from penstock.standalone.node import Node
 from penstock.standalone.reconcile import run_only, validate

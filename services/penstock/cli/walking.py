@@ -9,8 +9,8 @@ from typing import Final
 
 from penstock.cli.remote.showing import cell
 from penstock.model.errors import ConfigError
-from penstock.standalone.connector_file import is_connector
-from penstock.standalone.files import ENDINGS, read_document
+from penstock.pipeline_files.connector_file import is_connector
+from penstock.pipeline_files.files import ENDINGS, read_document
 
 _SHOWN: Final = 5
 """Files that are told by name when they were passed over."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from penstock.cli.remote.changes import Wanted
 from penstock.cli.walking import walked
 from penstock.model.errors import ConfigError
-from penstock.standalone.connector_file import read_connector, state_of
-from penstock.standalone.files import ENDINGS
+from penstock.pipeline_files.connector_file import read_connector, state_of
+from penstock.pipeline_files.files import ENDINGS
 
 
 def wanted_of(folder: Path) -> Iterator[Wanted]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.api.process.v1 import process_service_pb2 as pb
 from penstock.api.process.v1 import process_service_pb2_grpc as grpc_api
 from penstock.client.call import DEADLINE, Caller
-from penstock.model.process_numbers import ProcessNumbers
+from penstock.model.metrics import ProcessNumbers
 from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.route import Place
 from penstock.wire.process import numbers_from_proto

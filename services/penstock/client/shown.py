@@ -8,8 +8,8 @@ from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
 from penstock.client.call import Caller
 from penstock.model.connector import TaskStatus
-from penstock.model.logs import Logged, LogRules
-from penstock.model.looks import Looked, LookRules
+from penstock.model.live_rows import Looked, LookRules
+from penstock.model.log_lines import Logged, LogRules
 from penstock.model.replay import LetterQuery, LettersTold
 from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.route import Place

@@ -11,7 +11,7 @@ from penstock.client.shown import DEADLINE, ShownWorker
 from penstock.model.connector import ApplyAction, Connector, ConnectorKind, TaskPlan
 from penstock.model.described import DescribedConnector, KeyValue
 from penstock.model.errors import Diagnostic
-from penstock.model.rehearsal import Given, Rehearsed
+from penstock.model.preview_rows import Given, Rehearsed
 from penstock.wire import built_in, error
 from penstock.wire.config import connector_to_proto
 from penstock.wire.connector import plan_from_proto

@@ -3,10 +3,10 @@
 - `keys`       the keys of each service
 - `settings`   what each process is told, by a file or by the environment
 - `instance`   one instance of a service: its etcd, its store, its server, its registration
-- `control`    the config and the offset service
-- `scheduling` the scheduler: stands for election, follows the members
-- `working`    a worker: hosts tasks, gives them up when others may believe that it is gone
-- `fronting`   the gateway: REST over the services that it finds
+- `control_process`    the config and the offset service
+- `scheduler_process`  the scheduler: stands for election, follows the members
+- `worker_process`     a worker: hosts tasks, gives them up when others may believe that it is gone
+- `gateway_process`    the gateway: REST over the services that it finds
 - `local`      a whole cluster on one machine: started, stopped, looked at
   (`local_parts`: what it consists of; `detached`: processes that outlive a command)
 

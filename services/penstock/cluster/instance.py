@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from penstock.client import keep_levels
-from penstock.cluster.address import advertised
-from penstock.cluster.settings import InstanceSettings
+from penstock.cluster.settings import InstanceSettings, advertised
 from penstock.cluster.topics import agree
 from penstock.etcd import Discovery, Etcd, Member, Membership, claim, verify
 from penstock.model.connector import LogLevel
-from penstock.model.process_numbers import ReadNumbers, numbers_of
+from penstock.model.metrics import ReadNumbers, numbers_of
 from penstock.rpc import Server, open_channel
 from penstock.rpc.channels import Dial
 from penstock.rpc.process import tell_numbers

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from penstock.etcd.settings import LEASE_TTL
 from penstock.gateway import settings as gateway
-from penstock.model.config_def import ConfigKey
+from penstock.model.config_def import ConfigKey, did_you_mean
+from penstock.model.errors import ConfigError, nearest
 from penstock.offset.leftovers import KEPT
 from penstock.worker import process_keys as worker
 
@@ -70,3 +72,66 @@ KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
 
 OPEN: Final = worker.OPEN
 """What keys start with that are no fixed list; only a worker has such."""
+
+
+PREFIX: Final = "PENSTOCK_"
+
+_OTHERS: Final = frozenset(
+    PREFIX + name
+    for name in (
+        *("LOG_LEVEL", "FAULTS", "EARLIER"),  # of every process
+        *("INSTANCE_NONCE", "PLUGIN_MAGIC_COOKIE", "HANDSHAKE_FILE", "INSPECTABLE"),
+        *("SERVER", "CREDENTIAL", "CA"),  # of commands that ask a gateway
+        *("VENV", "PYTHON"),  # of the scripts that install
+        *("ANCHORS", "BENCH_HOME", "STORM_SECONDS", "STORM_SEED"),  # of tests and benchmarks
+    )
+)
+"""Variables that are no keys."""
+
+_KUBERNETES: Final = re.compile(
+    r"PENSTOCK_([A-Z0-9_]+_)?"
+    r"(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_LINK: Final = re.compile(r"(tcp|udp|sctp)://.*")
+"""What Kubernetes says to every pod about services named `penstock…`, the last as `…_PORT`."""
+
+
+def variable(key: ConfigKey) -> str:
+    """Return the variable of a key."""
+    return PREFIX + key.name.upper().replace(".", "_")
+
+
+def written(keys: Iterable[ConfigKey], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what an environment says of these keys."""
+    return {k.name: environment[variable(k)] for k in keys if variable(k) in environment}
+
+
+def unknown(keys: Iterable[ConfigKey], environment: Mapping[str, str]) -> list[ConfigError]:
+    """Return an error for each variable of ours that nobody reads. `keys` are those of all
+    services: they may share one environment.
+    """
+    known = {variable(key) for key in keys}
+    ours = sorted(name for name in environment if name.startswith(PREFIX))
+    return [
+        _unknown(name, known)
+        for name in ours
+        if name not in known | _OTHERS and not _of_kubernetes(name, environment[name])
+    ]
+
+
+def _of_kubernetes(name: str, value: str) -> bool:
+    link = name.endswith("_PORT") and _LINK.fullmatch(value)
+    return bool(link or _KUBERNETES.fullmatch(name))
+
+
+def _unknown(name: str, known: Iterable[str]) -> ConfigError:
+    # by what follows the prefix: with it, all of them look alike
+    near = nearest(name.removeprefix(PREFIX), (one.removeprefix(PREFIX) for one in known))
+    names = [PREFIX + one for one in near]
+    return ConfigError(
+        "config.unknown_variable",
+        f"there is no variable `{name}`",
+        fix=did_you_mean(name, names or known),
+        config_path=name,
+        suggestion=names[0] if names else "",
+    )

@@ -25,7 +25,7 @@ from penstock.cluster.detached import Detached
 from penstock.etcd import Etcd, EtcdSettings, Member
 from penstock.etcd.membership import PLACE
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.rpc.health import serves
+from penstock.rpc.channels import serves
 
 START_FOR: Final = 120.0
 """Seconds that a stage of the start may take. A warm Spark takes five; the first start of three of

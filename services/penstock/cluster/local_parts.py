@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from penstock.cluster.keys import KEYS
-from penstock.cluster.variables import PREFIX, unknown
+from penstock.cluster.keys import KEYS, PREFIX, unknown
 from penstock.model.config_def import combined
 from penstock.model.errors import ConfigError
 

@@ -6,25 +6,105 @@ A variable is a key in capitals with `_` for `.`, after `PENSTOCK_`: `PENSTOCK_E
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cluster.checks import findings
-from penstock.cluster.keys import KEYS, OPEN
-from penstock.cluster.variables import unknown, written
+from penstock.cluster.keys import KEYS, OPEN, unknown, written
 from penstock.etcd import EtcdSettings, Tls
+from penstock.etcd.lease import SHORTEST
 from penstock.model.config_def import combined, read
 from penstock.model.errors import ConfigError
-from penstock.rpc.mutual import Mutual
+from penstock.rpc.mutual_tls import Mutual
 from penstock.store import PostgresqlSettings
 from penstock.telemetry import Secret
 
 if TYPE_CHECKING:
     from penstock.worker.process_settings import MachineSettings
+
+
+_HOST_PORT: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:/\s\[\]]+):(?P<port>[0-9]{1,5})")
+
+
+def advertised(advertise: str, listening: str) -> str:
+    """Return the address that others reach a server by: what was said, with the port it got."""
+    port = listening.rpartition(":")[2]
+    if not advertise:
+        return listening
+    if advertise.count(":") > 1 and not advertise.startswith("["):
+        return f"[{advertise}]:{port}"  # an IPv6 address alone, as Kubernetes says it
+    said, _, said_port = advertise.rpartition(":")
+    if said and said_port.isdecimal():
+        return advertise if int(said_port) else f"{said}:{port}"
+    return f"{advertise}:{port}"
+
+
+def well_formed(address: str) -> bool:
+    """Tell whether it is HOST:PORT. gRPC takes a host alone too, for port 443."""
+    match = _HOST_PORT.fullmatch(address)
+    return match is not None and int(match["port"]) < 1 << 16
+
+
+def everywhere(address: str) -> bool:
+    """Tell whether it means all addresses of a machine: whoever dials that reaches itself."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+LONGEST_LEASE: Final = 600.0
+"""Seconds. Others wait that long for a dead instance; more is a mistake in the unit."""
+
+LONGEST_NAME: Final = 200
+"""Characters of an id: it is part of keys in etcd and of every line of a log about it."""
+
+
+def findings(values: Mapping[str, Any]) -> Iterator[ConfigError]:
+    """Find what cannot be. A key without a value has been refused already."""
+    yield from _places(values.get("listen", ""), values.get("advertise") or "")
+    ttl = values.get("lease.ttl", SHORTEST)
+    if not SHORTEST <= ttl <= LONGEST_LEASE:
+        fix = f"Give {SHORTEST:g}s to {LONGEST_LEASE:g}s; a bare number is in milliseconds."
+        yield _bad("lease.ttl", f"{ttl:g} s", fix)
+    for key in ("instance.id", "instance.name"):
+        name = values.get(key) or ""
+        if len(name) > LONGEST_NAME or not all(c.isprintable() and c not in "/ " for c in name):
+            fix = f"Use up to {LONGEST_NAME} characters without `/` and white space."
+            yield _bad(key, repr(name[:LONGEST_NAME]), fix)
+    if values.get("store") == "postgresql" and not values.get("store.url", "?"):
+        yield ConfigError(
+            "config.missing",
+            "state is to be in PostgreSQL, and `store.url` does not say where that is",
+            fix="Set `store.url` to postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+            config_path="store.url",
+        )
+
+
+def _places(listen: str, advertise: str) -> Iterator[ConfigError]:
+    if listen and not well_formed(listen):
+        yield _bad("listen", repr(listen), "Give HOST:PORT; port 0 takes a free one.")
+    elif everywhere(listen) and not advertise:
+        yield ConfigError(
+            "config.missing",
+            f"`listen` is {listen}, every address of this machine: others cannot dial that",
+            fix="Set `advertise` to the HOST or HOST:PORT that the other services reach it by.",
+            config_path="advertise",
+        )
+    reached = advertised(advertise, "host:1")
+    if not well_formed(reached) or everywhere(reached):
+        fix = "Give the HOST or HOST:PORT that the other services reach this one by."
+        yield _bad("advertise", repr(advertise), fix)
+
+
+def _bad(key: str, shown: str, fix: str) -> ConfigError:
+    return ConfigError("config.bad_value", f"`{key}` cannot be {shown}", fix=fix, config_path=key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
 from penstock.config import messages, rules
 from penstock.config.connectors import Connectors
 from penstock.config.departures import Applier, Departures
-from penstock.config.loglevels import LogLevels
+from penstock.config.log_levels import LogLevels
 from penstock.config.revisions import Revisions
 from penstock.config.stored import CONNECTORS, name_of
 from penstock.config.sweeping import sweep_all
-from penstock.config.taskplans import TaskPlans
+from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
 from penstock.config.validation import Validator, validated
 from penstock.rpc import stepwise, within

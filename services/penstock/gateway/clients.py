@@ -14,7 +14,7 @@ from fastapi import Depends, Request
 
 from penstock.client import ConfigClient, OffsetClient, ProcessClient, SchedulerClient, WorkerClient
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.model.process_numbers import ProcessNumbers
+from penstock.model.metrics import ProcessNumbers
 from penstock.rpc.channels import Dial, open_channel
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@
 - `columns`: the reserved columns of a row
 - `connector`: connectors, task plans, target and task states
 - `status`: connectors, tasks and workers as people see them
-- `numbers`: what is measured of a task; `process_numbers` of a process
+- `metrics`: what is measured of a task and of a process
 - `stream`: what the two ends of a task tell the driver, and what it answers
 - `ticket`: what one micro-batch is told to do, and what it reports back
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.model.errors import Diagnostic
 from penstock.model.identity import partition_id
-from penstock.model.numbers import DatasetRows, PluginNumber, TaskWork
+from penstock.model.metrics import DatasetRows, PluginNumber, TaskWork
 
 
 class ConnectorKind(IntEnum):

@@ -2,10 +2,69 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from penstock.model.errors import ConfigError
+
+_UNIX: Final = "unix:"
+_LONGEST_PATH: Final = 107  # sockaddr_un.sun_path of Linux, without its end
+
+
+def is_unix(address: str) -> bool:
+    """Tell whether an address is a unix socket."""
+    return address.startswith(_UNIX)
+
+
+def socket_path(address: str) -> Path:
+    """Return the path of a unix socket's address.
+
+    Raises:
+        ConfigError: `rpc.path_too_long`: the kernel would cut it.
+    """
+    path = address.removeprefix(_UNIX)
+    if len(path.encode()) > _LONGEST_PATH:
+        raise ConfigError(
+            "rpc.path_too_long",
+            f"the socket path {path} has more than {_LONGEST_PATH} bytes",
+            fix="Choose a shorter state folder.",
+        )
+    return Path(path)
+
+
+def prepare_socket(path: Path) -> None:
+    """Make the folder of a socket private, and remove what a crash left behind.
+
+    Raises:
+        ConfigError: `rpc.address_in_use` when something listens there.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise address_in_use(f"{_UNIX}{path}")
+
+
+def address_in_use(address: str) -> ConfigError:
+    """Return the error for an address that another process holds, or that is not ours. A socket's
+    path is made by us, and no key says it.
+    """
+    return ConfigError(
+        "rpc.address_in_use",
+        f"cannot listen at {address}: it is taken, or no address of this machine",
+        fix="Stop the other process, or choose another address.",
+        config_path="" if is_unix(address) else "listen",
+    )
+
 
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """Largest message between services, both ways. Rows never go this way; a task plan with 100,000
@@ -82,3 +141,14 @@ def open_channel(address: str, max_message_bytes: int = MAX_MESSAGE_BYTES) -> gr
     """Return a channel to `unix:/path` or `host:port`; it connects when first used."""
     chosen = [*options(max_message_bytes), *authority(address)]
     return grpc.aio.insecure_channel(address, options=chosen)
+
+
+async def serves(address: str, seconds: float = 1.0) -> bool:
+    """Tell whether a server says within some seconds that it serves (`grpc.health.v1`)."""
+    async with open_channel(address) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)  # its stubs name no methods
+        try:
+            answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=seconds)
+        except grpc.aio.AioRpcError:
+            return False
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

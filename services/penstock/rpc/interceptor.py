@@ -6,19 +6,83 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
+from opentelemetry import metrics
 
-from penstock.model.errors import InternalError, PenstockError, RetriableError
-from penstock.rpc.reading import checked, each_checked, tolerant
+from penstock.model.errors import ConfigError, InternalError, PenstockError, RetriableError
 from penstock.rpc.status import status_of
-from penstock.rpc.timing import timed
 from penstock.rpc.tracing import served
 
 log = logging.getLogger(__name__)
+
+
+UNREADABLE: Final = object()
+"""Stands for a request that is no message of its method."""
+
+
+def tolerant(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return what reads a request, or says that it cannot be read."""
+
+    def reading(data: bytes) -> Any:
+        try:
+            return read(data)
+        except (DecodeError, ValueError):
+            return UNREADABLE
+
+    return reading
+
+
+def checked(request: Any, method: str) -> Any:
+    """Return a request.
+
+    Raises:
+        ConfigError: `rpc.unreadable`.
+    """
+    if request is UNREADABLE:
+        raise ConfigError(
+            "rpc.unreadable",
+            f"the request of {method} is no message of it",
+            fix="Send what its description says: `grpcurl describe`.",
+        )
+    return request
+
+
+async def each_checked(requests: AsyncIterator[Any], method: str) -> AsyncIterator[Any]:
+    """Yield the requests of a stream.
+
+    Raises:
+        ConfigError: as above.
+    """
+    async for request in requests:
+        yield checked(request, method)
+
+
+_DURATION: Final = metrics.get_meter("penstock").create_histogram(
+    "rpc.server.call.duration", "s", "Duration of calls that were answered."
+)
+
+
+@contextmanager
+def timed(method: str) -> Iterator[None]:
+    """Measure a call while the body runs; an error is told by its code."""
+    began, told = time.monotonic(), {"rpc.system.name": "grpc", "rpc.method": method}
+    try:
+        yield
+    except PenstockError as error:
+        told["error.type"] = error.code
+        raise
+    except Exception:
+        told["error.type"] = "internal.unexpected"
+        raise
+    finally:
+        _DURATION.record(time.monotonic() - began, told)
+
 
 Handler: TypeAlias = Any
 """grpc.RpcMethodHandler: its stubs know only methods of synchronous servers."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.api.process.v1 import process_service_pb2 as pb
 from penstock.api.process.v1 import process_service_pb2_grpc as grpc_api
-from penstock.model.process_numbers import ReadNumbers
+from penstock.model.metrics import ReadNumbers
 from penstock.rpc.server import Server
 from penstock.wire.process import numbers_to_proto
 

@@ -20,9 +20,8 @@ from pyspark.sql.functions import expr
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.model.meaning import meaning_that, with_meanings
-from penstock.model.remote import RemoteStep
-from penstock.model.step import ROW, Step
+from penstock.model.column_meaning import meaning_that, with_meanings
+from penstock.model.step import ROW, RemoteStep, Step
 from penstock.spark import report
 from penstock.spark.ends.plugin_transform import fit
 from penstock.spark.frozen_times import refuse_frozen_times

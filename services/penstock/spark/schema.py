@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kind
 
+from penstock.model.column_meaning import KEY, with_meaning
 from penstock.model.day_times import parts, refuse_times_of_no_day
 from penstock.model.errors import DataError, SchemaError
-from penstock.model.meaning import KEY, with_meaning
 
 MOST_DIGITS: Final = 38
 """Digits of Spark's widest decimal."""

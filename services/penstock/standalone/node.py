@@ -25,9 +25,9 @@ from penstock.client import (
     WorkerClient,
     keep_levels,
 )
-from penstock.config.loglevels import SERVICES
+from penstock.config.log_levels import SERVICES
 from penstock.config.service import ConfigService
-from penstock.model.process_numbers import Number, ReadNumbers, numbers_of
+from penstock.model.metrics import Number, ReadNumbers, numbers_of
 from penstock.offset.service import OffsetService
 from penstock.rpc import Server
 from penstock.rpc.process import tell_numbers

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.model.errors import RetriableError
-from penstock.model.logs import LONGEST, MOST_KEPT, Logged, LogLine, LogRules
+from penstock.model.log_lines import LONGEST, MOST_KEPT, Logged, LogLine, LogRules
 from penstock.telemetry.attributes import attributes_now
 from penstock.telemetry.redact import Redaction
 

@@ -3,15 +3,12 @@ log. And where they are: a folder of a file system, or of an S3-compatible store
 
 - `layout`   names of columns and files
 - `types`    which Arrow types a topic stores, and how the others are brought there
-- `placing`  which partition a row goes to
-- `parquet`  one file: rows with their numbers, durable when it is closed
-- `writing`  a slot's rows into files that no reader sees until the driver commits them
+- `writing`  a slot's rows into files that no reader sees until the driver commits them: which
+  partition a row goes to, and Parquet files that are durable when they are closed
 - `reading`  rows out of the files that the driver names
 - `folder`   the port: put a name once, write, read, list, delete
 - `places`   which driver a place has: `local`, or `s3` with `s3_settings`
-- `disk`     making files and names durable
-- `ahead`    requests under way before their answers are wanted; `upload` and `ranges` are large
-             objects as files
+- `s3_objects`  large objects as files; requests under way before their answers are wanted
 """
 
 from penstock.topic_files.folder import FileInfo, Folder
@@ -27,13 +24,11 @@ from penstock.topic_files.layout import (
     parse_staged_name,
 )
 from penstock.topic_files.local import TEMPORARY, LocalFolder
-from penstock.topic_files.parquet import RowFile
 from penstock.topic_files.places import folder_at, folder_of
-from penstock.topic_files.placing import partition_of, partition_without_key
 from penstock.topic_files.reading import placed_schema, read_files, read_rows
 from penstock.topic_files.s3_settings import S3Settings
 from penstock.topic_files.types import joined_type, stored_rows, stored_schema
-from penstock.topic_files.writing import write_files
+from penstock.topic_files.writing import RowFile, partition_of, partition_without_key, write_files
 
 __all__ = [
     "BASE",

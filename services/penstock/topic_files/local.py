@@ -16,8 +16,27 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.model import faults
-from penstock.topic_files.disk import sync_file, sync_folder
 from penstock.topic_files.folder import FileInfo
+
+
+def sync_file(path: Path) -> int:
+    """Make a file's content durable; returns its bytes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 TEMPORARY: Final = ".penstock-"
 """Start of the names of files that are being put."""

@@ -29,11 +29,9 @@ from obstore.store import S3Store
 
 from penstock.model import faults
 from penstock.model.errors import AuthError, ConfigError, PenstockError, RetriableError
-from penstock.topic_files.ahead import AHEAD, in_order
 from penstock.topic_files.folder import FileInfo
-from penstock.topic_files.ranges import Ranges
+from penstock.topic_files.s3_objects import AHEAD, Ranges, Upload, in_order
 from penstock.topic_files.s3_settings import S3Settings
-from penstock.topic_files.upload import Upload
 
 if TYPE_CHECKING:  # it is not there at run time
     from obstore.store import S3Config

@@ -21,9 +21,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kind
 
+from penstock.model.column_meaning import KEY, with_meaning
 from penstock.model.day_times import refuse_times_of_no_day
 from penstock.model.errors import DataError, SchemaError
-from penstock.model.meaning import KEY, with_meaning
 from penstock.topic_files.layout import HIDDEN
 
 MOST_DIGITS: Final = 38

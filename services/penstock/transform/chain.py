@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.model.columns import OFFSET, PARTITION
-from penstock.model.remote import Remote
-from penstock.model.step import Step
+from penstock.model.step import Remote, Step
 from penstock.transform.change import Change, Output, Transform, limited, projected
 from penstock.transform.kafka.insert_field import InsertField
 from penstock.transform.plugin_step import PluginTransform

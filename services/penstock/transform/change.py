@@ -32,7 +32,7 @@ class Output:
     """A column that comes out: its expression, its type where known, and its kernel if it has one.
 
     `certain`: the expression cannot fail, whatever the row has. `meaning` tells of the values what
-    their type cannot (`penstock.model.meaning`).
+    their type cannot (`penstock.model.column_meaning`).
     """
 
     name: str

@@ -9,8 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.model.errors import ConfigError
-from penstock.model.remote import Remote, RemoteStep
-from penstock.model.step import Step
+from penstock.model.step import Remote, RemoteStep, Step
 from penstock.transform.change import Change
 from penstock.transform.row import Row
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from penstock.model.column_meaning import meaning
 from penstock.model.columns import is_reserved
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError
-from penstock.model.meaning import meaning
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column. `type` is None where only Spark knows it: the result of any other expression.
-    `meaning` tells of the values what their type cannot (`penstock.model.meaning`).
+    `meaning` tells of the values what their type cannot (`penstock.model.column_meaning`).
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
-from penstock.model.logs import MOST_KEPT, Logged, LogLine, LogRules
+from penstock.model.log_lines import MOST_KEPT, Logged, LogLine, LogRules
 
 
 def rules_to_proto(rules: LogRules) -> pb.WatchLogsRequest:

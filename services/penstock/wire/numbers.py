@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.model.connector import TaskStatus
-from penstock.model.numbers import DatasetRows, PluginNumber, Spread, TaskWork
+from penstock.model.metrics import DatasetRows, PluginNumber, Spread, TaskWork
 from penstock.wire.error import Brief
 
 _SPREADS = ("commit_seconds", "batch_seconds", "batch_rows", "under_way")

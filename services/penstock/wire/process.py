@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.api.process.v1 import process_service_pb2 as pb
-from penstock.model.process_numbers import Number, ProcessNumbers
+from penstock.model.metrics import Number, ProcessNumbers
 
 
 def numbers_to_proto(name: str, id_: str, numbers: Iterable[Number]) -> pb.ListNumbersResponse:

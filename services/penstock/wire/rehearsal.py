@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.model.connector import Connector
-from penstock.model.rehearsal import Given, Rehearsed
+from penstock.model.preview_rows import Given, Rehearsed
 from penstock.wire import error
 from penstock.wire.config import connector_to_proto
 

@@ -12,7 +12,7 @@ from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.described import DescribedConnector, DescribedKey, KeyValue
 from penstock.model.errors import Diagnostic
-from penstock.model.looks import Looked, LookedRow, LookRules, RowStage
+from penstock.model.live_rows import Looked, LookedRow, LookRules, RowStage
 from penstock.wire import error, numbers
 
 _KINDS = {

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from penstock.model.connector import CommitMode, Connector, TaskPlan
-from penstock.model.rehearsal import Given, Rehearsed
+from penstock.model.preview_rows import Given, Rehearsed
 from penstock.model.step import Step
 from penstock.model.stream import (
     Offsets,

@@ -11,7 +11,7 @@ from penstock.plugin import PluginPath
 from penstock.secrets import PROVIDERS, ProviderSettings, provider_settings
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry import Secret
-from penstock.topic.embedded.spec import Retention
+from penstock.topic.embedded.table_state import Retention
 from penstock.topic_files import S3Settings
 from penstock.worker.config.client_overrides import (
     ALLOWLIST,

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.keys import KEYS
+from penstock.cluster.keys import KEYS, PREFIX
 from penstock.cluster.settings import instance_settings
-from penstock.cluster.variables import PREFIX
 from support.chart import (
     BUILT,
     CASES,

@@ -8,8 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from penstock.cluster.keys import COMMON, KEYS
-from penstock.cluster.variables import PREFIX
+from penstock.cluster.keys import COMMON, KEYS, PREFIX
 from penstock.model.errors import ConfigError
 from penstock.topic_files import folder_of
 from support.chart import (

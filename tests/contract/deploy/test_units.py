@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.keys import COMMON, KEYS
+from penstock.cluster.keys import COMMON, KEYS, PREFIX
 from penstock.cluster.settings import instance_settings
-from penstock.cluster.variables import PREFIX
-from penstock.model.units import parse_duration
+from penstock.model.config_def import parse_duration
 from support.checkout import ROOT
 from support.units import INSTANCES, SERVICES, UNITS, said, systemd, taken
 

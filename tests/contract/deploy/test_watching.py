@@ -10,8 +10,7 @@ from penstock.gateway.clients import Answers
 from penstock.gateway.metrics import cluster_metrics
 from penstock.gateway.metrics.cluster_metrics import measured
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
-from penstock.model.numbers import DatasetRows, Spread, TaskWork
-from penstock.model.process_numbers import FAMILIES, Number, ProcessNumbers
+from penstock.model.metrics import FAMILIES, DatasetRows, Number, ProcessNumbers, Spread, TaskWork
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,

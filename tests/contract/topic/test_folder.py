@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.topic_files.s3 import WHOLE
-from penstock.topic_files.upload import PART
+from penstock.topic_files.s3_objects import PART
 
 RACER = """
 import sys

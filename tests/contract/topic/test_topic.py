@@ -10,16 +10,15 @@ from deltalake import DeltaTable
 
 from contract.topic.writer import Writers
 from penstock.model.errors import FencedError, RetriableError
-from penstock.topic.embedded import maintenance, prepared, table
+from penstock.topic.embedded import table, upkeep, writer
 from penstock.topic.embedded.compaction import compact
 from penstock.topic.embedded.log import checkpoint_files, put_version, version_name
-from penstock.topic.embedded.maintenance import checkpoint
-from penstock.topic.embedded.prepared import FOLDER
-from penstock.topic.embedded.retention import expire
-from penstock.topic.embedded.spec import Retention
 from penstock.topic.embedded.sweeping import LOG_AGE, REMOVED_AGE, sweep
 from penstock.topic.embedded.table import StagedFile
+from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic.embedded.upkeep import checkpoint, expire
+from penstock.topic.embedded.writer import FOLDER
 from unit.topic.kit import SCHEMA, Consumer, Producer, consume, rows, run, state_of, table_at
 from unit.topic.kit import table_of as read_anew
 
@@ -127,7 +126,7 @@ def test_a_put_whose_answer_was_lost_is_not_repeated(place, monkeypatch):
 
 
 def test_compaction_retention_and_checkpoints_keep_every_offset(place, monkeypatch):
-    monkeypatch.setattr(maintenance, "CHECKPOINT_EVERY", 10)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
 
     async def story():
         async with EmbeddedTopics(place.folder) as topics:
@@ -170,7 +169,7 @@ def test_a_topic_whose_old_versions_are_gone_is_read_from_its_checkpoint(place):
 
 
 def test_a_transaction_with_very_many_files_has_a_manifest(place, monkeypatch):
-    monkeypatch.setattr(prepared, "MOST_STATE", 500)
+    monkeypatch.setattr(writer, "MOST_STATE", 500)
 
     async def story():
         async with EmbeddedTopics(place.folder) as topics:

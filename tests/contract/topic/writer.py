@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from penstock.topic.embedded.state import TopicState
+from penstock.topic.embedded.table_state import TopicState
 from unit.topic.kit import state_of
 
 WRITER = """

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.cli.expected import MOST_SHOWN, expected_of, outcome
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.rehearsal import Rehearsed
+from penstock.model.preview_rows import Rehearsed
 
 PASSING = {
     "name": "adults",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cluster.address import advertised
+from penstock.cluster.settings import advertised
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ CLIENTS = {"httpx", "jwt", "cryptography"}
 SENDERS = {"opentelemetry.sdk", "opentelemetry.exporter"}
 
 UNUSED = {
-    "control": ROWS | CLIENTS | SENDERS | {"fastapi"},
-    "scheduling": ROWS | CLIENTS | SENDERS | {"fastapi"},
-    "fronting": ROWS | CLIENTS | SENDERS,
+    "control_process": ROWS | CLIENTS | SENDERS | {"fastapi"},
+    "scheduler_process": ROWS | CLIENTS | SENDERS | {"fastapi"},
+    "gateway_process": ROWS | CLIENTS | SENDERS,
 }
 
 
@@ -37,4 +37,4 @@ def test_a_service_loads_nothing_that_it_does_not_need(home):
 
 def test_one_that_it_does_not_need_is_seen():
     loads = "import penstock.worker.process_settings"
-    assert loaded("fronting", loads) & UNUSED["fronting"] >= {"pyarrow"}
+    assert loaded("gateway_process", loads) & UNUSED["gateway_process"] >= {"pyarrow"}

@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from penstock.cluster.address import advertised
-from penstock.cluster.keys import KEYS
-from penstock.cluster.settings import instance_settings
-from penstock.cluster.variables import PREFIX, unknown
+from penstock.cluster.keys import KEYS, PREFIX, unknown
+from penstock.cluster.settings import advertised, instance_settings
 from penstock.model.errors import ConfigError
 from support.checkout import ROOT, product_files
 

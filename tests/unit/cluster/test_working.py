@@ -14,7 +14,7 @@ import pytest
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as api
 from penstock.client import SchedulerClient
-from penstock.cluster.working import Taking, Way, taking_part
+from penstock.cluster.worker_process import Taking, Way, taking_part
 from penstock.etcd import Leader
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.rpc import Server

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.config import loglevels
+from penstock.config import log_levels
 from penstock.model.connector import LogLevel
 from penstock.model.errors import ConfigError
 
@@ -48,7 +48,7 @@ def test_levels_are_bounded(room, monkeypatch):
         with pytest.raises(ConfigError, match=r"config\.log_levels"):
             await room.levels.set("worker", "a9", "INFO")
 
-    monkeypatch.setattr(loglevels, "MOST_LEVELS", 3)
+    monkeypatch.setattr(log_levels, "MOST_LEVELS", 3)
     room(test)
 
 

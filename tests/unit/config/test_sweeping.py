@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.config import ConfigService
-from penstock.config.plans import CHUNK_BYTES
+from penstock.config.plan_chunks import CHUNK_BYTES
 from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError
 

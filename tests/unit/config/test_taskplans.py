@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.config import TaskPlans, plans
-from penstock.config.plans import CHUNK_BYTES
+from penstock.config import TaskPlans, plan_chunks
+from penstock.config.plan_chunks import CHUNK_BYTES
 from penstock.model.connector import Connector, Restart, TargetState
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 
@@ -197,8 +197,8 @@ def test_more_tasks_or_bytes_than_the_bound_are_refused_and_leave_nothing(room, 
             await put(room, generation, *[b""] * 11)
         assert await chunks(room, generation) == []
 
-    monkeypatch.setattr(plans, "MOST_BYTES", 4 * CHUNK_BYTES)
-    monkeypatch.setattr(plans, "MOST_TASKS", 10)
+    monkeypatch.setattr(plan_chunks, "MOST_BYTES", 4 * CHUNK_BYTES)
+    monkeypatch.setattr(plan_chunks, "MOST_TASKS", 10)
     room(test)
 
 

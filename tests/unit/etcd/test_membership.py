@@ -9,7 +9,7 @@ import pytest
 from penstock.etcd import Discovery, Member, Membership, ops
 from penstock.etcd import membership as room
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.model.process_numbers import FAMILIES
+from penstock.model.metrics import FAMILIES
 
 
 async def until(discovery, condition):

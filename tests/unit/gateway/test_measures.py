@@ -6,7 +6,7 @@ from penstock.gateway.metrics import cluster_metrics, task_metrics
 from penstock.gateway.metrics.cluster_metrics import measured
 from penstock.gateway.metrics.route import written
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
-from penstock.model.numbers import DatasetRows, PluginNumber, Spread, TaskWork
+from penstock.model.metrics import DatasetRows, PluginNumber, Spread, TaskWork
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,

@@ -12,7 +12,7 @@ from penstock.gateway import clients
 from penstock.gateway.clients import Answers, Processes
 from penstock.gateway.metrics.cluster_metrics import measured_processes
 from penstock.gateway.metrics.route import written
-from penstock.model.process_numbers import FAMILIES, OF_PLUGIN, Number, ProcessNumbers
+from penstock.model.metrics import FAMILIES, OF_PLUGIN, Number, ProcessNumbers
 from penstock.rpc import Server
 from penstock.rpc.process import tell_numbers
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.drift import DriftRules, Kind, Policy, changes, fit, holds, wishes
 from penstock.model.errors import DataError, SchemaError
+from penstock.model.schema_drift import DriftRules, Kind, Policy, changes, fit, holds, wishes
 
 PLACE = pa.schema([("id", pa.int32()), ("name", pa.string()), ("gone", pa.int64())])
 ROWS = pa.schema([("id", pa.int64()), ("name", pa.int32()), ("new", pa.string())])

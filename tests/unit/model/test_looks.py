@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.model.looks import RowStage, read_stage, stage_names
+from penstock.model.live_rows import RowStage, read_stage, stage_names
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.model.units import parse_duration, parse_size
+from penstock.model.config_def import parse_duration, parse_size
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from penstock.api.connector.v1.types_pb2 import Progress
-from penstock.model.numbers import MOST_OF_PLUGIN, PluginNumber
+from penstock.model.metrics import MOST_OF_PLUGIN, PluginNumber
 from penstock.plugin import PluginNumbers
 
 

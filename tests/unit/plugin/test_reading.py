@@ -17,7 +17,7 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.connector import Partition
 from penstock.model.errors import FencedError, InternalError, PenstockError
-from penstock.model.numbers import PluginNumber
+from penstock.model.metrics import PluginNumber
 from penstock.model.stream import (
     BadRow,
     BatchReady,

@@ -18,7 +18,7 @@ from penstock.model.errors import (
     PenstockError,
     SchemaError,
 )
-from penstock.model.numbers import PluginNumber
+from penstock.model.metrics import PluginNumber
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, TxnCommitted
 from penstock.plugin import PluginNumbers, PluginWriteStream, StreamLimits
 

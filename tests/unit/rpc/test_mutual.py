@@ -21,9 +21,9 @@ from penstock.api.worker.v1 import worker_service_pb2_grpc as worker_grpc
 from penstock.client import ConfigClient
 from penstock.config.service import ConfigService
 from penstock.model.errors import AuthError, ConfigError, PenstockError
-from penstock.rpc import Server, audit
-from penstock.rpc.mutual import Mutual
-from penstock.rpc.roles import ALLOWED, GATEWAY, OPERATOR, VIEWER
+from penstock.rpc import Server, access_control
+from penstock.rpc.access_control import ALLOWED, GATEWAY, OPERATOR, VIEWER
+from penstock.rpc.mutual_tls import Mutual
 from penstock.store import SqliteStore
 from support.certificates import Authority
 
@@ -154,7 +154,7 @@ def test_a_change_by_a_persons_certificate_is_told(served, authority, caplog):
 
 def test_what_changes_something_is_told_of():
     """By the names of methods: one that is neither of these would be told of, too."""
-    changing = {method.rpartition("/")[2] for method in ALLOWED if not audit.reads(method)}
+    changing = {method.rpartition("/")[2] for method in ALLOWED if not access_control.reads(method)}
     assert changing == {
         *("CreateConnector", "PutConnector", "PatchConnector", "DeleteConnector"),
         *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "NoteTopics"),

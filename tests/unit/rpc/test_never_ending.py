@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as api
-from penstock.rpc import Server, channels, error_from, open_channel, promptness
+from penstock.rpc import Server, channels, error_from, open_channel, server
 
 SERVICE = b"/penstock.api.config.v1.ConfigService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -134,7 +134,7 @@ def test_a_peer_that_falls_silent_is_cut_off(sent, monkeypatch):
 )
 @pytest.mark.parametrize("drip", [b"", frame(0, 0, 1, b"x")], ids=["half", "drips"])
 def test_a_request_that_does_not_end_is_told_so(path, drip, monkeypatch):
-    monkeypatch.setattr(promptness, "FIRST_WITHIN", 0.5)
+    monkeypatch.setattr(server, "FIRST_WITHIN", 0.5)
     monkeypatch.setattr(channels, "KEEPALIVE_MS", 50)  # what drips does so when it is asked
 
     async def main():
@@ -149,7 +149,7 @@ def test_a_request_that_does_not_end_is_told_so(path, drip, monkeypatch):
 
 
 def test_a_stream_that_never_sends_is_told_so(monkeypatch):
-    monkeypatch.setattr(promptness, "FIRST_WITHIN", 0.3)
+    monkeypatch.setattr(server, "FIRST_WITHIN", 0.3)
 
     async def main():
         async with serving() as (_, channel):

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 import penstock.api
-from penstock.rpc import roles
+from penstock.rpc import access_control
 
 ELSEWHERE = {
     f"penstock.api.connector.v1.{of}Service"
@@ -54,28 +54,32 @@ def test_a_service_of_a_new_file_is_seen(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     found = methods(importlib.import_module("newer"))
     assert found == ["/penstock.api.newer.NewService/Ask"]
-    assert not set(found) & roles.ALLOWED.keys()
-    assert not roles.may_call(found[0], roles.ROLES)
+    assert not set(found) & access_control.ALLOWED.keys()
+    assert not access_control.may_call(found[0], access_control.ROLES)
 
 
 def test_each_method_has_a_rule_and_each_rule_a_method():
-    assert sorted(roles.ALLOWED) == METHODS
+    assert sorted(access_control.ALLOWED) == METHODS
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("role", [None, "stranger", *sorted(roles.ROLES)])
+@pytest.mark.parametrize("role", [None, "stranger", *sorted(access_control.ROLES)])
 def test_who_is_not_named_is_refused(method, role):
-    allowed = role in roles.ALLOWED[method]
-    assert roles.may_call(method, [role] if role else []) is allowed
+    allowed = role in access_control.ALLOWED[method]
+    assert access_control.may_call(method, [role] if role else []) is allowed
 
 
 def test_a_method_that_nobody_knows_is_refused_to_all():
-    assert not roles.may_call("/penstock.api.config.v1.ConfigService/Newest", roles.ROLES)
+    assert not access_control.may_call(
+        "/penstock.api.config.v1.ConfigService/Newest", access_control.ROLES
+    )
 
 
 def test_nobody_but_workers_moves_a_task():
     for method in ("ClaimTask", "CommitOffsets"):
-        assert roles.ALLOWED[f"/penstock.api.offset.v1.OffsetService/{method}"] == {"worker"}
+        assert access_control.ALLOWED[f"/penstock.api.offset.v1.OffsetService/{method}"] == {
+            "worker"
+        }
 
 
 def test_who_only_looks_changes_nothing():
@@ -83,16 +87,16 @@ def test_who_only_looks_changes_nothing():
                 "Rollback", "Request", "Upload", "Claim", "Commit", "Reload", "Note")  # fmt: skip
     for method in METHODS:
         if method.rpartition("/")[2].startswith(changing):
-            assert roles.VIEWER not in roles.ALLOWED[method], method
+            assert access_control.VIEWER not in access_control.ALLOWED[method], method
 
 
 def test_roles_are_names_of_the_certificate():
-    assert roles.roles_of([b"worker.penstock", "node-1.example", b"\xff"]) == ["worker"]
-    assert roles.roles_of([]) == []
-    assert roles.name_of("config") == "config.penstock"
+    assert access_control.roles_of([b"worker.penstock", "node-1.example", b"\xff"]) == ["worker"]
+    assert access_control.roles_of([]) == []
+    assert access_control.name_of("config") == "config.penstock"
 
 
 @pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Check"])
 def test_probes_need_a_role(method):
-    assert roles.may_call(method, ["viewer"])
-    assert not roles.may_call(method, ["stranger"])
+    assert access_control.may_call(method, ["viewer"])
+    assert not access_control.may_call(method, ["stranger"])

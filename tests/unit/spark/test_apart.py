@@ -5,9 +5,9 @@ arrive. In Spark, in kernels, and where both are mixed.
 import pyarrow as pa
 import pytest
 
-from penstock.model.drift import fit
+from penstock.model.column_meaning import meaning
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
-from penstock.model.meaning import meaning
+from penstock.model.schema_drift import fit
 from penstock.model.step import Step
 from penstock.spark.rejected_rows import MOST_SET_APART, Apart
 from penstock.transform import Outside, build_chain

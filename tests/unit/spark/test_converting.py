@@ -9,7 +9,7 @@ import pytest
 
 from penstock.convert.registry import converter
 from penstock.model.errors import InternalError, RetriableError
-from penstock.model.remote import Remote
+from penstock.model.step import Remote
 from penstock.spark.ends import plugin_answers
 from penstock.spark.ends.plugin_converter import RemoteConverter
 from penstock_connector import Converter, DataError, Transformed

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from penstock.model.dead_letter import LETTER, Failed, Stage
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.model.letter import LETTER, Failed, Stage
 from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
 from penstock.worker.dead_letters.publishing import Part, Posting, Sender
 from penstock.worker.job_retries import Retries

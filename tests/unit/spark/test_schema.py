@@ -6,8 +6,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from penstock.model.column_meaning import meaning
 from penstock.model.errors import DataError, SchemaError
-from penstock.model.meaning import meaning
 from penstock.spark.schema import normal_batch, normal_schema
 
 UTC = dt.UTC

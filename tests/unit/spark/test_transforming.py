@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.model.errors import DataError, InternalError, RetriableError
-from penstock.model.remote import Remote, RemoteStep
-from penstock.model.step import ROW, Step
+from penstock.model.step import ROW, Remote, RemoteStep, Step
 from penstock.spark.ends import plugin_answers
 from penstock.spark.ends.plugin_transform import fit
 from penstock.spark.plan import head_of

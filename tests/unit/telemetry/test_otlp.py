@@ -68,8 +68,8 @@ SENDS = """
 import asyncio, logging, os
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.errors import ConfigError
-from penstock.model.numbers import DatasetRows, PluginNumber
-from penstock.rpc.timing import timed
+from penstock.model.metrics import DatasetRows, PluginNumber
+from penstock.rpc.interceptor import timed
 from penstock.rpc.tracing import span
 from penstock.telemetry import attributed, register_secret, set_up
 from penstock.telemetry.otlp import exported

@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from penstock.model.errors import RetriableError
-from penstock.model.logs import LONGEST, MOST_KEPT, LogRules
+from penstock.model.log_lines import LONGEST, MOST_KEPT, LogRules
 from penstock.telemetry import attributed, register_secret
 from penstock.telemetry.recent import AT_ONCE, MOST_READERS, Recent
 

@@ -19,8 +19,8 @@ from penstock.model.stream import (
 )
 from penstock.topic.embedded.log import version_name
 from penstock.topic.embedded.reader import EmbeddedReadStream
-from penstock.topic.embedded.state import TopicState
 from penstock.topic.embedded.table import TopicTable
+from penstock.topic.embedded.table_state import TopicState
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import Folder, LocalFolder, read_files, write_files
 

@@ -13,10 +13,10 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, FencedError, InternalError, RetriableError
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
-from penstock.topic.embedded import log, prepared, table
-from penstock.topic.embedded.prepared import FOLDER, Prepared, read_state
+from penstock.topic.embedded import log, table, writer
 from penstock.topic.embedded.table import StagedFile
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic.embedded.writer import FOLDER, Prepared, read_state
 from penstock.topic_files import LocalFolder, write_files
 from unit.topic.kit import (
     SCHEMA,
@@ -224,7 +224,7 @@ def test_another_commit_mode_is_refused(tmp_path):
 @pytest.fixture
 def few_names(monkeypatch):
     """Makes 30 files more than a state holds."""
-    monkeypatch.setattr(prepared, "MOST_STATE", 1000)
+    monkeypatch.setattr(writer, "MOST_STATE", 1000)
 
 
 def test_a_transaction_with_very_many_files_fits_into_its_state(tmp_path, few_names):

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import RetriableError
-from penstock.topic.embedded.slices import SLICE_BYTES, SLICE_ROWS, next_slice, places_of
-from penstock.topic.embedded.state import TopicFile
+from penstock.topic.embedded.row_slices import SLICE_BYTES, SLICE_ROWS, next_slice, places_of
+from penstock.topic.embedded.table_state import TopicFile
 from penstock.topic_files import (
     INDEX,
     StagedName,
@@ -29,7 +29,7 @@ from penstock.topic_files import (
     writing,
 )
 from penstock.topic_files.layout import task_in_name
-from penstock.topic_files.parquet import GROUP_BYTES, GROUP_ROWS
+from penstock.topic_files.writing import GROUP_BYTES, GROUP_ROWS
 from unit.topic.kit import SCHEMA, rows
 
 

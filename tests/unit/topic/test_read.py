@@ -13,11 +13,11 @@ from deltalake import DeltaTable
 
 from penstock.model.errors import ConfigError, OffsetLostError, RetriableError
 from penstock.model.stream import BatchReady, Checkpoint, Drained, SchemaSeen, Warned
-from penstock.topic.embedded import reader, slices, watching
+from penstock.topic.embedded import folder_wakeups, reader, row_slices
 from penstock.topic.embedded.compaction import compact
-from penstock.topic.embedded.retention import expire
-from penstock.topic.embedded.spec import Retention
+from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic.embedded.upkeep import expire
 from penstock.topic_files import read_files
 from support.waiting import until
 from unit.topic.kit import (
@@ -117,8 +117,8 @@ def test_a_watch_is_only_a_hint(tmp_path, monkeypatch):
     def no_inotify(**_):
         raise OSError("no watches left")
 
-    monkeypatch.setattr(watching, "INotify", no_inotify)
-    monkeypatch.setattr(watching, "SAFETY_NET", 0.05)
+    monkeypatch.setattr(folder_wakeups, "INotify", no_inotify)
+    monkeypatch.setattr(folder_wakeups, "SAFETY_NET", 0.05)
     _, seen = seen_after(tmp_path, 3)
     assert len(seen) == 3
 
@@ -132,7 +132,7 @@ def test_idle_readers_cost_next_to_nothing(tmp_path):
                 for _ in range(200)
             ]
             await asyncio.sleep(
-                watching.COARSE + watching.SAFETY_NET + 1.5
+                folder_wakeups.COARSE + folder_wakeups.SAFETY_NET + 1.5
             )  # until the look finds nothing new
             before = psutil.Process().cpu_times()
             await asyncio.sleep(2)
@@ -152,14 +152,14 @@ def test_a_slow_task_holds_a_reader_to_its_credit(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             producer = await Producer(topics).open()
             for txn in range(1, 6):
-                await producer.append(txn, rows(txn * slices.SLICE_ROWS, slices.SLICE_ROWS))
+                await producer.append(txn, rows(txn * row_slices.SLICE_ROWS, row_slices.SLICE_ROWS))
             async with Listening(topics.reader([place()], "earliest", 1)) as listening:
                 for count in range(1, 6):
                     assert len(await listening.at_rest(count)) == count
                     await listening.stream.release(count)
                 return [batch.rows for batch in listening.batches]
 
-    assert run(story()) == [slices.SLICE_ROWS] * 5
+    assert run(story()) == [row_slices.SLICE_ROWS] * 5
 
 
 def test_partitions_take_turns(tmp_path):

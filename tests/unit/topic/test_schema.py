@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from penstock.model.column_meaning import meaning
 from penstock.model.errors import ConfigError, DataError, SchemaError
-from penstock.model.meaning import meaning
 from penstock.model.stream import StreamSchema
 from penstock.topic.embedded.names import folder_of, topic_of
-from penstock.topic.embedded.spec import Retention, TopicSpec
+from penstock.topic.embedded.table_state import Retention, TopicSpec
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import joined_type, stored_rows, stored_schema
 from unit.topic.kit import SCHEMA, Producer, consume, rows, run

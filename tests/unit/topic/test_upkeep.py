@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError
-from penstock.topic.embedded import maintenance, sweeping
+from penstock.topic.embedded import sweeping, upkeep
 from penstock.topic.embedded.compaction import (
     GROWTH,
     LEAST_RUN,
@@ -20,13 +20,11 @@ from penstock.topic.embedded.compaction import (
     runs_of,
 )
 from penstock.topic.embedded.log import checkpoint_files
-from penstock.topic.embedded.maintenance import Upkeep, checkpoint
-from penstock.topic.embedded.prepared import FOLDER
-from penstock.topic.embedded.retention import expire, expired
-from penstock.topic.embedded.spec import Retention
-from penstock.topic.embedded.state import TopicFile
 from penstock.topic.embedded.sweeping import sweep, sweep_manifests
+from penstock.topic.embedded.table_state import Retention, TopicFile
 from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.topic.embedded.upkeep import Upkeep, checkpoint, expire, expired
+from penstock.topic.embedded.writer import FOLDER
 from penstock.topic_files import LocalFolder
 from unit.topic.kit import (
     Consumer,
@@ -332,7 +330,7 @@ def test_manifests_of_transactions_that_were_given_up_go(tmp_path):
 
 
 def test_a_long_log_gets_a_checkpoint_and_loses_its_oldest_versions(tmp_path, monkeypatch):
-    monkeypatch.setattr(maintenance, "CHECKPOINT_EVERY", 10)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
     monkeypatch.setattr(sweeping, "LOG_VERSIONS", 5)
 
     async def story():
@@ -388,7 +386,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
 def test_upkeep_does_what_is_due_and_nothing_for_an_idle_topic(tmp_path, monkeypatch):
     done = []
     for name in ("expire", "compact", "checkpoint", "sweep"):
-        monkeypatch.setattr(maintenance, name, lambda *_, name=name: done.append(name))
+        monkeypatch.setattr(upkeep, name, lambda *_, name=name: done.append(name))
 
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:

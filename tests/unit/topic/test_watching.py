@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from penstock.topic.embedded import watching
-from penstock.topic.embedded.watching import Watching
+from penstock.topic.embedded import folder_wakeups
+from penstock.topic.embedded.folder_wakeups import Watching
 from unit.topic.kit import table_at
 
 
@@ -34,8 +34,8 @@ def test_two_changes_of_one_time_are_both_seen_whatever_clock_the_server_has(loo
     os.utime(log, (clock, clock))
     assert look(100.0)
     # a second version in the same moment of a coarse clock leaves the time as it is
-    assert look(100.0 + watching.COARSE)
-    assert not look(100.0 + watching.COARSE + watching.SAFETY_NET)
+    assert look(100.0 + folder_wakeups.COARSE)
+    assert not look(100.0 + folder_wakeups.COARSE + folder_wakeups.SAFETY_NET)
 
 
 def test_a_quiet_folder_wakes_nobody_and_a_change_does(looked):

@@ -5,8 +5,8 @@ one.
 import pyarrow as pa
 import pytest
 
+from penstock.model.column_meaning import meaning
 from penstock.model.errors import ConfigError
-from penstock.model.meaning import meaning
 from penstock.model.step import ROW
 from penstock.transform import build_chain
 from penstock.transform.registry import TRANSFORMS

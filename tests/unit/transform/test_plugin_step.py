@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.model.remote import RemoteStep
+from penstock.model.step import RemoteStep
 from penstock.transform import Outside, build_chain
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})

@@ -5,8 +5,8 @@ import asyncio
 import pyarrow as pa
 import pytest
 
-from penstock.model.drift import DriftRules, Policy
 from penstock.model.errors import SchemaError
+from penstock.model.schema_drift import DriftRules, Policy
 from penstock.model.step import ROW
 from penstock.worker.task.schema_drift import Drift
 

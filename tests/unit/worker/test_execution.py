@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.model.drift import DriftRules
 from penstock.model.errors import ConfigError
+from penstock.model.schema_drift import DriftRules
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
 from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.model.rehearsal import MOST_ROWS, Given
+from penstock.model.preview_rows import MOST_ROWS, Given
 from penstock.worker.admin.preview import rows_of
 
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from penstock.model.connector import CommitMode
+from penstock.model.dead_letter import LETTER
 from penstock.model.errors import ConfigError
-from penstock.model.letter import LETTER
 from penstock.model.stream import PreparedTxn, PutSlot, TxnCommitted, WriteOpened
 from penstock.worker.dead_letters.publishing import Lettered
 

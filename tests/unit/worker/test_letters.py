@@ -8,8 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from penstock.model.dead_letter import LETTER, Failed, Stage
 from penstock.model.errors import DataError, Diagnostic, ErrorClass, PenstockError, RetriableError
-from penstock.model.letter import LETTER, Failed, Stage
 from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPlace
 from penstock.model.ticket import SlotReport
 from penstock.spark.ends import Written, json_lines, lettering

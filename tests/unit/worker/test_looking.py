@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.model.looks import MOST_ROWS, LookedRow, LookRules, RowStage
+from penstock.model.live_rows import MOST_ROWS, LookedRow, LookRules, RowStage
 from penstock.testing.clock import FakeClock
 from penstock.worker.task.live_rows import AT_ONCE, EVERY, MOST_LOOKS, WAITING, Looks
 

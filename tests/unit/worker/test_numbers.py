@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.numbers import MOST_DATASETS, DatasetRows, PluginNumber, Spread
+from penstock.model.metrics import MOST_DATASETS, DatasetRows, PluginNumber, Spread
 from penstock.wire.error import Brief
 from penstock.wire.worker import status_from_proto, status_to_proto
 from penstock.worker.task.commit import Finished

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.model.rehearsal import Given
+from penstock.model.preview_rows import Given
 from penstock.worker.admin import preview_process
 from penstock.worker.admin.preview_process import PreviewProcess
 

@@ -9,8 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.model.connector import CommitMode, TaskPlan
+from penstock.model.dead_letter import LETTER
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.model.letter import LETTER
 from penstock.model.replay import REPLAYED, Changes, LetterId
 from penstock.model.stream import PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.connector import CommitMode, Partition
+from penstock.model.dead_letter import LETTER, keyed
 from penstock.model.errors import ConfigError
-from penstock.model.letter import LETTER, keyed
 from penstock.model.replay import REPLAYED, Changes, LetterId, LetterQuery, letter_of, read_ids
 from penstock.model.stream import BatchReady, Checkpoint, Drained, PutSlot, SchemaSeen, StreamSchema
 from penstock.model.ticket import SlotTicket

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.model.drift import DriftRules
 from penstock.model.errors import ErrorClass, InternalError, RetriableError
-from penstock.model.looks import LookRules, RowStage
+from penstock.model.live_rows import LookRules, RowStage
+from penstock.model.schema_drift import DriftRules
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket

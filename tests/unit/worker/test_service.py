@@ -17,7 +17,7 @@ from penstock.api.worker.v1 import worker_service_pb2_grpc as api
 from penstock.client import WorkerClient
 from penstock.model.connector import Connector, ConnectorKind, TaskState, TaskStatus
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.model.looks import LookedRow, LookRules, RowStage
+from penstock.model.live_rows import LookedRow, LookRules, RowStage
 from penstock.plugin import PluginHost, PluginPath
 from penstock.rpc import Server
 from penstock.telemetry.levels import LoggerLevel

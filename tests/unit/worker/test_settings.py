@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.standalone.settings import node_settings
-from penstock.topic.embedded.spec import Retention
+from penstock.topic.embedded.table_state import Retention
 from penstock.worker.config.settings import read_settings
 
 

@@ -12,12 +12,12 @@ from penstock.cli.looks.listeners import listeners
 from penstock.cli.looks.members import members
 from penstock.cli.looks.reach import reach
 from penstock.cluster import keys as cluster
-from penstock.cluster.variables import written
+from penstock.cluster.keys import written
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.errors import ConfigError, error_of
+from penstock.pipeline_files.files import read_flat
 from penstock.plugin import Registry
 from penstock.standalone import settings as standalone
-from penstock.standalone.files import read_flat
 from penstock.telemetry import Secret
 from penstock.worker.config.reach import REACH
 

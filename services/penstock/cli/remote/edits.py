@@ -16,8 +16,7 @@ from typing import Any, Final
 import yaml
 
 from penstock.model.errors import ConfigError
-from penstock.standalone.files import read_values
-from penstock.standalone.values import Rows, json_value
+from penstock.pipeline_files.files import Rows, json_value, read_values
 
 _ABOUT: Final = """# Change the rows of these dead letters, then save and leave. What is not
 # changed goes as it is; a letter that is taken out of this file is not replayed,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.cli.remote.asking import Server, path
-from penstock.standalone.connector_file import STEERED
+from penstock.pipeline_files.connector_file import STEERED
 
 _RUNS: Final = "RUNNING"
 

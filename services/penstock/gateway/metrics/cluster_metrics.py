@@ -18,7 +18,7 @@ from penstock.gateway.metrics.task_metrics import (
     labels_of,
     reads_topic,
 )
-from penstock.model.process_numbers import FAMILIES, Family
+from penstock.model.metrics import FAMILIES, Family
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunState
 
 MOST_TASKS: Final = 5_000

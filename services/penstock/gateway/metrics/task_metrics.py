@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from penstock.gateway.response_bodies import FROM_TOPICS
 from penstock.model.connector import TaskStatus
-from penstock.model.numbers import COUNTS, Spread, TaskWork
+from penstock.model.metrics import COUNTS, Spread, TaskWork
 from penstock.model.status import ConnectorStatus, RunStatus
 
 Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from penstock.gateway.server.certificates import Shown
 from penstock.gateway.server.listeners import Place, Serves
 from penstock.model.errors import ConfigError
-from penstock.rpc.address import address_in_use
+from penstock.rpc.channels import address_in_use
 
 _ADMIN: Final = "/admin/"
 _SERVES: Final = "penstock.serves"

@@ -16,7 +16,7 @@ from penstock.gateway.paths import Name, Number
 from penstock.gateway.routes.connectors import status_of, task_of
 from penstock.gateway.v1.lines import lines
 from penstock.model.errors import ConfigError
-from penstock.model.looks import MOST_ROWS, MOST_SECONDS, Looked, LookRules, read_stage
+from penstock.model.live_rows import MOST_ROWS, MOST_SECONDS, Looked, LookRules, read_stage
 from penstock.model.status import RunStatus
 
 STAGE: Final = (

@@ -17,7 +17,7 @@ from penstock.gateway.clients import WORKER_TIMEOUT_S, Asks, Services
 from penstock.gateway.paths import Name
 from penstock.gateway.v1.lines import following, lines
 from penstock.model.errors import PenstockError
-from penstock.model.logs import MOST_KEPT, Logged, LogRules
+from penstock.model.log_lines import MOST_KEPT, Logged, LogRules
 from penstock.telemetry.levels import level_named
 
 log = logging.getLogger(__name__)

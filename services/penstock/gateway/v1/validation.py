@@ -22,7 +22,7 @@ from penstock.gateway.v1.documents import Comparison, Findings, Rehearse, Rehear
 from penstock.gateway.v1.lines import lines
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.rehearsal import MOST_ROWS, Given
+from penstock.model.preview_rows import MOST_ROWS, Given
 from penstock.model.sensitive import differences
 from penstock.wire.worker import CheckedStep
 

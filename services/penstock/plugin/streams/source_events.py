@@ -14,7 +14,7 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
-from penstock.model.numbers import LONGEST_NAME, MOST_OF_PLUGIN, PluginNumber
+from penstock.model.metrics import LONGEST_NAME, MOST_OF_PLUGIN, PluginNumber
 from penstock.model.stream import (
     BadRow,
     BatchReady,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from penstock.model.errors import FencedError, PenstockError
-from penstock.model.process_numbers import Number, numbers_of
+from penstock.model.metrics import Number, numbers_of
 from penstock.scheduler.leading.leader import Leader
 from penstock.scheduler.leading.leadership import Leadership, not_leader, starting
 from penstock.scheduler.state.events import Member

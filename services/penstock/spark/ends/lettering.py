@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 
 from penstock.model.columns import HEADERS, OFFSET
-from penstock.model.letter import KAFKA_STAGE, LETTER, Failed, Spot, Stage, keyed
+from penstock.model.dead_letter import KAFKA_STAGE, LETTER, Failed, Spot, Stage, keyed
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.spark.ends import Written
 from penstock.spark.ends.json_lines import written

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.model.columns import OFFSET, TS_US
-from penstock.model.looks import fitted
+from penstock.model.live_rows import fitted
 from penstock.spark.ends import Written
 
 MOST_BYTES: Final = 1 << 20

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import transform_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
-from penstock.model.remote import Remote
+from penstock.model.step import Remote
 from penstock.rpc.status import error_from
 from penstock.spark.ends.frames import Decoder, schema_of, whole
 from penstock.spark.ends.plugin_calls import LARGEST_MESSAGE, Stall, violation

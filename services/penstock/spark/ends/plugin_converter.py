@@ -18,7 +18,7 @@ from penstock.api.record.v1 import record_pb2
 from penstock.convert.port import BadRow, Decoded, Encoded, Run
 from penstock.model.columns import RAW_VALUE
 from penstock.model.errors import DataError, error_of
-from penstock.model.remote import Remote
+from penstock.model.step import Remote
 from penstock.spark.ends import plugin_answers
 from penstock.spark.ends.plugin_calls import channel, metadata, violation
 from penstock.spark.ends.plugin_sink import cut

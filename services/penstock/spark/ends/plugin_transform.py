@@ -16,8 +16,7 @@ from penstock.api.connector.v1.transform_service_pb2_grpc import TransformServic
 from penstock.api.record.v1 import record_pb2
 from penstock.model.columns import is_reserved
 from penstock.model.errors import ConfigError, DataError, Diagnostic, error_of
-from penstock.model.remote import Remote
-from penstock.model.step import ROW, SetApart
+from penstock.model.step import ROW, Remote, SetApart
 from penstock.spark.ends import plugin_answers
 from penstock.spark.ends.frames import schema_of
 from penstock.spark.ends.plugin_calls import channel, metadata, violation

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from penstock.model import faults
-from penstock.topic.embedded import actions
-from penstock.topic.embedded.state import Action, TopicFile, TopicState
+from penstock.topic.embedded import log
 from penstock.topic.embedded.table import TopicTable
+from penstock.topic.embedded.table_state import Action, TopicFile, TopicState
 from penstock.topic_files import RowFile, new_compacted_name, read_rows
 
 TARGET_BYTES: Final = 64 << 20
@@ -82,9 +82,9 @@ def _merge(table: TopicTable, partition: int, run: Sequence[TopicFile]) -> int:
             return None  # retention, or another process' compaction, was there meanwhile
         now = time.time_ns() // 1_000_000
         return [
-            actions.info(now, "OPTIMIZE", {"partition": partition, "files": len(run)}),
-            *(actions.remove(partition, file, now, rows_go=False) for file in run),
-            actions.add(partition, merged, new_rows=False),
+            log.info(now, "OPTIMIZE", {"partition": partition, "files": len(run)}),
+            *(log.remove(partition, file, now, rows_go=False) for file in run),
+            log.add(partition, merged, new_rows=False),
         ]
 
     faults.hit("topic.compacting")

@@ -24,9 +24,9 @@ from penstock.model.stream import (
     Warned,
 )
 from penstock.topic.embedded.position import Position, Reset
-from penstock.topic.embedded.slices import SLICE_FILES, Slice, next_slice, places_of
-from penstock.topic.embedded.state import TopicFile
+from penstock.topic.embedded.row_slices import SLICE_FILES, Slice, next_slice, places_of
 from penstock.topic.embedded.table import TopicTable, View, Window
+from penstock.topic.embedded.table_state import TopicFile
 from penstock.topic.embedded.threads import Threads
 from penstock.topic.embedded.wakeups import Wakeups
 from penstock.topic_files import placed_schema

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.topic.embedded.log import newest_checkpoint, versions_before
-from penstock.topic.embedded.prepared import FOLDER
-from penstock.topic.embedded.state import TopicState
 from penstock.topic.embedded.table import EPOCH_SUFFIX, FORGET, TopicTable
+from penstock.topic.embedded.table_state import TopicState
+from penstock.topic.embedded.writer import FOLDER
 from penstock.topic_files import (
     TEMPORARY,
     FileInfo,

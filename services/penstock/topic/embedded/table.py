@@ -23,13 +23,55 @@ from penstock.model.errors import (
     FencedError,
     InternalError,
     RetriableError,
+    SchemaError,
 )
-from penstock.topic.embedded import actions
-from penstock.topic.embedded.evolution import evolved
+from penstock.topic.embedded import log
 from penstock.topic.embedded.log import FOLDER, put_version, read_on
-from penstock.topic.embedded.spec import TopicSpec
-from penstock.topic.embedded.state import Action, TopicFile, TopicState
-from penstock.topic_files import Folder, stored_schema
+from penstock.topic.embedded.table_state import Action, TopicFile, TopicSpec, TopicState
+from penstock.topic_files import Folder, joined_type, stored_schema
+from penstock.topic_files.types import refuse_names
+
+
+def evolved(
+    state: TopicState, rows: pa.Schema, spec: TopicSpec, topic: str, now_ms: int
+) -> Sequence[Action] | None:
+    """Return the lines that let a topic have these rows; None when it can already."""
+    columns = joined_columns(state.columns, rows, topic)
+    described = TopicSpec(
+        state.spec.partitions,
+        spec.key_columns or state.spec.key_columns,
+        spec.retention if spec.retention is not None else state.spec.retention,
+    )
+    if columns.equals(state.columns) and described == state.spec:
+        return None
+    return [
+        log.info(now_ms, "CHANGE TOPIC", {}),
+        *log.protocol_for(columns, state.protocol),
+        log.described(state.metadata, columns, described),
+    ]
+
+
+def joined_columns(table: pa.Schema, rows: pa.Schema, topic: str) -> pa.Schema:
+    """Return a topic's columns with those that it lacks for these rows at the end.
+
+    Raises:
+        SchemaError: `topic.schema_incompatible`, `topic.column_name`.
+    """
+    refuse_names([*table.names, *(n for n in rows.names if n not in set(table.names))], topic)
+    columns = {field.name: field for field in table}
+    for field in rows:
+        has = columns.setdefault(field.name, field)
+        joined = joined_type(has.type, field.type)
+        if joined is None:
+            raise SchemaError(
+                "topic.schema_incompatible",
+                f"column `{field.name}` of topic {topic} is {has.type}, rows have {field.type}",
+                fix="Cast the column with a transform, or route the rows to another topic.",
+                dataset=topic,
+            )
+        columns[field.name] = has.with_type(joined)
+    return pa.schema(columns.values())
+
 
 _T = TypeVar("_T")
 
@@ -161,7 +203,7 @@ class TopicTable:
 
         def ensured(state: TopicState) -> Sequence[Action] | None:
             if state.version < 0:
-                return actions.created(self.topic, columns, spec, _now_ms())
+                return log.created(self.topic, columns, spec, _now_ms())
             return evolved(state, columns, spec, self.topic, _now_ms())
 
         with _told(self.topic):
@@ -189,9 +231,9 @@ class TopicTable:
                 return None
             now = _now_ms()
             return [
-                actions.info(now, "WRITE", {"task": task_id, "epoch": epoch, "txn": txn_id}),
-                actions.transaction(task_id, txn_id, now),
-                actions.transaction(task_id + EPOCH_SUFFIX, epoch, now),
+                log.info(now, "WRITE", {"task": task_id, "epoch": epoch, "txn": txn_id}),
+                log.transaction(task_id, txn_id, now),
+                log.transaction(task_id + EPOCH_SUFFIX, epoch, now),
                 *adds(state, files, now),
             ]
 
@@ -278,7 +320,7 @@ def adds(state: TopicState, files: Sequence[StagedFile], now_ms: int) -> list[Ac
         base = bases.get(file.partition, state.next_offset(file.partition))
         bases[file.partition] = base + file.rows
         added = TopicFile(base, file.rows, file.path, file.bytes, now_ms)
-        lines.append(actions.add(file.partition, added, new_rows=True))
+        lines.append(log.add(file.partition, added, new_rows=True))
     return lines
 
 

@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from penstock.model.connector import Partition
-from penstock.topic.embedded.maintenance import Upkeep
 from penstock.topic.embedded.names import folder_of, topic_of
 from penstock.topic.embedded.position import read_reset
 from penstock.topic.embedded.reader import EmbeddedReadStream
-from penstock.topic.embedded.rows import TopicRows
-from penstock.topic.embedded.spec import Retention
+from penstock.topic.embedded.row_slices import TopicRows
 from penstock.topic.embedded.table import TopicTable
+from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.threads import Threads
+from penstock.topic.embedded.upkeep import Upkeep
 from penstock.topic.embedded.wakeups import wakeups_for
 from penstock.topic.embedded.writer import EmbeddedWriteStream, NewTopics
 from penstock.topic_files import Folder, LocalFolder

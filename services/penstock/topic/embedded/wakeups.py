@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from penstock.topic.embedded.polling import Polling
+from penstock.topic.embedded.folder_wakeups import Watching
+from penstock.topic.embedded.store_wakeups import Polling
 from penstock.topic.embedded.table import TopicTable
-from penstock.topic.embedded.watching import Watching
 from penstock.topic_files import Folder, LocalFolder
 
 

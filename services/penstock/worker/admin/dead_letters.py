@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from penstock.client import OffsetClient
 from penstock.model.columns import HEADERS
+from penstock.model.dead_letter import LETTER, Stage, unkeyed
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.identity import partition_key
-from penstock.model.letter import LETTER, Stage, unkeyed
 from penstock.model.replay import (
     LetterCount,
     LetterFound,
@@ -26,7 +26,7 @@ from penstock.model.replay import (
     runs,
 )
 from penstock.spark.ends.replaying import rows_of
-from penstock.topic.embedded.rows import Run, TopicRows
+from penstock.topic.embedded.row_slices import Run, TopicRows
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.config.reach import NO_RULES, Rules
 

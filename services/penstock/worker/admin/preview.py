@@ -16,8 +16,8 @@ import pyarrow as pa
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, RetriableError, error_of
 from penstock.model.identity import new_generation
-from penstock.model.looks import MOST_ROW_BYTES
-from penstock.model.rehearsal import MOST_BYTES, MOST_ROWS, Given, Rehearsed
+from penstock.model.live_rows import MOST_ROW_BYTES
+from penstock.model.preview_rows import MOST_BYTES, MOST_ROWS, Given, Rehearsed
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, Drained, SchemaSeen
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket

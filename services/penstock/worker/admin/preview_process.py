@@ -31,7 +31,7 @@ from penstock.api.worker.v1.worker_service_pb2_grpc import (
 from penstock.client import WorkerClient
 from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.model.rehearsal import Given, Rehearsed
+from penstock.model.preview_rows import Given, Rehearsed
 from penstock.plugin import PluginHost
 from penstock.rpc import Server
 from penstock.secrets import secrets_of

@@ -11,8 +11,8 @@ from typing import Final
 
 from penstock.model.config_def import no_effect, without_effect
 from penstock.model.connector import ConnectorKind
-from penstock.model.drift import Policy
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.model.schema_drift import Policy
 from penstock.worker.config.reach import Reach
 from penstock.worker.config.sections import LETTERS_SINK, Sections, foreign_finding
 from penstock.worker.config.settings import KEYS, ConnectorSettings

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.model.connector import Target
 from penstock.model.errors import ConfigError, Diagnostic, error_of
-from penstock.model.remote import Remote
+from penstock.model.step import Remote
 from penstock.plugin import Kind, PluginHost, PluginProcess
 from penstock.spark.schema import normal_schema
 from penstock.transform import Chain, Compiled, Outside, build_chain

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey, read
 from penstock.model.connector import CommitMode
-from penstock.model.drift import DriftRules, Kind, Policy
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.pattern import Pattern, read_pattern
 from penstock.model.replay import default_topic
-from penstock.topic.embedded.spec import Retention
+from penstock.model.schema_drift import DriftRules, Kind, Policy
+from penstock.topic.embedded.table_state import Retention
 from penstock.worker.dead_letters.rejected_rows import (
     LETTERS,
     MAX_REJECTED,

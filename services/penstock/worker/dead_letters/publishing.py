@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from penstock.model.connector import CommitMode
+from penstock.model.dead_letter import LETTER, Failed, Spot, Stage, stamp
 from penstock.model.errors import ConfigError, DataError
 from penstock.model.identity import canonical_json
-from penstock.model.letter import LETTER, Failed, Spot, Stage, stamp
 from penstock.model.stream import (
     BadRow,
     BatchReady,

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from penstock.model.dead_letter import Failed, Stage
 from penstock.model.errors import ConfigError, DataError, Diagnostic, PenstockError, error_of
-from penstock.model.letter import Failed, Stage
 from penstock.model.stream import BadRow, BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport
 from penstock.worker.dead_letters.publishing import Part, Posting

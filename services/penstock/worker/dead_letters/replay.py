@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
 from penstock.model.connector import Partition, TaskPlan
+from penstock.model.dead_letter import LETTER, unkeyed
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.letter import LETTER, unkeyed
 from penstock.model.replay import (
     REPLAYED,
     Changes,
@@ -34,7 +34,7 @@ from penstock.model.stream import (
     StreamSchema,
 )
 from penstock.spark.ends import replaying
-from penstock.topic.embedded.rows import Run, TopicRows
+from penstock.topic.embedded.row_slices import Run, TopicRows
 
 REPLAY_KEYS: Final = (
     ConfigKey("replay.of", default="", doc="Connector whose dead letters are replayed."),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from penstock.client import ConfigClient, OffsetClient
-from penstock.model.process_numbers import OF_PLUGIN, Number, numbers_of
+from penstock.model.metrics import OF_PLUGIN, Number, numbers_of
 from penstock.plugin import PluginHost
 from penstock.secrets import secrets_of
 from penstock.spark.engine import Engine

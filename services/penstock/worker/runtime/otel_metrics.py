@@ -13,7 +13,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.numbers import COUNTS
+from penstock.model.metrics import COUNTS
 from penstock.telemetry.otlp import Signal, is_sent
 from penstock.worker.runtime.task_registry import Holdings
 

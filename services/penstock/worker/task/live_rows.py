@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from penstock.model.errors import ConfigError, PenstockError, RetriableError, error_of, nearest
-from penstock.model.looks import Looked, LookedRow, LookRules, RowStage, Stage, stage_names
+from penstock.model.live_rows import Looked, LookedRow, LookRules, RowStage, Stage, stage_names
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket

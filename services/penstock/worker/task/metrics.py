@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from penstock.model.connector import TaskState
-from penstock.model.letter import stamp
-from penstock.model.numbers import (
+from penstock.model.dead_letter import stamp
+from penstock.model.metrics import (
     LONGEST_DATASET,
     MOST_DATASETS,
     DatasetRows,

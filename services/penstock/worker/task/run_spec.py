@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import ConfigError
 from penstock.model.identity import parse_canonical, partition_key
-from penstock.model.numbers import PluginNumber
+from penstock.model.metrics import PluginNumber
 from penstock.model.stream import Offsets, PreparedTxn, WriteOpened
 from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
 from penstock.worker.job_retries import DEFAULT, Retries

@@ -1,11 +1,11 @@
-"""Announces schemas to a write end as the policy of `penstock.model.drift` says."""
+"""Announces schemas to a write end as the policy of `penstock.model.schema_drift` says."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.model.drift import DriftRules, Policy, Refusal, fit, wishes
 from penstock.model.errors import SchemaError
+from penstock.model.schema_drift import DriftRules, Policy, Refusal, fit, wishes
 from penstock.model.step import Step
 from penstock.worker.ports import Apply, WriteStream
 

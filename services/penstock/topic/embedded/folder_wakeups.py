@@ -23,6 +23,7 @@ from penstock.topic.embedded.table import TopicTable
 
 log = logging.getLogger(__name__)
 
+
 SAFETY_NET: Final = 1.0
 """Seconds between two looks without a hint: the latency on a file system without inotify."""
 

@@ -14,8 +14,8 @@ import grpc
 import grpc.aio
 
 from penstock.model.errors import ConfigError
+from penstock.rpc.access_control import name_of
 from penstock.rpc.channels import MAX_MESSAGE_BYTES, Dial, options
-from penstock.rpc.roles import name_of
 
 
 @dataclass(frozen=True, slots=True)

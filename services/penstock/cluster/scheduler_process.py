@@ -11,7 +11,7 @@ from penstock.client import ConfigClient
 from penstock.cluster.instance import Instance
 from penstock.cluster.settings import InstanceSettings
 from penstock.etcd import Discovery, Election
-from penstock.model.process_numbers import numbers_of
+from penstock.model.metrics import numbers_of
 from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Scheduler, SchedulerService
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.leading.election import ElectedLeadership, stand

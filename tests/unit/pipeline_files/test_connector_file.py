@@ -8,9 +8,9 @@ import pytest
 from penstock.model.config_def import single_errors
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
-from penstock.standalone.connector_file import connector_of, is_connector, read_connector
-from penstock.standalone.files import read_document
-from penstock.standalone.pipeline import read_pipeline
+from penstock.pipeline_files.connector_file import connector_of, is_connector, read_connector
+from penstock.pipeline_files.files import read_document
+from penstock.pipeline_files.pipeline import read_pipeline
 from penstock.worker.config.sections import sections
 from penstock.worker.config.settings import KEYS
 from support.checkout import ROOT

@@ -17,6 +17,7 @@ from penstock.topic.embedded.threads import Threads
 
 log = logging.getLogger(__name__)
 
+
 SHORTEST: Final = 0.1
 """Seconds between two questions about a topic that has news: what a row of another process waits
 at most then. Shorter gains little over what the store itself takes."""

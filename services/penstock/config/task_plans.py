@@ -13,15 +13,16 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Final
 
-from penstock.config import plans, rules
+from penstock.config import plan_chunks, rules
 from penstock.config.connectors import Connectors, decided
-from penstock.config.plans import Chunker, Frames, Index, TaskIds
+from penstock.config.plan_chunks import Chunker, Frames, Index, TaskIds
 from penstock.config.stored import Stored, chunk_key, connector_key, index_key, plans_prefix
 from penstock.model import faults
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.store import Check, Entry, Put, Store
 
 log = logging.getLogger(__name__)
+
 
 ORPHANED_AFTER: Final = 600.0
 """Seconds after which chunks without an index are left over from a crash. No upload takes that."""
@@ -82,7 +83,7 @@ class TaskPlans:
         if existing.connector.generation == generation:
             key = index_key(generation)
             entry = (await self._store.get(key)).get(key)
-        index = plans.decode_index(entry.value) if entry else None
+        index = plan_chunks.decode_index(entry.value) if entry else None
         if entry is None or index is None:
             return 0, _nothing()
         return entry.revision, self._plans(name, generation, index)
@@ -115,9 +116,9 @@ class TaskPlans:
                 Check(connector_key(name), existing.entry),
                 Check(key, old.revision if old else 0),
             ],
-            [(key, plans.encode_index(index)), last],
+            [(key, plan_chunks.encode_index(index)), last],
         )
-        return epoch, plans.decode_index(old.value) if old else None
+        return epoch, plan_chunks.decode_index(old.value) if old else None
 
     async def _plans(self, name: str, generation: str, index: Index) -> AsyncIterator[bytes]:
         frames = Frames()

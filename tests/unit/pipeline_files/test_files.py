@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.standalone.files import read_flat, read_values
+from penstock.pipeline_files.files import read_flat, read_values
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -7,19 +7,73 @@ topics: they do some work twice, and nothing wrong.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from deltalake import DeltaTable
 
+from penstock.model import faults
+from penstock.topic.embedded import log
 from penstock.topic.embedded.compaction import LEAST_RUN, compact
 from penstock.topic.embedded.log import checkpoint_files, newest_checkpoint
-from penstock.topic.embedded.retention import expire
-from penstock.topic.embedded.spec import Retention
-from penstock.topic.embedded.state import TopicState
 from penstock.topic.embedded.sweeping import sweep, sweep_manifests
 from penstock.topic.embedded.table import TopicTable
+from penstock.topic.embedded.table_state import Action, Retention, TopicFile, TopicState, head_key
 from penstock.topic_files import Folder
+
+
+def expire(table: TopicTable, retention: Retention, now: float) -> int:
+    """Remove files past their retention, oldest first; returns how many.
+
+    The topic's own retention goes before `retention`. Their data stays until `sweep` deletes it.
+    """
+    gone = 0
+
+    def removed(state: TopicState) -> Sequence[Action] | None:
+        nonlocal gone
+        rule = state.spec.retention or retention
+        lines: list[Action] = []
+        gone = 0
+        for partition, files in state.files.items():
+            heads = list(expired(files, rule, now))
+            if heads:
+                gone += len(heads)
+                lines += _lines(partition, files, heads, int(now * 1000))
+        return [log.info(int(now * 1000), "DELETE", {}), *lines] if lines else None
+
+    table.refresh()
+    if table.inspect(removed) is None:  # the rule: nothing to do, and nothing to make durable
+        return 0
+    faults.hit("topic.expiring")
+    table.commit("topic.expire", removed)
+    return gone
+
+
+def expired(files: Sequence[TopicFile], rule: Retention, now: float) -> Iterator[TopicFile]:
+    """Yield the files at the head of a partition that are past a retention.
+
+    By size at least the newest file stays, by age none has to.
+    """
+    total = sum(file.bytes for file in files)
+    for place, file in enumerate(files):
+        old = rule.seconds > 0 and now - file.modified_ms / 1000 > rule.seconds
+        large = 0 < rule.bytes < total and place < len(files) - 1
+        if not old and not large:
+            return
+        total -= file.bytes
+        yield file
+
+
+def _lines(
+    partition: int, files: Sequence[TopicFile], heads: Sequence[TopicFile], now_ms: int
+) -> Iterator[Action]:
+    for file in heads:
+        yield log.remove(partition, file, now_ms, rows_go=True)
+    if len(heads) == len(files):
+        # offsets never go back, also when no row is left that says where they are
+        yield log.transaction(head_key(partition), files[-1].end, now_ms)
+
 
 CHECKPOINT_EVERY: Final = 100
 """Versions between two checkpoints at least: as many are read one by one when a topic is opened."""

@@ -7,7 +7,7 @@ from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServ
 from penstock.client import ConfigClient, SchedulerClient, WorkerClient
 from penstock.cluster.instance import Instance
 from penstock.cluster.settings import InstanceSettings
-from penstock.config.loglevels import LogLevels
+from penstock.config.log_levels import LogLevels
 from penstock.config.service import ConfigService
 from penstock.offset.service import OffsetService
 

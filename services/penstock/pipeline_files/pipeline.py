@@ -9,7 +9,7 @@ from typing import Final
 from penstock.model.config_def import combined
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest
-from penstock.standalone.connector_file import ENDS, naming, read_connector
+from penstock.pipeline_files.connector_file import ENDS, naming, read_connector
 from penstock.worker.config.client_overrides import PREFIXES
 from penstock.worker.config.sections import CHAIN, FOREIGN, FRAMEWORK, sections
 

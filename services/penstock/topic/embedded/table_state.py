@@ -16,11 +16,51 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 from deltalake import Schema
 
+from penstock.model.column_meaning import with_meaning
 from penstock.model.errors import ConfigError
-from penstock.model.meaning import with_meaning
-from penstock.topic.embedded.spec import TopicSpec
 from penstock.topic_files import BASE, HIDDEN, PARTITION
 from penstock.topic_files.layout import path_from_log
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long rows are kept. 0 means for ever. `seconds` since they were committed; `bytes` of a
+    topic's partition.
+    """
+
+    seconds: float = 0.0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """Partitions, key columns of the rows, and a retention of its own (None: that of all)."""
+
+    partitions: int = 1
+    key_columns: tuple[str, ...] = ()
+    retention: Retention | None = field(default=None)
+
+    def to_text(self) -> str:
+        """Return the description of the table."""
+        fields: dict[str, Any] = {"partitions": self.partitions, "key_columns": self.key_columns}
+        if self.retention is not None:
+            fields["retention_seconds"] = self.retention.seconds
+            fields["retention_bytes"] = self.retention.bytes
+        return json.dumps(fields)
+
+    @staticmethod
+    def from_text(text: str | None) -> TopicSpec:
+        """Return what a description says; the default for one that a person wrote over."""
+        try:
+            fields = json.loads(text or "{}")
+            partitions = int(fields.get("partitions", 1))
+            keys = tuple(map(str, fields.get("key_columns", ())))
+            kept = [float(fields.get(f"retention_{what}", 0)) for what in ("seconds", "bytes")]
+        except (ValueError, TypeError, AttributeError):
+            return TopicSpec()
+        own = Retention(kept[0], int(kept[1])) if "retention_seconds" in fields else None
+        return TopicSpec(max(1, partitions), keys, own)
+
 
 Action: TypeAlias = dict[str, Any]
 
