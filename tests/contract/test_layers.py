@@ -8,7 +8,7 @@ FORBIDDEN = {
     "services/penstock/model/errors.py": "import penstock.rpc",
     "services/penstock/topic/__init__.py": "import penstock.spark",
     "services/penstock/worker/ports.py": "import pyspark",
-    "services/penstock/rpc/address.py": "import penstock.testing",
+    "services/penstock/rpc/channels.py": "import penstock.testing",
     "connectors/python/penstock_connector/_values.py": "import penstock.model",
     "connectors/builtin/penstock_builtin/__init__.py": "import penstock.api.offset.v1",
     "connectors/databases/penstock_databases/__init__.py": "import penstock_builtin",
