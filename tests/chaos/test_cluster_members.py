@@ -70,7 +70,8 @@ def test_a_lost_worker_that_comes_back_in_time_has_its_tasks_again(
     flow.even(2, *WORKERS)
     after = flow.epochs()
     moved = {id_ for id_ in before if after[id_] != before[id_]}
-    assert moved == {id_ for id_, owner in owners.items() if owner.startswith("w1-")}
+    lost = {id_ for id_, owner in owners.items() if owner.startswith("w1-")}
+    assert moved == lost, cluster.logs()
     assert {flow.owners()[id_].partition("-")[0] for id_ in moved} == {"w1"}
 
 
@@ -83,7 +84,8 @@ def test_a_lost_worker_that_stays_away_is_replaced_after_the_delay(
     flow.even(TASKS // 2, "w2", "w3")
     after = flow.epochs()
     moved = {id_ for id_ in before if after[id_] != before[id_]}
-    assert moved == {id_ for id_, owner in owners.items() if owner.startswith("w1-")}
+    lost = {id_ for id_, owner in owners.items() if owner.startswith("w1-")}
+    assert moved == lost, cluster.logs()
     flow.advance(20)
     # as the tasks themselves wrote it: two owners in a row, no third
     assert {id_: flow.epochs_in_ledger()[id_] for id_ in moved} == {

@@ -253,6 +253,10 @@ class Cluster:
         self.until(runs, seconds, f"{name} to run with {tasks} tasks", lambda: found)
         return found[0]
 
+    def logs(self) -> str:
+        """Return the end of what each process has printed, for a test that is red."""
+        return "\n".join(f"== {n}\n{p.output[-1500:]}" for n, p in self.processes.items())
+
     def until(
         self,
         condition: Callable[[], object],
@@ -271,8 +275,7 @@ class Cluster:
         try:
             wait_until(holds, seconds, stage)
         except TimeoutError as error:
-            logs = "\n".join(f"== {n}\n{p.output[-1500:]}" for n, p in self.processes.items())
-            raise AssertionError(f"{error}\n{show()}\n{logs}") from None
+            raise AssertionError(f"{error}\n{show()}\n{self.logs()}") from None
 
 
 def _text(value: Any) -> str:
