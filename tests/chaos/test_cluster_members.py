@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.etcd import Etcd
 from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
 
@@ -40,8 +41,15 @@ def flow(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Flow]:
 
 
 def gone(cluster: Cluster, name: str) -> None:
-    """Wait until the leader has no session with a worker."""
+    """Wait until the leader has no session with a worker, and its membership has ended: until then
+    a worker of the same name counts as one more, which takes a share from the others.
+    """
+
+    async def registered(etcd: Etcd) -> int:
+        return len((await etcd.range(f"{etcd.prefix}members/worker/{name}-")).entries)
+
     cluster.until(lambda: name not in cluster.connected(), READY, f"{name} to be missed")
+    cluster.until(lambda: not cluster.in_etcd(registered), READY, f"the lease of {name} to end")
 
 
 def test_two_of_three_leave_and_come_back(cluster: Cluster, flow: Flow) -> None:
