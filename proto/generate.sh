@@ -6,16 +6,16 @@ cd "$(dirname "$0")/.."
 out="${1:-services}"; go_out="${1:-connectors/go}"
 mapfile -t files < <(find proto/penstock -name '*.proto' | sort)
 python -m grpc_tools.protoc -I proto --python_out="$out" --pyi_out="$out" --grpc_python_out="$out" --mypy_grpc_out="$out" "${files[@]}"
-# Packages, not namespaces: the tool that checks the layers sees only packages.
+# Packages instead of namespaces: import-linter sees only packages.
 find "$out/penstock/api" -type d ! -name __pycache__ | while read -r folder; do
   echo '"""Generated from `proto/` by `proto/generate.sh`, never edited."""' > "$folder/__init__.py"
 done
-# What a connector sees of the protocol, in Go. The files name no package of Go, so it is told here.
+# The plugin protocol in Go. The files have no go_package option, so the Go packages are set here.
 mapfile -t files < <(find proto/penstock/api/{connector,error,record}/v1 -name '*.proto' | sort)
 to_go=(--go_opt=module=penstock/go --go-grpc_opt=module=penstock/go)
 for file in "${files[@]#proto/}"; do
-  folder="${file#penstock/}"; folder="${folder%/*}"; room="${folder#api/}"
-  to_go+=("--go_opt=M$file=penstock/go/$folder;${room/\//}" "--go-grpc_opt=M$file=penstock/go/$folder;${room/\//}")
+  folder="${file#penstock/}"; folder="${folder%/*}"; package="${folder#api/}"
+  to_go+=("--go_opt=M$file=penstock/go/$folder;${package/\//}" "--go-grpc_opt=M$file=penstock/go/$folder;${package/\//}")
 done
 tool() { go -C connectors/go tool -n "$1"; }
 python -m grpc_tools.protoc -I proto --plugin="protoc-gen-go=$(tool protoc-gen-go)" --plugin="protoc-gen-go-grpc=$(tool protoc-gen-go-grpc)" \

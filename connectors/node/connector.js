@@ -12,7 +12,7 @@ const { HealthImplementation } = require('grpc-health-check');
 const SPEC = require('./spec.json');
 const SCHEMA = Buffer.from(readFileSync(path.join(__dirname, 'schema.base64'), 'ascii'), 'base64');
 const row = (number) => `{"number":${number},"text":"a row from Node"}\n`;
-const [[JSON_LINES], MESSAGE_MOST, HEARTBEAT] = [SPEC.encodings, 64 << 20, 30]; // bytes of a gRPC message; seconds: frames go out twice as often (R19)
+const [JSON_LINES, MESSAGE_MOST, HEARTBEAT] = ['ENCODING_JSON_LINES', 64 << 20, 30]; // bytes of a gRPC message; seconds: frames go out twice as often (R19)
 const PROTO = path.join(__dirname, 'proto');
 const files = ['plugin', 'connector', 'source'].map((name) => `penstock/api/connector/v1/${name}_service.proto`);
 const options = { includeDirs: [PROTO], keepCase: true, longs: String, enums: String, defaults: true, oneofs: true };
@@ -56,19 +56,19 @@ function start(call, open) {
   const most = Math.min(Number(given['batch.rows'] ?? 10_000) || 1, limits?.max_batch_rows || 1 << 20);
   const target_bytes = Math.min(Number(limits?.target_batch_bytes) || 4 << 20, (Number(limits?.max_message_bytes) || MESSAGE_MOST) / 2);
   const [limit, held] = [Number(given.limit), new Map()]; // held: what can be fetched
-  let [next, seq, checkpoint, committed, room, paused, drained, over, waking] = [Number(offset?.fields.next?.int_value ?? 0), 0, 0, 0, 0];
+  let [next, seq, checkpoint, committed, room, drained, over, waking] = [Number(offset?.fields.next?.int_value ?? 0), 0, 0, 0, 0];
   const wake = () => { waking ??= setImmediate(() => { waking = undefined; read(); }); }; // one batch, then others have their turn
   function read() {
-    if (over || drained || paused || room <= 0) return; // one batch may overdraw the credit (R9)
+    if (over || drained || room <= 0) return; // one batch may overdraw the credit (R9)
     let [text, first] = ['', next];
     while (next < limit && next - first < most && text.length < target_bytes) text += row(next++);
     if (next > first) announce({ seq: ++seq, schema_id: 1, partition_id: id, rows: next - first }, Buffer.from(text));
     if (next < limit) return wake();
-    call.write({ partition_done: { partition_id: id, finished: true } });
+    call.write({ partition_done: { partition_id: id } });
     finish();
   }
   function announce(batch, data) { // a batch to fetch, and a place to commit after it
-    held.set(batch.seq, { ...batch, encoding: JSON_LINES, data }); room -= data.length;
+    held.set(batch.seq, { seq: batch.seq, schema_id: batch.schema_id, rows: batch.rows, encoding: JSON_LINES, data }); room -= data.length;
     const offsets = { [id]: { fields: { next: { int_value: String(next) } } } };
     call.write({ ready: { ...batch, bytes: data.length } });
     call.write({ checkpoint: { checkpoint_id: ++checkpoint, rows: batch.rows, last_seq: batch.seq, offsets } });
@@ -89,16 +89,14 @@ function start(call, open) {
     over = true;
   }
   function obey(frame) { // frames of other kinds are ignored (R16)
-    if (frame.kind === 'credit') room += Number(frame.credit?.bytes ?? 0);
     if (frame.kind === 'release') release(Number(frame.release.seq));
     if (frame.kind === 'committed') committed = Math.max(committed, Number(frame.committed.checkpoint_id)); // cumulative (R2)
-    if (frame.kind === 'pause') paused = frame.pause.pause.length > 0 || (frame.pause.all_partitions && !frame.pause.resume.length);
-    if (frame.kind === 'drain') finish();
     wake();
   }
-  call.write({ opened: { encoding: JSON_LINES, limits: { max_message_bytes: MESSAGE_MOST }, heartbeat_every: { seconds: HEARTBEAT }, confirms_commits: true } });
+  call.write({ opened: { encoding: JSON_LINES, heartbeat_every: { seconds: HEARTBEAT }, confirms_commits: true } });
   call.write({ schema: { schema_id: 1, dataset: 'numbers', arrow_schema: SCHEMA } });
-  obey({ kind: 'credit', credit });
+  room = Number(credit?.bytes ?? 0);
+  wake();
   return tasks.set(task.task_id, { epoch: BigInt(epoch), held, end, obey, finish }).get(task.task_id);
 }
 function Read(call) {

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from penstock.etcd import Etcd
 from penstock.model.connector import ConnectorKind
-from penstock.testing import check_so_far, read_ledger
+from penstock_kit.testing import check_delivery_so_far, read_ledger
 from report import Report, arguments, percentile
 from support.cluster import READY, Cluster
 
@@ -128,7 +128,7 @@ def measure(report: Report, measured: Measured, runs: int) -> None:
     for name in ("config", "offset", "scheduler"):
         process = next(p for n, p in cluster.processes.items() if n.startswith(name))
         report.add(f"{name}: memory", "MiB", process.usage().total_rss / 2**20, at_most=120)
-    defects = check_so_far(read_ledger(measured.ledger).entries).wrong()
+    defects = check_delivery_so_far(read_ledger(measured.ledger).entries).violations()
     report.add("gaps, duplicates, rows out of order", "", len(defects), at_most=0)
 
 

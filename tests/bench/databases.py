@@ -32,7 +32,7 @@ import pymysql
 
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.status import RunState
-from penstock.topic.embedded.names import folder_of
+from penstock.topic.embedded.topics import folder_name
 from report import Report, arguments, percentile
 from running import working_folder
 from support.cluster import READY, Cluster
@@ -79,7 +79,7 @@ class World:
 
     def in_topic(self, topic: str) -> int:
         """Return how many rows were ever committed to a topic; reads only new lines of its log."""
-        log = self.cluster.folder / "topics" / folder_of(topic) / "_delta_log"
+        log = self.cluster.folder / "topics" / folder_name(topic) / "_delta_log"
         version, rows = self.seen.get(topic, (0, 0))
         while (file := log / f"{version:020}.json").exists():
             lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]

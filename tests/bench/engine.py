@@ -218,7 +218,7 @@ async def throughput(
 
 
 async def measure(options: argparse.Namespace, bench: Bench) -> None:
-    """Measure both lanes."""
+    """Measure both kinds of plan."""
     settings = EngineSettings(
         master=f"local[{SLOTS},1]", slots=SLOTS, local_dir=bench.folder / "spark"
     )

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import lines
-from penstock.testing import PenstockProcess
-from penstock.testing.rss import Usage
+from penstock_kit.testing import PenstockProcess
+from penstock_kit.testing.process_tree import Usage
 from report import Report, arguments
 from running import START, Output, pipeline, until_visible, working_folder
 

@@ -23,7 +23,7 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from report import Report, arguments, percentile
 from support.cluster import READY, Cluster
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.testing import PenstockProcess, Usage
+from penstock_kit.testing import PenstockProcess, Usage
 from report import Report, arguments
 from running import START, standalone, working_folder
 

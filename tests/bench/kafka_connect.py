@@ -26,7 +26,7 @@ from typing import Any
 import lines
 import through_topic
 from file_to_file import WARM_UP
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from report import Report, arguments
 from running import working_folder
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from report import Report, arguments, percentile
 from running import START, Output, pipeline, standalone, working_folder
 from through_topic import connectors

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from penstock.client import OffsetClient
 from penstock.model.identity import partition_id
-from penstock.testing.procfs import processes
+from penstock_kit.testing.process_tree import list_processes
 from report import Report, arguments, percentile
 from running import working_folder
 from support.etcd import EtcdServers
@@ -123,10 +123,10 @@ async def check(client: OffsetClient, partitions: Partitions) -> float:
 
 async def rest(pid: int) -> None:
     """Wait until the service has nothing to do any more: what was committed is in its place."""
-    used, before = processes()[pid].cpu, -1.0
+    used, before = list_processes()[pid].cpu, -1.0
     while used - before > QUIET:
         await asyncio.sleep(0.5)
-        used, before = processes()[pid].cpu, used
+        used, before = list_processes()[pid].cpu, used
 
 
 def peak(pid: int) -> float:

@@ -26,12 +26,12 @@ import psutil
 import pyarrow.compute as pc
 
 from penstock.model.connector import Partition, Target, TaskPlan
-from penstock.model.stream import BatchReady, Drained, PartitionDone
+from penstock.model.stream import BatchReady, EndOfStream, PartitionDone
 from penstock.model.ticket import SlotTicket, Ticket
-from penstock.plugin import Ground, PluginProcess, PluginReadStream, start_plugin
-from penstock.plugin.installed.manifest import Manifest, read_manifest
-from penstock.spark.ends.plugin_source import fetch
-from penstock.testing import PenstockProcess
+from penstock.plugin import LaunchOptions, PluginProcess, PluginSourceStream, start_plugin
+from penstock.plugin.catalog.manifest import Manifest, read_manifest
+from penstock.spark.connector_io.source_reader import read_rows
+from penstock_kit.testing import PenstockProcess
 from report import ROOT, Report, arguments
 from running import START, Output, document, working_folder
 
@@ -45,7 +45,7 @@ PROCESSES: Final = 20
 async def plugin(manifest: Manifest, connector: str, folder: Path) -> AsyncIterator[PluginProcess]:
     """Start a plugin, and end it."""
     entry = next(one for one in manifest.connectors if one.name == connector)
-    process = await start_plugin(manifest, entry, Ground(folder))
+    process = await start_plugin(manifest, entry, LaunchOptions(folder))
     try:
         yield process
     finally:
@@ -55,7 +55,7 @@ async def plugin(manifest: Manifest, connector: str, folder: Path) -> AsyncItera
 class Taking:
     """What one reading took."""
 
-    def __init__(self, stream: PluginReadStream) -> None:
+    def __init__(self, stream: PluginSourceStream) -> None:
         """`stream` is open."""
         self._stream = stream
         self._ready: list[BatchReady] = []
@@ -69,7 +69,7 @@ class Taking:
                     self._ready.append(event)
                     if len(self._ready) == AT_ONCE:
                         await self._take()
-                case PartitionDone() | Drained():
+                case PartitionDone() | EndOfStream():
                     await self._take()
 
     async def _take(self) -> None:
@@ -83,7 +83,7 @@ class Taking:
         await self._stream.release(ready[-1].seq)
 
     def _fetch(self, slot: SlotTicket) -> None:
-        for batch in fetch(Ticket("bench-0", 1, 1, (slot,)), slot):
+        for batch in read_rows(Ticket("bench-0", 1, 1, (slot,)), slot):
             self.rows += batch.num_rows
             self.sum += pc.sum(batch.column(0)).as_py()
 
@@ -98,7 +98,7 @@ async def rows_a_second(
             config = {"limit": str(rows), "batch.rows": "10000"}
             target = Target(connector, "bench", config, {})
             planned = await process.plan(target, 1)
-            stream = PluginReadStream(process, target, plan(planned.partitions), epoch)
+            stream = PluginSourceStream(process, target, plan(planned.partitions), epoch)
             began = time.perf_counter()
             await stream.open()
             taking = Taking(stream)

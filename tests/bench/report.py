@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from penstock.testing.procfs import processes
+from penstock_kit.testing.process_tree import list_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -152,7 +152,7 @@ def other_work() -> float:
     """
     fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
     busy = sum(map(int, fields)) - int(fields[3]) - int(fields[4])
-    alive = processes()
+    alive = list_processes()
     ours = [p.cpu for p in alive.values() if _descends(p.pid, os.getpid(), alive)]
     return busy / _TICK - sum(ours)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 
 START = 90.0
 """Seconds that a cold start with its first rows may take before a benchmark gives up."""

@@ -132,7 +132,7 @@ def storm(report: Report, workers: int, tasks: int, events: int, seed: int) -> N
             mesh.step(report=mesh.random.random() < 0.9)
     steps = mesh.settle()
     running, loads = mesh.running(), mesh.loads().values()
-    waits = mesh.cluster.failures.waiting(mesh.now)
+    waits = mesh.cluster.restarts.delayed_tasks(mesh.now)
     missing = len(mesh.wanted() - waits - running.keys()) + len(running.keys() - mesh.wanted())
     turns = [seconds * 1000 for seconds in trial.times]
     report.add(f"storm of {events} events: violations", "moments", len(mesh.moves.violations),

@@ -23,10 +23,15 @@ from penstock.model.connector import (
     TaskStatus,
 )
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.scheduler.state.cluster import Cluster, ClusterSettings
-from penstock.scheduler.state.events import Assign, Member, Report
-from penstock.scheduler.state.records import Owned
-from penstock.scheduler.state.wanted import Wanted, config_digest, is_monitor, specs_of
+from penstock.scheduler.state.cluster import Cluster, ClusterSettings, WorkerAssignment
+from penstock.scheduler.state.desired_state import (
+    DesiredConnector,
+    build_task_specs,
+    digest_config,
+    is_monitor_id,
+)
+from penstock.scheduler.state.records import OwnedTask
+from penstock.scheduler.state.workers import Member, Report
 
 
 @dataclass
@@ -57,7 +62,7 @@ class FakeWorker:
         self.wanted: dict[str, int] = {}
         self._moves = moves
 
-    def take(self, assign: Assign, now: int) -> None:
+    def take(self, assign: WorkerAssignment, now: int) -> None:
         """Take an assignment in; an older one than seen is ignored."""
         if assign.revision < self.seen:
             return
@@ -108,9 +113,9 @@ class Simulation:
         self.now = 0
         self.revision = 1
         self.workers: dict[str, FakeWorker] = {}
-        self.store: dict[str, Owned] = {}
-        self.connectors: dict[str, Wanted] = {}
-        self.inbox: list[tuple[int, str, Assign]] = []
+        self.store: dict[str, OwnedTask] = {}
+        self.connectors: dict[str, DesiredConnector] = {}
+        self.inbox: list[tuple[int, str, WorkerAssignment]] = []
         self.drained: frozenset[str] = frozenset()
         self.fail_writes = 0
         self.lose_answers = 0
@@ -121,7 +126,7 @@ class Simulation:
     def lead(self) -> Cluster:
         """Let another leader take over: all it knows is what is stored and what it is told."""
         self.cluster = Cluster(self.settings, random.Random(self.random.random()))
-        self.cluster.load(dict(self.store), self.revision)
+        self.cluster.load_records(dict(self.store), self.revision)
         self.inbox.clear()  # a worker has one session; what an older one sent is not read any more
         self._tell()
         for worker in self.workers.values():
@@ -146,7 +151,7 @@ class Simulation:
     def drain(self, *workers: str) -> None:
         """Ask for workers to be emptied."""
         self.drained = frozenset(workers)
-        self.cluster.workers.drain(self.drained)
+        self.cluster.workers.set_drained(self.drained)
 
     def create(self, name: str, tasks: int, *, monitor: bool = False, **config: str) -> str:
         """Make a connector, or change the number of its tasks; returns its generation."""
@@ -158,8 +163,8 @@ class Simulation:
             name, texts, ConnectorKind.SOURCE, TargetState.RUNNING, generation, self.revision
         )
         plans = tuple(TaskPlan(f"{generation}-{n}", (Partition({"p": n}),)) for n in range(tasks))
-        form = config_digest(connector)
-        self.connectors[name] = Wanted(connector, plans, self.revision, form, monitor)
+        form = digest_config(connector)
+        self.connectors[name] = DesiredConnector(connector, plans, self.revision, form, monitor)
         self._tell()
         return generation
 
@@ -187,18 +192,18 @@ class Simulation:
         for worker in self.workers.values():
             worker.advance(self.now)
             if report:
-                self.cluster.report(worker.report(), self.now)
+                self.cluster.record_report(worker.report(), self.now)
         acted = self.turn()
         self.check()
         return acted or bool(self.inbox)
 
     def turn(self) -> bool:
         """Let the leader decide, write and send."""
-        writes = self.cluster.writes(self.now)
+        writes = self.cluster.decide_writes(self.now)
         for write in writes:
             if self.fail_writes:
                 self.fail_writes -= 1
-                self.cluster.load(dict(self.store), self.revision)
+                self.cluster.load_records(dict(self.store), self.revision)
                 return True
             self.revision += 1
             for id_, record in write.records.items():
@@ -208,13 +213,13 @@ class Simulation:
                 if record is None:
                     del self.store[id_]
                 else:
-                    self.store[id_] = Owned(record, self.revision)
+                    self.store[id_] = OwnedTask(record, self.revision)
             if self.lose_answers:  # it is stored, and the leader does not know
                 self.lose_answers -= 1
-                self.cluster.load(dict(self.store), self.revision)
+                self.cluster.load_records(dict(self.store), self.revision)
                 return True
-            self.cluster.wrote(write, self.revision)
-        sent = self.cluster.assignments()
+            self.cluster.record_write(write, self.revision)
+        sent = self.cluster.take_assignments()
         for assign in sent:
             delay = self.random.randint(0, self.late)
             self.inbox.append((self.now + delay, assign.worker, assign))
@@ -242,7 +247,7 @@ class Simulation:
                 self.workers[worker].take(assign, self.now)
             for worker in self.workers.values():
                 worker.advance(self.now)
-                self.cluster.report(worker.report(), self.now)
+                self.cluster.record_report(worker.report(), self.now)
             self.check()
             moving = bool(self.inbox) or self._stopping()
 
@@ -258,27 +263,27 @@ class Simulation:
     def loads(self) -> dict[str, int]:
         """Return how many tasks each worker has, idle ones too."""
         return {
-            worker.member.id: sum(not is_monitor(id_) for id_ in worker.running())
+            worker.member.id: sum(not is_monitor_id(id_) for id_ in worker.running())
             for worker in self.workers.values()
         }
 
     def wanted(self) -> set[str]:
         """Return the tasks that should run."""
-        return {spec.id for wanted in self.connectors.values() for spec in specs_of(wanted)}
+        return {spec.id for wanted in self.connectors.values() for spec in build_task_specs(wanted)}
 
     def _stopping(self) -> bool:
         return any(h.ends is not None for w in self.workers.values() for h in w.held.values())
 
     def _restarting(self) -> bool:
-        failures = self.cluster.failures
-        return failures.next_due(self.now) is not None or bool(failures.due(self.now))
+        restarts = self.cluster.restarts
+        return restarts.next_due_at(self.now) is not None or bool(restarts.due_restarts(self.now))
 
     def _tell(self) -> None:
         members: Iterable[Member] = [worker.member for worker in self.workers.values()]
-        self.cluster.members(members, self.revision, self.now)
-        self.cluster.connectors(list(self.connectors.values()), self.revision)
-        self.cluster.workers.drain(self.drained)
+        self.cluster.update_members(members, self.revision, self.now)
+        self.cluster.update_connectors(list(self.connectors.values()), self.revision)
+        self.cluster.workers.set_drained(self.drained)
 
     def _open(self, worker: FakeWorker) -> None:
-        self.cluster.workers.open(worker.member.id)
-        self.cluster.report(worker.report(), self.now)
+        self.cluster.workers.open_session(worker.member.id)
+        self.cluster.record_report(worker.report(), self.now)

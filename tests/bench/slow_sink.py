@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.testing import PenstockProcess, Spans, Usage, check, read_ledger
+from penstock_kit.testing import PenstockProcess, Spans, Usage, check_delivery, read_ledger
 from report import Report, arguments
 from running import START, pipeline, working_folder
 
@@ -61,7 +61,7 @@ def verify(ledger: Path) -> int:
         for span in entry.sequences:
             spans.add(*span)
     expected = {key: Spans([(0, spans.highest or 0)]) for key, spans in came.items()}
-    return check(expected, entries).require().delivered
+    return check_delivery(expected, entries).require().delivered
 
 
 def main() -> int:

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from penstock.model.connector import CommitMode, Partition
 from penstock.model.stream import BatchReady, Checkpoint, PutSlot, StreamSchema
-from penstock.topic.embedded.reader import EmbeddedReadStream
+from penstock.topic.embedded.topic_reader import TopicReader
+from penstock.topic.embedded.topic_writer import TopicWriter
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic.embedded.writer import EmbeddedWriteStream
-from penstock.topic_files import folder_of, read_files, write_files
+from penstock.topic_files import open_folder, read_files, write_files
 from report import Report, arguments, percentile
 from running import working_folder
 
@@ -35,14 +35,14 @@ def lines(count: int) -> pa.RecordBatch:
     return pa.record_batch([[time.time()] * count, text], schema=SCHEMA)
 
 
-async def append(stream: EmbeddedWriteStream, txn: int, rows: pa.RecordBatch) -> None:
+async def append(stream: TopicWriter, txn: int, rows: pa.RecordBatch) -> None:
     """Write rows as an executor does, and commit them as a task does."""
     detail = await asyncio.to_thread(write_files, [rows], stream.ticket(txn, 0, 1), 1)
-    await stream.prepare(txn, [PutSlot(0, 1, rows.num_rows, detail)], b"", {})
+    await stream.prepare(txn, [PutSlot(0, 1, rows.num_rows, detail)], b"")
     await stream.commit(txn)
 
 
-async def opened(topics: EmbeddedTopics, topic: str) -> EmbeddedWriteStream:
+async def opened(topics: EmbeddedTopics, topic: str) -> TopicWriter:
     """Return the write end of a new topic."""
     stream = topics.writer("bench-0", 1)
     await stream.open(1, CommitMode.UNSPECIFIED, None, recover=False)
@@ -50,7 +50,7 @@ async def opened(topics: EmbeddedTopics, topic: str) -> EmbeddedWriteStream:
     return stream
 
 
-def fetched(stream: EmbeddedReadStream, event: BatchReady) -> Iterator[pa.RecordBatch]:
+def fetched(stream: TopicReader, event: BatchReady) -> Iterator[pa.RecordBatch]:
     """Read a batch as an executor does."""
     yield from read_files(stream.ticket([event.seq], 1))
 
@@ -58,7 +58,7 @@ def fetched(stream: EmbeddedReadStream, event: BatchReady) -> Iterator[pa.Record
 async def read(place: str, topic: str, count: int) -> list[float]:
     """Read rows of a topic until there are `count`; returns how old each batch was."""
     late: list[float] = []
-    async with EmbeddedTopics(folder_of(place)) as topics:
+    async with EmbeddedTopics(open_folder(place)) as topics:
         at = Partition({"topic": topic, "partition": 0}, None)
         stream = topics.reader([at], "earliest", 64 << 20)
         await stream.open()
@@ -86,7 +86,7 @@ async def latency(place: str, topic: str, commits: int) -> tuple[list[float], li
     )
     assert other.stderr is not None
     took = []
-    async with EmbeddedTopics(folder_of(place)) as topics:
+    async with EmbeddedTopics(open_folder(place)) as topics:
         stream = await opened(topics, topic)
         await other.stderr.readline()
         for txn in range(1, commits + 1):
@@ -101,7 +101,7 @@ async def latency(place: str, topic: str, commits: int) -> tuple[list[float], li
 async def throughput(place: str, topic: str, rows: int) -> tuple[float, float]:
     """Append and read large batches; returns rows a second of each."""
     batch, txns = lines(BATCH), max(1, rows // BATCH)
-    async with EmbeddedTopics(folder_of(place)) as topics:
+    async with EmbeddedTopics(open_folder(place)) as topics:
         stream = await opened(topics, topic)
         began = time.perf_counter()
         for txn in range(1, txns + 1):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import psycopg
 import pymysql
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.mariadb import PASSWORD, USER, MariadbServer
 from support.postgresql import PostgresqlServer
 from system.pipelines import Pipeline

@@ -30,7 +30,7 @@ def test_a_worker_that_is_cut_off_fences_itself(tmp_path: Path) -> None:
             before = len(cut.output)
             with separated("w1"):
                 cluster.until(
-                    lambda before=before: "all tasks are cut off" in cut.output[before:],
+                    lambda before=before: "all tasks are cancelled" in cut.output[before:],
                     READY,
                     "it to fence itself",
                 )

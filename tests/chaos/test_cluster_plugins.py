@@ -80,7 +80,7 @@ class Moods:
     def runs_after_all(self) -> None:
         """Let it go on: a restart is enough."""
         self.feel("")
-        self.cluster.config(lambda config: config.restart(self.name, include_tasks=True))
+        self.cluster.config(lambda config: config.request_restart(self.name, include_tasks=True))
         self.runs()
         self.cluster.config(lambda config: config.delete(self.name))
 
@@ -133,7 +133,7 @@ def test_a_hang_in_close_ends_with_the_grace(cluster: Cluster) -> None:
 
     def stopped() -> bool:
         status = cluster.status(moods.name)
-        held = cluster.scheduler(lambda client: client.held(stored.generation)).tasks
+        held = cluster.scheduler(lambda client: client.list_held_tasks(stored.generation)).tasks
         return not held and status is not None and status.state is RunState.STOPPED
 
     cluster.until(stopped, READY, "to stop", lambda: cluster.status(moods.name))

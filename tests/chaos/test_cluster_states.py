@@ -14,7 +14,7 @@ from penstock.client import OffsetClient
 from penstock.model.connector import TargetState
 from penstock.model.errors import PenstockError
 from penstock.model.status import RunState
-from penstock.testing import read_ledger
+from penstock_kit.testing import read_ledger
 from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
 
@@ -59,7 +59,7 @@ def there(flow: Flow, state: TargetState) -> None:
 
     def is_there() -> bool:
         status = cluster.status(flow.name)
-        held = cluster.scheduler(lambda client: client.held(generation)).tasks
+        held = cluster.scheduler(lambda client: client.list_held_tasks(generation)).tasks
         if status is None or [task.state for task in status.tasks] != wanted:
             return False
         return state is not TargetState.STOPPED or (not held and status.state is RunState.STOPPED)
@@ -104,7 +104,7 @@ def test_a_stopped_connector_has_no_process(cluster: Cluster) -> None:
     worker = cluster.processes["w1"]
 
     def plugins() -> int:
-        return sum("penstock_builtin" in process.command for process in worker.family())
+        return sum("penstock_builtin" in process.command for process in worker.process_tree())
 
     cluster.until(lambda: not plugins(), READY, "plugins of other tests to end")
     flow = Flow(cluster, "processes", tasks=2)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from chaos.replica import MOVED, ROWS, Ends, Maria, Postgres, Replica, rows_of
-from penstock.testing import PenstockProcess, wait_until
-from penstock.testing.procfs import process_of
+from penstock_kit.testing import PenstockProcess, wait_until
+from penstock_kit.testing.process_tree import read_process
 from support.cutting import CuttingProxy
 from system.pipelines import nothing_left
 
@@ -41,7 +41,7 @@ def ends(request: pytest.FixtureRequest, maria: Maria, postgres: Postgres) -> En
 def kill_plugin(process: PenstockProcess, name: str) -> None:
     """End the plugin of one end, the last one that the log names."""
     started = re.findall(rf"plugin \w+/{name} \S+ started, process (\d+)", process.output)
-    victim = process_of(int(started[-1]))
+    victim = read_process(int(started[-1]))
     assert victim, f"{name} has ended"
     os.kill(victim.pid, signal.SIGKILL)
 

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from penstock.etcd import Election, Etcd, Lease, ops
+from penstock.etcd import Election, Etcd, Lease, operations
 from penstock.etcd.lease import clock
 from penstock.model import faults
 from penstock.model.errors import RetriableError
@@ -40,7 +40,7 @@ async def written(client, key, value):
     async with asyncio.timeout(60):
         while True:
             try:
-                return await client.txn([], [ops.put(key, value)], stage="put", repeat=True)
+                return await client.txn([], [operations.put(key, value)], stage="put", repeat=True)
             except RetriableError:
                 await asyncio.sleep(0.05)
 
@@ -134,7 +134,7 @@ def test_a_holder_that_believes_its_lease_for_too_long_is_caught(cluster, monkey
 
 _HOLDER = """
 import asyncio, sys
-from penstock.etcd import Election, Etcd, EtcdSettings, ops
+from penstock.etcd import Election, Etcd, EtcdSettings, operations
 from penstock.etcd.lease import clock
 from penstock.model.errors import FencedError, PenstockError
 
@@ -152,7 +152,7 @@ async def main(ttl, *endpoints):
     leadership.lost.clear()
     leadership.lease._deadline = float("inf")     # what if it acted even so
     try:
-        await leadership.write([ops.put("/late", b"")])
+        await leadership.write([operations.put("/late", b"")])
     except FencedError as error:
         print("refused", error.code, flush=True)
 

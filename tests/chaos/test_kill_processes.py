@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from chaos.verifiable import Verifiable
-from penstock.testing import PenstockProcess
-from penstock.testing.procfs import Process, process_of
+from penstock_kit.testing import PenstockProcess
+from penstock_kit.testing.process_tree import Process, read_process
 from support.standalone import Standalone
 from system.pipelines import ended, nothing_left, nothing_runs
 
@@ -28,7 +28,7 @@ def plugin(name: str) -> Callable[[PenstockProcess], Process]:
 
     def find(process: PenstockProcess) -> Process:
         started = re.findall(rf"plugin builtin/{name} \S+ started, process (\d+)", process.output)
-        found = process_of(int(started[-1]))
+        found = read_process(int(started[-1]))
         assert found, f"{name} has ended"
         return found
 
@@ -37,13 +37,13 @@ def plugin(name: str) -> Callable[[PenstockProcess], Process]:
 
 def python_worker(process: PenstockProcess) -> Process:
     """Find a Python worker of Spark: a child of the daemon that forks them."""
-    daemons = {p.pid for p in process.family() if "penstock.spark.worker_daemon" in p.command}
-    return next(p for p in process.family() if p.parent in daemons and p.pid in daemons)
+    daemons = {p.pid for p in process.process_tree() if "penstock.spark.worker_daemon" in p.command}
+    return next(p for p in process.process_tree() if p.parent in daemons and p.pid in daemons)
 
 
 def jvm(process: PenstockProcess) -> Process:
     """Find Spark's JVM."""
-    return next(p for p in process.family() if p.program == "java")
+    return next(p for p in process.process_tree() if p.program == "java")
 
 
 def more_rows(pipeline: Verifiable, process: PenstockProcess, stage: str) -> None:
@@ -100,7 +100,7 @@ def test_a_killed_command_leaves_no_process_and_goes_on_when_run_again(tmp_path:
 
 
 def _gone(victim: Process) -> bool:
-    found = process_of(victim.pid)
+    found = read_process(victim.pid)
     return found is None or found.identity != victim.identity
 
 

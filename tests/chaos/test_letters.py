@@ -99,14 +99,3 @@ def test_a_kill_at_any_step_of_a_replay_leaves_each_row_in_one_place(tmp_path: P
     (again,) = [one for one in found if "letter" in one["partition"]]
     assert json.loads(again["partition"])["letter"] == len(bad) - 1
     assert (json.loads(again["row"]), again["connector"]) == ({"id": bad[-1], "value": "y"}, "p")
-
-
-@pytest.mark.timeout(180)
-def test_letters_that_are_not_applied_again_are_lost(tmp_path: Path) -> None:
-    """The twin: what was prepared is not shown after the crash, and rows and letters are gone."""
-    pipeline = Mixed(tmp_path / "p")
-    pipeline.kill_at("worker.offset_committed=kill@3")
-    outcome = pipeline.run(PENSTOCK_FAULTS="worker.skip_recover=break")
-    assert outcome.code == 0, outcome.output
-    _, bad = pipeline.places()
-    assert set(bad) < set(range(0, ROWS, BAD))

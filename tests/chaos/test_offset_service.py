@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 
 import pytest
 
-from penstock.client import OffsetClient, call
+from penstock.client import OffsetClient, service_client
 from penstock.model import faults
 from support.etcd import EtcdServers
 from support.offset_history import OK, STALE, Claim, Commit, History, Read
@@ -117,7 +117,7 @@ class Storm:
 @pytest.fixture(autouse=True)
 def no_repeats(monkeypatch):
     """A call that a client repeats by itself may have happened twice: here it is one."""
-    monkeypatch.setattr(call, "ATTEMPTS", 1)
+    monkeypatch.setattr(service_client, "MAX_ATTEMPTS", 1)
 
 
 def storm(kind, folder, kills):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaos.verifiable import Verifiable
-from penstock.testing.checker import Kind
+from penstock_kit.testing.delivery import Kind
 from system.pipelines import nothing_runs
 
 ROWS = 1500

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.testing import Report, Spans, check, check_so_far, read_ledger
+from penstock_kit.testing import Report, Spans, check_delivery, check_delivery_so_far, read_ledger
 from system.pipelines import Pipeline
 
 
@@ -39,11 +39,11 @@ class Verifiable(Pipeline):
 
     def check(self) -> Report:
         """Compare what was to come with what came."""
-        return check(self._source(self.rows), read_ledger(self.ledger).entries)
+        return check_delivery(self._source(self.rows), read_ledger(self.ledger).entries)
 
     def check_so_far(self) -> Report:
         """Compare what came with itself: rows that have not come yet are no gap."""
-        return check_so_far(read_ledger(self.ledger).entries)
+        return check_delivery_so_far(read_ledger(self.ledger).entries)
 
     def arrived(self) -> int:
         """How many rows the ledger holds."""

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from penstock.conformance import load
-from penstock.conformance.checks import CHECKS
-from penstock.conformance.declared import Declared
+from penstock_kit.conformance import load_spec
+from penstock_kit.conformance.checks import CHECKS
+from penstock_kit.conformance.declaration import ConnectorDeclaration
 from support.checkout import ROOT
 
 SPEC = (ROOT / "connectors" / "README.md").read_text(encoding="utf-8")
-KIT = (ROOT / "services/penstock/conformance/README.md").read_text(encoding="utf-8")
+KIT = (ROOT / "connectors/kit/penstock_kit/conformance/README.md").read_text(encoding="utf-8")
 RULES = (ROOT / "proto" / "README.md").read_text(encoding="utf-8")
-LEVELS = {case.id: case.level for case in load().cases}
+LEVELS = {case.id: case.level for case in load_spec().cases}
 
 
 def named(text):
@@ -45,7 +45,7 @@ def test_every_case_is_run_by_one_function_and_every_function_is_a_case():
 
 
 def test_cases_are_well_formed():
-    for case in load().cases:
+    for case in load_spec().cases:
         assert case.level in {"MUST", "SHOULD"}, case
         assert case.kind in {"plugin", "connector", "source", "sink"}, case
         assert case.shows, case
@@ -55,17 +55,17 @@ def test_cases_are_well_formed():
 def test_every_rule_that_a_plugin_can_break_has_a_case():
     """R14 wants an outside that lost its offset, R20 is about meaning; R6 is the host's."""
     rules = set(re.findall(r"^\| (R\d+) \|", RULES, re.MULTILINE))
-    tested = {rule for case in load().cases for rule in case.rules if rule in rules}
+    tested = {rule for case in load_spec().cases for rule in case.rules if rule in rules}
     assert rules - tested == {"R6", "R14", "R20"}
 
 
 def test_the_version_in_the_text_is_that_of_the_cases():
-    assert f"Version {load().version}." in SPEC
+    assert f"Version {load_spec().version}." in SPEC
 
 
 def test_the_keys_that_are_documented_are_the_keys_that_there_are():
     table = KIT.partition("| key | of | |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", table, re.MULTILINE)
     assert {key for row in rows for key in re.findall(r"\w+", row)} == set(
-        Declared.__dataclass_fields__
+        ConnectorDeclaration.__dataclass_fields__
     )

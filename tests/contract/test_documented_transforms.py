@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.transform.registry import TRANSFORMS
+from penstock.transform.registry import TRANSFORMS_BY_NAME
 from support.checkout import ROOT
 
 README = (ROOT / "services" / "penstock" / "transform" / "README.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def documented(text):
 
 
 def existing():
-    kinds = {kind.names[0]: kind for kind in TRANSFORMS.values()}
+    kinds = {kind.names[0]: kind for kind in TRANSFORMS_BY_NAME.values()}
     return {name: {key.name for key in kind.keys} - UNSAID for name, kind in kinds.items()}
 
 

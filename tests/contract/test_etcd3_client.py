@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.etcd import Election, Etcd, EtcdSettings, Lease, Member, Membership, Tls, ops
+from penstock.etcd import Election, Etcd, EtcdSettings, Lease, Member, Membership, Tls, operations
 from penstock.store import Check, EtcdStore
 from support.certificates import Authority
 from support.etcd import PASSWORD, EtcdServers
@@ -91,7 +91,7 @@ def test_it_reads_our_members_and_the_leases_that_they_hang_on(with_both):
     async def test(ours, other):
         membership = Membership(ours, "gateway", "g1", Member("10.0.0.7:7001", {"zone": "a"}), 5)
         membership.start()
-        registration = await membership.registered()
+        registration = await membership.wait_until_registered()
         ((value, found),) = await asyncio.to_thread(
             lambda: list(other.get_prefix(f"{PREFIX}members/gateway/"))
         )
@@ -146,9 +146,9 @@ def test_it_watches_what_we_put_and_remove(with_both):
     async def test(ours, other):
         key = f"{PREFIX}watched/a"
         events, cancel = await asyncio.to_thread(other.watch_prefix, f"{PREFIX}watched/")
-        put = await ours.txn([], [ops.put(key, b"1")], stage="test")
-        again = await ours.txn([], [ops.put(key, b"2")], stage="test")
-        gone = await ours.txn([], [ops.remove(key)], stage="test")
+        put = await ours.txn([], [operations.put(key, b"1")], stage="test")
+        again = await ours.txn([], [operations.put(key, b"2")], stage="test")
+        gone = await ours.txn([], [operations.remove(key)], stage="test")
         seen = [await asyncio.to_thread(next, events) for _ in range(3)]
         assert [event.key.decode() for event in seen] == [key] * 3
         assert [event.value for event in seen] == [b"1", b"2", b""]
@@ -182,19 +182,19 @@ def test_it_locks_a_key_beside_us(with_both):
     async def test(ours, other):
         membership = Membership(ours, "worker", "beside", Member("10.0.0.8:7001"), 5)
         membership.start()
-        registration = await membership.registered()
+        registration = await membership.wait_until_registered()
         lock, second = other.lock("orders", ttl=30), other.lock("orders", ttl=30)
         assert await asyncio.to_thread(lock.acquire)
         assert not await asyncio.to_thread(second.acquire, 0)
         # we see its lock, and would not take it: it is an ordinary key for both
-        take = [ops.put(lock.key, b"ours")]
-        refused = await ours.txn([ops.created(lock.key, 0)], take, stage="test")
+        take = [operations.put(lock.key, b"ours")]
+        refused = await ours.txn([operations.create_revision_is(lock.key, 0)], take, stage="test")
         assert not refused.succeeded
         assert await asyncio.to_thread(lock.release)
-        taken = await ours.txn([ops.created(lock.key, 0)], take, stage="test")
+        taken = await ours.txn([operations.create_revision_is(lock.key, 0)], take, stage="test")
         assert taken.succeeded
         assert not await asyncio.to_thread(second.acquire, 0)
-        await ours.txn([], [ops.remove(lock.key)], stage="test")
+        await ours.txn([], [operations.remove(lock.key)], stage="test")
         assert await asyncio.to_thread(second.acquire)
         assert await asyncio.to_thread(second.release)
         assert registration.held()

@@ -23,18 +23,23 @@ import penstock_databases.__main__ as databases
 import penstock_net.__main__ as net
 from penstock.cluster.keys import KEYS as OF_CLUSTER
 from penstock.convert.registry import KINDS as CONVERTERS
-from penstock.model.config_def import ConfigKey, read, without_effect
+from penstock.model.config_def import ConfigKey, find_keys_without_effect, parse_with_errors
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import PenstockError
-from penstock.scheduler.state.wanted import rules_of
-from penstock.secrets import settings as secrets_settings
+from penstock.scheduler.state.desired_state import parse_task_rules
+from penstock.secrets import provider_settings as secrets_settings
 from penstock.standalone.settings import KEYS as OF_NODE
-from penstock.transform import chain_warnings
-from penstock.transform.registry import PREDICATES, TRANSFORMS
+from penstock.transform import find_chain_warnings
+from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
 from penstock.worker.config import settings as worker_settings
-from penstock.worker.config.client_overrides import PREFIXES, TUNING, OverridePolicy
-from penstock.worker.config.key_rules import findings_without_effect
-from penstock.worker.config.sections import FOREIGN, PLUGIN_KEYS, foreign_finding, sections
+from penstock.worker.config.reach import OVERRIDE_PREFIXES, TUNING, OverridePolicy
+from penstock.worker.config.sections import (
+    KAFKA_CONNECT_KEYS,
+    PLUGIN_KEYS,
+    check_keys_without_effect,
+    split_config,
+    unused_key_warning,
+)
 from penstock.worker.config.settings import KEYS as FRAMEWORK
 from penstock.worker.config.settings import read_settings
 from penstock_connector._config import keys_of
@@ -81,13 +86,13 @@ def sample(key: ConfigKey) -> str:
 
 def comes_of(config: Mapping[str, str], kind: ConnectorKind) -> tuple[object, set[str]]:
     """Return what the framework makes of a configuration, and the keys that are told of."""
-    parts = sections(config, kind)
+    parts = split_config(config, kind)
     settings, found = read_settings(parts.framework)
-    found += findings_without_effect(parts, settings, kind)
+    found += check_keys_without_effect(parts, settings, kind)
     pattern = settings.topics.pattern
     topics = (settings.topics.names, pattern and pattern.text)
-    made = dataclasses.replace(settings, topics=worker_settings.Topics())
-    return (made, topics, rules_of(config)), {one.config_path for one in found}
+    made = dataclasses.replace(settings, topics=worker_settings.TopicSelection())
+    return (made, topics, parse_task_rules(config)), {one.config_path for one in found}
 
 
 def without_use(keys: Iterable[ConfigKey]) -> list[str]:
@@ -113,7 +118,7 @@ def test_every_key_of_the_framework_has_an_effect_or_is_told_of() -> None:
 def test_a_key_of_the_framework_without_a_reader_goes_red(monkeypatch: pytest.MonkeyPatch) -> None:
     more = ConfigKey("flush.never", doc="Read by nothing.")
     monkeypatch.setattr(worker_settings, "KEYS", (*FRAMEWORK, more))
-    monkeypatch.setattr("penstock.worker.config.sections.FRAMEWORK", {more.name, "name"})
+    monkeypatch.setattr("penstock.worker.config.sections.FRAMEWORK_KEYS", {more.name, "name"})
     assert without_use([more]) == [f"{kind.name}: flush.never" for kind in KINDS]
 
 
@@ -131,9 +136,9 @@ def test_a_key_of_the_framework_without_a_reader_goes_red(monkeypatch: pytest.Mo
 def test_the_warning_about_a_key_without_effect_says_why(
     config: dict[str, str], told: str | None
 ) -> None:
-    parts = sections({"connector.class": "x", **config}, ConnectorKind.SOURCE)
+    parts = split_config({"connector.class": "x", **config}, ConnectorKind.SOURCE)
     settings, _ = read_settings({"name": "orders", **parts.framework})
-    (found,) = findings_without_effect(parts, settings, ConnectorKind.SOURCE)
+    (found,) = check_keys_without_effect(parts, settings, ConnectorKind.SOURCE)
     assert found.code == "config.no_effect"
     assert found.config_path == (told or next(iter(config)))
     assert found.fix
@@ -149,9 +154,9 @@ def test_the_warning_about_a_key_without_effect_says_why(
     ],
 )
 def test_keys_that_count_together_are_not_warned_about(config: dict[str, str]) -> None:
-    parts = sections({"connector.class": "x", **config}, ConnectorKind.SOURCE)
+    parts = split_config({"connector.class": "x", **config}, ConnectorKind.SOURCE)
     settings, _ = read_settings({"name": "orders", **parts.framework})
-    assert findings_without_effect(parts, settings, ConnectorKind.SOURCE) == []
+    assert check_keys_without_effect(parts, settings, ConnectorKind.SOURCE) == []
 
 
 FOREIGN_KEYS = (
@@ -172,22 +177,24 @@ FOREIGN_KEYS = (
 
 def test_every_key_of_kafka_connect_without_effect_is_told_of() -> None:
     assert {
-        start for start in FOREIGN if not any(k.startswith(start) for k in FOREIGN_KEYS)
+        start for start in KAFKA_CONNECT_KEYS if not any(k.startswith(start) for k in FOREIGN_KEYS)
     } == set()
     for key in FOREIGN_KEYS:
-        parts = sections({"connector.class": "x", key: "1"}, ConnectorKind.SOURCE)
+        parts = split_config({"connector.class": "x", key: "1"}, ConnectorKind.SOURCE)
         settings, _ = read_settings({"name": "orders", **parts.framework})
-        (found,) = findings_without_effect(parts, settings, ConnectorKind.SOURCE)
+        (found,) = check_keys_without_effect(parts, settings, ConnectorKind.SOURCE)
         assert (found.code, found.config_path) == ("config.not_here_yet", key)
-        assert found == foreign_finding(key)
+        assert found == unused_key_warning(key)
         assert f"`{key}` has no effect here: " in found.message
 
 
 def test_every_setting_of_a_client_of_kafka_is_told_of() -> None:
     keys = [
-        f"{prefix}{setting}" for prefix in PREFIXES for setting in (*TUNING, "ssl.key.password")
+        f"{prefix}{setting}"
+        for prefix in OVERRIDE_PREFIXES
+        for setting in (*TUNING, "ssl.key.password")
     ]
-    assert [one.config_path for one in OverridePolicy().findings(keys)] == keys
+    assert [one.config_path for one in OverridePolicy().check(keys)] == keys
 
 
 class Recorded(dict[str, Any]):
@@ -219,11 +226,11 @@ def read_by(make: Any, keys: Iterable[ConfigKey], fixed: Mapping[str, str]) -> s
     keys set. What is made may refuse its configuration.
     """
     needed = {key.name: sample(key) for key in keys if key.required}
-    defaults, _ = read(keys, needed)
+    defaults, _ = parse_with_errors(keys, needed)
     seen: set[str] = set()
     for key in (None, *keys):
         given = {} if key is None else {key.name: sample(key)}
-        values = Recorded({**defaults, **read(keys, needed | given)[0], **fixed})
+        values = Recorded({**defaults, **parse_with_errors(keys, needed | given)[0], **fixed})
         with contextlib.suppress(PenstockError):
             make(values)
         seen |= values.seen
@@ -234,18 +241,18 @@ def told_of(section: str, type_: str, key: ConfigKey) -> bool:
     """Tell whether a warning names a key of a member of a chain."""
     name = f"{section}.a.{key.name}"
     config = {section: "a", f"{section}.a.type": type_, name: sample(key)}
-    return name in {one.config_path for one in chain_warnings(config)}
+    return name in {one.config_path for one in find_chain_warnings(config)}
 
 
 @pytest.mark.parametrize(
     ("section", "name"),
     [
-        *(("transforms", kind.names[0]) for kind in dict.fromkeys(TRANSFORMS.values())),
-        *(("predicates", kind.names[0]) for kind in dict.fromkeys(PREDICATES.values())),
+        *(("transforms", kind.names[0]) for kind in dict.fromkeys(TRANSFORMS_BY_NAME.values())),
+        *(("predicates", kind.names[0]) for kind in dict.fromkeys(PREDICATES_BY_NAME.values())),
     ],
 )
 def test_every_key_of_a_transform_has_an_effect_or_is_told_of(section: str, name: str) -> None:
-    kind: Any = {**TRANSFORMS, **PREDICATES}[name]
+    kind: Any = {**TRANSFORMS_BY_NAME, **PREDICATES_BY_NAME}[name]
     fixed = WITH.get(name.removesuffix("$Key"), {})
     seen = read_by(lambda values: kind.build("x", values), kind.keys, fixed)
     unread = [key for key in kind.keys if key.name not in seen]
@@ -266,7 +273,7 @@ def test_the_members_that_a_chain_does_not_list_are_told_of() -> None:
         "transforms.b.type": "Filter",
         "transforms.b.condition": "false",
     }
-    (found,) = chain_warnings(config)
+    (found,) = find_chain_warnings(config)
     assert (found.code, found.config_path) == ("config.no_effect", "transforms.b")
 
 
@@ -274,7 +281,10 @@ def test_the_members_that_a_chain_does_not_list_are_told_of() -> None:
 def test_every_key_of_a_converter_has_an_effect_or_is_told_of(kind: Any) -> None:
     config = Recorded()
     kind.make(config)
-    told = {one.config_path for one in without_effect(kind.keys, {k.name: "" for k in kind.keys})}
+    told = {
+        one.config_path
+        for one in find_keys_without_effect(kind.keys, {k.name: "" for k in kind.keys})
+    }
     assert {key.name for key in kind.keys} <= config.seen | told
 
 

@@ -8,7 +8,7 @@ FORBIDDEN = {
     "services/penstock/model/errors.py": "import penstock.rpc",
     "services/penstock/topic/__init__.py": "import penstock.spark",
     "services/penstock/worker/ports.py": "import pyspark",
-    "services/penstock/rpc/channels.py": "import penstock.testing",
+    "services/penstock/rpc/channels.py": "import penstock_kit.testing",
     "connectors/python/penstock_connector/_values.py": "import penstock.model",
     "connectors/builtin/penstock_builtin/__init__.py": "import penstock.api.offset.v1",
     "connectors/databases/penstock_databases/__init__.py": "import penstock_builtin",
@@ -17,7 +17,7 @@ FORBIDDEN = {
 
 
 def lint(folder):
-    plugins = ("python", "builtin", "databases", "net")
+    plugins = ("kit", "python", "builtin", "databases", "net")
     rooms = ("services", *(f"connectors/{name}" for name in plugins))
     python_path = ":".join(str(folder / room) for room in rooms)
     return run("lint-imports", "--no-cache", cwd=folder, PYTHONPATH=python_path)

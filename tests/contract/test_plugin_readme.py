@@ -5,9 +5,9 @@ import re
 import pytest
 
 from penstock.model import arrow_schema
+from penstock.plugin import protocol_rules
 from penstock.plugin.process import logs
-from penstock.plugin.streams import read_rules
-from penstock.spark.ends import declared
+from penstock.spark.connector_io import frame_bounds
 from penstock.worker.process_keys import KEYS
 from support.checkout import ROOT
 
@@ -80,10 +80,10 @@ def test_a_row_that_is_missing_goes_red(name):
 
 
 def test_the_bounds_are_those_of_the_code():
-    assert declared.MOST_ROWS == read_rules.MOST_ROWS == 1 << 20
-    assert declared.MOST_INFLATED == 64 << 20
+    assert frame_bounds.MAX_ROWS == protocol_rules.MAX_BATCH_ROWS == 1 << 20
+    assert frame_bounds.MAX_DECOMPRESSED_BYTES == 64 << 20
     assert (arrow_schema.MAX_COLUMNS, arrow_schema.MAX_NESTING) == (10_000, 32)
-    assert (logs.LINES_AT_ONCE, logs.LINES_PER_SECOND) == (1_000, 200)
+    assert (logs.MAX_BURST_LINES, logs.LINES_PER_SECOND) == (1_000, 200)
     for bound in ("2^20", "64 MiB", "65,536", "10,000; 32"):
         assert bound in section("Limits")
 

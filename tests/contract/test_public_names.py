@@ -1,7 +1,7 @@
 """What a connector's author may import is exactly this; a change here is a change of the SDK."""
 
-import penstock.testing
 import penstock_connector
+import penstock_kit.testing
 
 CONNECTOR = [
     "ApplyAction",
@@ -43,6 +43,6 @@ def test_the_sdk_exports_exactly_these():
 
 
 def test_every_exported_name_is_there_and_has_its_meaning_beside_it():
-    for package in (penstock_connector, penstock.testing):
+    for package in (penstock_connector, penstock_kit.testing):
         for name in package.__all__:
             assert getattr(package, name).__doc__, f"{package.__name__}.{name}"

@@ -5,7 +5,12 @@ import re
 import pytest
 
 from penstock.model.errors import ErrorClass
-from penstock.scheduler.state.failures import DEFECTS, Fate, RestartPolicy, judge
+from penstock.scheduler.state.restarts import (
+    MAX_INTERNAL_RESTARTS,
+    FailureAction,
+    RestartPolicy,
+    decide_action,
+)
 from support.checkout import ROOT
 
 TEXTS = (
@@ -24,13 +29,16 @@ def restarts_told(text: str) -> set[int]:
 
 
 def test_a_defect_is_restarted_so_often() -> None:
-    fates = [judge(RestartPolicy(), ErrorClass.INTERNAL, n, -1, 0).fate for n in range(DEFECTS + 2)]
-    assert fates == [Fate.RESTART] * DEFECTS + [Fate.WAIT] * 2
+    fates = [
+        decide_action(RestartPolicy(), ErrorClass.INTERNAL, n, -1, 0).action
+        for n in range(MAX_INTERNAL_RESTARTS + 2)
+    ]
+    assert fates == [FailureAction.RESTART] * MAX_INTERNAL_RESTARTS + [FailureAction.WAIT] * 2
 
 
 @pytest.mark.parametrize("path", TEXTS)
 def test_a_text_tells_how_often_a_defect_is_restarted(path: str) -> None:
-    assert restarts_told((ROOT / path).read_text(encoding="utf-8")) == {DEFECTS}
+    assert restarts_told((ROOT / path).read_text(encoding="utf-8")) == {MAX_INTERNAL_RESTARTS}
 
 
 def test_another_number_goes_red() -> None:

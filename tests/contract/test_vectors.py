@@ -12,7 +12,7 @@ import pytest
 
 from penstock.api.record.v1 import record_pb2
 from penstock.model.identity import partition_id
-from penstock.spark.ends import json_lines
+from penstock.spark.connector_io import json_lines
 from penstock.wire import record as record_wire
 from penstock_connector._frames import decode_rows, decode_schema
 from penstock_connector._values import partition_from_proto, partition_to_proto
@@ -57,7 +57,7 @@ def test_what_is_committed_is_what_the_generator_makes(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_json_lines_are_read_as_the_same_rows(name):
     rows = committed(name)
-    read = json_lines.read((FOLDER / f"{name}.jsonl").read_bytes(), rows.schema)
+    read = json_lines.parse_rows((FOLDER / f"{name}.jsonl").read_bytes(), rows.schema)
     read.validate(full=True)
     assert shown(read) == shown(rows)
 
@@ -67,7 +67,7 @@ def test_one_digit_would_be_seen():
     text = (FOLDER / "integers.jsonl").read_text()
     other = text.replace("9007199254740993", "9007199254740992", 1).encode()
     rows = committed("integers")
-    assert shown(json_lines.read(other, rows.schema)) != shown(rows)
+    assert shown(json_lines.parse_rows(other, rows.schema)) != shown(rows)
 
 
 def test_partitions_and_offsets_are_read_the_same():

@@ -10,7 +10,7 @@ import ast
 import pytest
 import yaml
 
-from penstock.pipeline_files.files import Texts, Values
+from penstock.pipeline_files.files import TextLoader, JsonValueLoader
 from support.checkout import name_of, product_files, syntax_of
 
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "jsonpickle"}
@@ -67,7 +67,7 @@ def test_product_code_has_no_dangerous_call():
     assert len(found) > 50
     words = {name: [one.split(": ")[1] for one in words] for name, words in found.items() if words}
     assert words == EXCEPTED
-    assert all(issubclass(loader, yaml.SafeLoader) for loader in (Texts, Values))
+    assert all(issubclass(loader, yaml.SafeLoader) for loader in (TextLoader, JsonValueLoader))
 
 
 @pytest.mark.parametrize(

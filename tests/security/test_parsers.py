@@ -18,21 +18,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.convert.registry import converter
-from penstock.gateway import request_body
-from penstock.gateway.v1.offset_history import moment
+from penstock.convert.registry import create_converter
+from penstock.gateway import request_input
+from penstock.gateway.v1.bodies import parse_time
+from penstock.model.dead_letter_queue import parse_edits, parse_ids
 from penstock.model.errors import InternalError, PenstockError
 from penstock.model.identity import partition_key
-from penstock.model.replay import read_changes, read_ids
 from penstock.pipeline_files.connector_file import read_connector
 from penstock.pipeline_files.files import read_flat, read_values
-from penstock.plugin.installed.manifest import parse_manifest
+from penstock.plugin.catalog.manifest import parse_manifest
 from penstock.plugin.process import handshake, logs
-from penstock.secrets.references import referred
-from penstock.spark.ends import json_lines
-from penstock.spark.ends.declared import TooMuchError, UndeclaredError, check
-from penstock.transform.functions.declared import declared
-from penstock.transform.sql.guard import guarded
+from penstock.secrets.resolution import find_references
+from penstock.spark.connector_io import json_lines
+from penstock.spark.connector_io.frame_bounds import (
+    FrameTooLargeError,
+    MalformedFrameError,
+    check_frame,
+)
+from penstock.transform.functions.column_declaration import parse_columns
+from penstock.transform.sql.guard import check_expression
 from penstock.worker.dead_letters.rejected_rows import read_tolerance
 
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
@@ -62,40 +66,42 @@ class Parser:
 
 
 TEXTS = [
-    Parser("handshake", handshake.find, ("1|1|unix|/run/x|grpc|\n",), (InternalError,)),
+    Parser("handshake", handshake.parse_handshake, ("1|1|unix|/run/x|grpc|\n",), (InternalError,)),
     Parser("line of a plugin", logs.parse_line, ('{"@level":"warn","@message":"x"}',), ()),
     Parser("manifest", lambda text: parse_manifest(text, Path("/x")), (MANIFEST,)),
     Parser("tolerance", read_tolerance, ("none", "all", "5/1000")),
     Parser(
-        "reference", lambda text: list(referred({"k": text})), ("${file:/x:y}", "a${env:B}"), ()
+        "reference", lambda text: list(find_references({"k": text})), ("${file:/x:y}", "a${env:B}"), ()
     ),
-    Parser("columns", lambda text: declared(text, "p"), ("id int64, x list<map<string,date>>",)),
+    Parser(
+        "columns", lambda text: parse_columns(text, "p"), ("id int64, x list<map<string,date>>",)
+    ),
     Parser(
         "expression",
-        lambda text: guarded(text, "p"),
+        lambda text: check_expression(text, "p"),
         ("a > 1 AND b LIKE '%x' OR upper(c) IN ('1')",),
     ),
-    Parser("letters", read_ids, ("0/17", "0/3,0/17-20")),
-    Parser("edits", lambda text: read_changes(text, {"0/1": text}), ('{"a": [1, {"b": null}]}',)),
-    Parser("time", moment, ("2026-01-31T08:00:00Z", "2026-01-31T08:00:00+01:00")),
+    Parser("letters", parse_ids, ("0/17", "0/3,0/17-20")),
+    Parser("edits", lambda text: parse_edits(text, {"0/1": text}), ('{"a": [1, {"b": null}]}',)),
+    Parser("time", parse_time, ("2026-01-31T08:00:00Z", "2026-01-31T08:00:00+01:00")),
     Parser("partition", partition_key, ('{"f":{"$bytes":"AA=="},"n":1}',), (ValueError,)),
 ]
 BYTES = [
     Parser(
         "body",
-        lambda data: request_body.plain(request_body.parsed(data)),
+        lambda data: request_input.to_plain(request_input.parse_json(data)),
         (b'{"a": [1.0, {"b": null}]}',),
     ),
-    Parser("frame of rows", check, (FRAME,), (UndeclaredError, TooMuchError)),
+    Parser("frame of rows", check_frame, (FRAME,), (MalformedFrameError, FrameTooLargeError)),
     Parser(
         "rows as JSON",
-        lambda data: json_lines.read(data, ROWS),
+        lambda data: json_lines.parse_rows(data, ROWS),
         (b'{"id": 1, "at": "2026-01-31", "tags": ["x"]}\n',),
-        (json_lines.NotRows,),
+        (json_lines.InvalidRowsError,),
     ),
     Parser(
         "message of Kafka's",
-        lambda data: converter("json", {}).decode(pa.array([data], pa.binary())),
+        lambda data: create_converter("json", {}).decode(pa.array([data], pa.binary())),
         (
             b'{"schema":{"type":"int64","name":"org.apache.kafka.connect.data.Date"},"payload":1}',
             MONEY,

@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (
     ROOT / "services/penstock",
+    ROOT / "connectors/kit/penstock_kit",
     ROOT / "connectors/python/penstock_connector",
     ROOT / "connectors/builtin/penstock_builtin",
     ROOT / "connectors/databases/penstock_databases",

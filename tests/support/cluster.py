@@ -14,9 +14,8 @@ from penstock.etcd import Discovery, Etcd
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import PenstockError
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunState
-from penstock.rpc.channels import Dial, open_channel
-from penstock.rpc.mutual_tls import Mutual
-from penstock.testing import PenstockProcess, wait_until
+from penstock.rpc.channels import Dial, MutualTls, open_channel
+from penstock_kit.testing import PenstockProcess, wait_until
 from support.certificates import Authority
 from support.etcd import PASSWORD, EtcdServers
 from support.ports import DIES_WITH_US
@@ -120,7 +119,7 @@ class Cluster:
         variables = {"PENSTOCK_LOG_LEVEL": "INFO", **(env or {})}
         variables |= {"PENSTOCK_FAULTS": faults} if faults else {}
         before = (*within, *DIES_WITH_US)
-        process = PenstockProcess(folder, service, "--config", file, env=variables, within=before)
+        process = PenstockProcess(folder, service, "--config", file, env=variables, prefix=before)
         process.start()
         self.processes[name], self._services[name] = process, service
         return process
@@ -142,12 +141,12 @@ class Cluster:
 
     def cluster(self) -> ClusterStatus:
         """Return the cluster as its leader sees it."""
-        return self.ask("scheduler", SchedulerClient, lambda client: client.cluster())
+        return self.ask("scheduler", SchedulerClient, lambda client: client.get_cluster())
 
     def status(self, name: str) -> ConnectorStatus | None:
         """Return how a connector is; None when the scheduler does not know it (yet)."""
         try:
-            (status,) = self.ask("scheduler", SchedulerClient, lambda c: c.statuses(name))
+            (status,) = self.ask("scheduler", SchedulerClient, lambda c: c.list_statuses(name))
         except PenstockError as error:
             if error.code == "scheduler.not_found":
                 return None
@@ -206,10 +205,10 @@ class Cluster:
                 self._found[service].start()
             found = self._found[service]
             async with asyncio.timeout(READY):
-                members = await found.after(0)
+                members = await found.wait_for_change(0)
                 while not members.members:
-                    members = await found.after(members.revision)
-            route = lambda: [m.address for m in found.now.members.values()]  # noqa: E731
+                    members = await found.wait_for_change(members.revision)
+            route = lambda: [m.address for m in found.current.members.values()]  # noqa: E731
             dial = self._dial(service)
             async with client(route, dial=dial) as calling:
                 return await call(calling)
@@ -220,7 +219,7 @@ class Cluster:
         """Return how a person dials a service: as an operator, where there are certificates."""
         if self.tls is None:
             return open_channel
-        return Mutual(self.tls.ca, *self.tls.sign("operator.penstock")).dial(service)
+        return MutualTls(self.tls.ca, *self.tls.sign("operator.penstock")).dial(service)
 
     async def _connected(self) -> Etcd:
         async with self._connecting:

@@ -25,10 +25,10 @@ from typing import Any, Final, Self
 
 import pytest
 
-from penstock.cluster.grants import SERVICES, commands
+from penstock.cluster.grants import SERVICES
 from penstock.etcd import EtcdSettings
 from penstock.telemetry import Secret
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.ports import DIES_WITH_US, free_ports
 
 PASSWORD: Final = "secret-of-etcd"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.status import RunState
-from penstock.testing import Report, check_so_far, read_ledger
+from penstock_kit.testing import Report, check_delivery_so_far, read_ledger
 from support.cluster import READY, Cluster
 
 ROWS: Final = 100
@@ -65,7 +65,7 @@ class Flow:
 
     def report(self) -> Report:
         """Compare what came with itself."""
-        return check_so_far(read_ledger(self.ledger).entries)
+        return check_delivery_so_far(read_ledger(self.ledger).entries)
 
     def epochs(self) -> dict[str, int]:
         """Return the epoch under which each task writes now, as its ledger has it."""

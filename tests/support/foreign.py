@@ -20,7 +20,7 @@ from typing import Final, Self
 
 import grpc
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.checkout import ROOT
 
 CREDENTIAL: Final = "a-test"

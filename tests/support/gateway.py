@@ -17,14 +17,14 @@ from typing import Any, Final, Self, TypeVar
 import httpx
 
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.app import application
-from penstock.gateway.clients import Asks, Processes, Workers
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import Place
+from penstock.gateway.app import build_app
+from penstock.gateway.clients import Processes, ServiceClients, Workers
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import Listener
 from penstock.standalone.node import Node
 from penstock.standalone.settings import node_settings
-from penstock.telemetry.recent import RECENT
-from penstock.testing import wait_until
+from penstock.telemetry.logs import RECENT_LOGS
+from penstock_kit.testing import wait_until
 
 READY: Final = 120.0
 """Seconds for a state to come, on a machine that is busy."""
@@ -44,11 +44,11 @@ class Gateway:
         self._stack = AsyncExitStack()
         self.address = ""
         self.node: Node
-        self.asks: Asks
+        self.clients: ServiceClients
         self.client: httpx.Client
 
     def __enter__(self) -> Self:
-        logging.getLogger().addHandler(RECENT)  # what `set_up` does in a process of its own
+        logging.getLogger().addHandler(RECENT_LOGS)  # what `set_up` does in a process of its own
         self._thread.start()
         self.run(self._open)
         self.client = httpx.Client(base_url=f"http://{self.address}", timeout=90)
@@ -116,8 +116,8 @@ class Gateway:
         node = self.node
         processes = Processes(node.addresses)
         self._stack.push_async_callback(processes.close)
-        self.asks = Asks(node.config, node.offset, node.scheduler, workers, processes)
-        app = application(self.asks, "tests", Guard())
-        (url,) = await enter(answering(app, [Place("127.0.0.1:0")]))
+        self.clients = ServiceClients(node.config, node.offset, node.scheduler, workers, processes)
+        app = build_app(self.clients, "tests", Guard())
+        (url,) = await enter(serve(app, [Listener("127.0.0.1:0")]))
         self.address = url.removeprefix("http://")
-        await self.node.begin()
+        await self.node.start_connectors()

@@ -12,7 +12,7 @@ from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
 from penstock.api.record.v1 import record_pb2
-from penstock.spark.ends import json_lines
+from penstock.spark.connector_io import json_lines
 from penstock_connector import Partition
 from penstock_connector._values import partition_to_proto
 from penstock_connector.testing import SourceTask
@@ -54,7 +54,7 @@ def fetched(task: SourceTask, ready: pb.BatchReady) -> pa.RecordBatch:
     """Return an announced batch, after a look at what was announced."""
     (frame,) = task.fetch_frames(ready.seq)
     assert frame.batch.encoding == JSON_LINES
-    rows = json_lines.read(frame.batch.data, task.schemas[frame.batch.schema_id])
+    rows = json_lines.parse_rows(frame.batch.data, task.schemas[frame.batch.schema_id])
     assert rows.num_rows == ready.rows
     return rows
 

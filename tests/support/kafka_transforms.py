@@ -24,8 +24,8 @@ import pyspark
 from py4j.java_gateway import JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from penstock.model.column_meaning import meaning
-from penstock.transform.registry import TRANSFORMS
+from penstock.model.arrow_schema import semantic_type
+from penstock.transform.registry import TRANSFORMS_BY_NAME
 from support.transforms import DATASET, Case
 
 VERSION = "4.3.1"
@@ -80,7 +80,9 @@ class Comparison:
 
 def kafka_name(case: Case) -> str:
     """Return the class of Kafka's that is the transform of a case; empty when Kafka has none."""
-    names = [name for name in TRANSFORMS[case.transform["type"]].names if name.startswith(KAFKA)]
+    names = [
+        name for name in TRANSFORMS_BY_NAME[case.transform["type"]].names if name.startswith(KAFKA)
+    ]
     return names[0] if names and "condition" not in case.transform else ""
 
 
@@ -101,7 +103,7 @@ def expected(case: Case) -> Iterator[dict[str, Any] | None]:
     """Yield the rows of the table, without what Kafka's records do not have."""
     rows = iter(case.expected)
     for place, row in enumerate(case.after):
-        if row is None or place in case.apart:
+        if row is None or place in case.rejects:
             yield None
             continue
         values = dict(zip(case.gives, next(rows), strict=True))
@@ -216,7 +218,7 @@ class Kafka:
 def schema_of(field: pa.Field) -> dict[str, Any]:
     """Return the schema of a field as `JsonConverter` writes it; everything is optional."""
     type_, rest = field.type, {"optional": True}
-    if meaning(field) == "time":
+    if semantic_type(field) == "time":
         return rest | {"type": "int32", "name": f"{KAFKA}.data.Time", "version": 1}
     if type_ in PRIMITIVES:
         return rest | {"type": PRIMITIVES[type_]}
@@ -246,7 +248,7 @@ def json_of(value: pa.Scalar, field: pa.Field) -> Any:
     type_, found = field.type, value.as_py()
     if found is None:
         return None
-    if meaning(field) == "time":
+    if semantic_type(field) == "time":
         return found // 1000
     if pa.types.is_temporal(type_):
         whole = pa.int32() if pa.types.is_date(type_) else pa.int64()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from penstock.model.errors import FencedError, PenstockError
-from penstock.testing import LOST, Call, unexplained
+from penstock_kit.testing import LOST, Call, find_unexplained
 
 Value: TypeAlias = "tuple[int, int] | None"
 """The epoch and the number of a commit."""
@@ -67,16 +67,16 @@ def step(state: State, what: Any, answer: Any) -> State | None:
 
 def alike(calls: Sequence[Call[Any, Any]]) -> list[Call[Any, Any]]:
     """Give lost commits that no read has seen one number: which of them happened is no question."""
-    seen = {call.answer[0] for call in calls if isinstance(call.what, Read) and call.answer}
+    seen = {call.answer[0] for call in calls if isinstance(call.request, Read) and call.answer}
 
     def alike_one(call: Call[Any, Any]) -> Call[Any, Any]:
-        what = call.what
-        if call.ended != LOST or not isinstance(what, Commit):
+        what = call.request
+        if call.ended_at != LOST or not isinstance(what, Commit):
             return call
         return (
             call
             if (what.epoch, what.number) in seen
-            else replace(call, what=replace(what, number=0))
+            else replace(call, request=replace(what, number=0))
         )
 
     return [alike_one(call) for call in calls]
@@ -117,7 +117,9 @@ class History:
 
     def unexplained(self) -> dict[str, Sequence[Call[Any, Any]]]:
         """Return the partitions whose history no order explains."""
-        found = {p: unexplained(alike(calls), ((), None), step) for p, calls in self.calls.items()}
+        found = {
+            p: find_unexplained(alike(calls), ((), None), step) for p, calls in self.calls.items()
+        }
         return {partition: calls for partition, calls in found.items() if calls}
 
     def _add(self, partition: str, began: int, what: Any, answer: Any) -> None:

@@ -39,7 +39,7 @@ class Nothing:
 class NothingHeld:
     """A scheduler that has given out nothing."""
 
-    async def held(self, _: str) -> Nothing:
+    async def list_held_tasks(self, _: str) -> Nothing:
         """Find none."""
         return Nothing()
 

@@ -26,8 +26,8 @@ import pytest
 
 from penstock.store import PostgresqlSettings
 from penstock.telemetry import Secret
-from penstock.testing import wait_until
-from penstock.testing.procfs import Process, process_of, tree
+from penstock_kit.testing import wait_until
+from penstock_kit.testing.process_tree import Process, list_tree, read_process
 from support.ports import DIES_WITH_US, free_ports
 
 
@@ -97,7 +97,7 @@ class PostgresqlServer:
         if self._process is None:
             return
         self._process.send_signal(signal.SIGSTOP)  # it forks no more
-        family = tree(self._process.pid)
+        family = list_tree(self._process.pid)
         for process in family:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
@@ -159,7 +159,7 @@ class PostgresqlServer:
 
 
 def _lives(process: Process) -> bool:
-    now = process_of(process.pid)
+    now = read_process(process.pid)
     return now is not None and now.identity == process.identity
 
 

@@ -2,7 +2,7 @@
 a folder of its own.
 
     with S3Server() as server:
-        folder = folder_of("s3://topics/some/prefix", server.settings())
+        folder = open_folder("s3://topics/some/prefix", server.settings())
         server.pause(); server.resume()
 
 It heeds `If-None-Match: *`, checks signatures, and has one bucket, `topics`.

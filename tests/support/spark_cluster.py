@@ -12,7 +12,7 @@ from typing import Final
 
 import pyspark
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.ports import DIES_WITH_US, free_ports
 
 _MASTER: Final = "org.apache.spark.deploy.master.Master"

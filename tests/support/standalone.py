@@ -17,7 +17,7 @@ from typing import Self
 from penstock.client import SchedulerClient
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.status import RunState, RunStatus
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 
 SOON: float = 120.0
 """Seconds for what takes some, with a start of a JVM before it, on a machine that is busy."""
@@ -88,7 +88,7 @@ async def _tasks(address: str, name: str) -> list[RunStatus]:
     """Return none while no scheduler leads, or the leader has not read the configuration yet."""
     async with SchedulerClient(address) as client:
         try:
-            return [task for status in await client.statuses(name) for task in status.tasks]
+            return [task for status in await client.list_statuses(name) for task in status.tasks]
         except RetriableError:
             return []
         except PenstockError as error:

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from penstock.model.column_meaning import KEY
-from penstock.transform.functions.declared import declared
+from penstock.model.arrow_schema import SEMANTIC_TYPE_KEY
+from penstock.transform.functions.column_declaration import parse_columns
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "transform" / "golden"
 DATASET = "topic"
@@ -31,7 +31,7 @@ class Case:
     rows: list[list[Any]]
     gives: dict[str, str] = field(default_factory=dict)
     after: list[list[Any] | None] = field(default_factory=list)
-    apart: dict[int, str] = field(default_factory=dict)
+    rejects: dict[int, str] = field(default_factory=dict)
     refused: str = ""
     kafka: str = ""
     file: str = ""
@@ -75,8 +75,8 @@ def schema_of(columns: dict[str, str]) -> pa.Schema:
 
 def _field(name: str, text: str) -> pa.Field:
     if text == "time":
-        return pa.field(name, pa.int64(), metadata={KEY: b"time"})
-    return pa.field(name, declared(f"x {text}", "p").field(0).type)
+        return pa.field(name, pa.int64(), metadata={SEMANTIC_TYPE_KEY: b"time"})
+    return pa.field(name, parse_columns(f"x {text}", "p").field(0).type)
 
 
 def batch_of(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.testing import PenstockProcess, wait_until
+from penstock_kit.testing import PenstockProcess, wait_until
 
 ENDED: Final = 240.0
 """Seconds for a command that starts a JVM, does something small and ends, on a busy machine."""

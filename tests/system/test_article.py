@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from support.databend import PASSWORD as DATABEND_PASSWORD
 from support.databend import USER as DATABEND_USER
 from support.databend import DatabendServer

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from penstock.etcd import Etcd
-from penstock.model.sensitive import MASK
-from penstock.testing import PenstockProcess, wait_until
+from penstock.model.config_redaction import REDACTED
+from penstock_kit.testing import PenstockProcess, wait_until
 from support.cluster import READY, Cluster
 from support.flow import SPARK
 from support.standalone import Standalone
@@ -177,7 +177,7 @@ def test_it_is_nowhere(places: Mapping[str, bytes]) -> None:
 
 def test_what_is_looked_through_is_what_there_is(places: Mapping[str, bytes]) -> None:
     """The twin: the words that held it are there, with a mask in its place."""
-    told = f"{MASK} is not for this row".encode()
+    told = f"{REDACTED} is not for this row".encode()
     holding = [name for name, text in places.items() if told in text]
     assert f"/v1/connectors/{NAME}/letters" in holding
     assert f"/v1/connectors/{NAME}/logs" in holding

@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.status import ConnectorStatus, RunState
-from penstock.testing import read_ledger
+from penstock_kit.testing import read_ledger
 from support.cluster import Cluster
 
 MOODY = Path(__file__).parent.parent / "support" / "moody"
@@ -80,7 +80,7 @@ class Moody:
 
     def restart(self, **what: Any) -> None:
         """Ask for a restart."""
-        self.cluster.config(lambda config: config.restart(self.name, **what))
+        self.cluster.config(lambda config: config.request_restart(self.name, **what))
 
     def runs(self) -> None:
         """Wait until it and all tasks run."""

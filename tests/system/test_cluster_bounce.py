@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.status import RunState
-from penstock.testing.checker import Kind
 from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
 
@@ -51,31 +49,22 @@ def back(cluster: Cluster, *names: str) -> None:
     cluster.until(lambda: set(names) <= cluster.connected(), READY, f"{names} to be back")
 
 
-@pytest.mark.parametrize("bounced", [clean, hard], ids=["clean", "hard"])
-def test_bounce(cluster: Cluster, bounced: Callable[[Cluster, str], None]) -> None:
-    """Three workers, one after the other: each row arrives exactly once."""
-    flow = Flow(cluster, f"bounce-{bounced.__name__}")
-    flow.start()
+def bounce(cluster: Cluster, flow: Flow, restart: Callable[[Cluster, str], None]) -> None:
+    """Restart three workers, one after the other, while each task of the flow goes on."""
     for _ in range(ROUNDS):
         for name in WORKERS:
-            bounced(cluster, name)
+            restart(cluster, name)
             flow.advance()
             back(cluster, name)
     flow.delete()
     assert min(flow.counts().values()) >= 300 * ROUNDS
 
 
-def test_bounce_would_see_a_lost_row(tmp_path: Path) -> None:
-    """The twin: a worker that stores offsets before rows dies between; the next one cannot know."""
-    faults = "worker.commit_order=break,worker.offset_committed=kill@5"
-    with Cluster(tmp_path) as cluster:
-        first = cluster.start("worker", "w1", faults=faults, **SPARK)
-        flow = Flow(cluster, tasks=1)
-        flow.create()
-        assert first.wait(READY) == -9
-        cluster.workers("w2", **SPARK)
-        flow.advance()
-        assert flow.report().rows(Kind.GAP) > 0, flow.report()
+def test_bounce_hard(cluster: Cluster) -> None:
+    """Each row arrives exactly once. The twin is in `chaos/test_twins.py`: offsets before rows."""
+    flow = Flow(cluster, "bounce-hard")
+    flow.start()
+    bounce(cluster, flow, hard)
 
 
 def test_exactly_once_source(cluster: Cluster) -> None:
@@ -94,10 +83,13 @@ def test_exactly_once_source(cluster: Cluster) -> None:
 
 
 def test_pause_state_persistent(cluster: Cluster) -> None:
-    """A paused connector is still paused after every process was started anew."""
-    flow = Flow(cluster, "pause")
-    flow.start()
-    flow.advance()
+    """Every process of the cluster is killed and started anew: a paused connector is still paused,
+    and the rows of another one continue where they were.
+    """
+    flow, running = Flow(cluster, "pause"), Flow(cluster, "running")
+    for one in (flow, running):
+        one.start()
+        one.advance()
     cluster.config(lambda config: config.set_target_state(flow.name, TargetState.PAUSED))
 
     def states() -> set[RunState]:
@@ -112,6 +104,8 @@ def test_pause_state_persistent(cluster: Cluster) -> None:
         cluster.start(service, service)
     cluster.workers(*WORKERS, **SPARK)
     cluster.until(lambda: states() == {RunState.PAUSED}, READY, "to be paused again", states)
+    running.advance()
+    running.delete()
     assert flow.counts() == paused
     cluster.config(lambda config: config.set_target_state(flow.name, TargetState.RUNNING))
     flow.advance()
@@ -146,10 +140,13 @@ class Files:
         return Counter(self.written.read_text(encoding="utf-8").splitlines()) == self.given
 
 
-def test_file_source_and_sink(cluster: Cluster) -> None:
-    """Files through a topic into a file; after a rolling restart it goes on where it was. A file
-    that a task found by itself is not read again by the one that follows it.
+def test_bounce_clean_and_file_source_and_sink(cluster: Cluster) -> None:
+    """A rolling restart: each numbered row arrives exactly once, and files that go through a topic
+    into a file continue where they were. A file that a task found by itself is not read again by
+    the task that follows it.
     """
+    flow = Flow(cluster, "bounce-clean")
+    flow.start()
     one = Files(cluster, "one", "in.txt", folder=False)
     found = Files(cluster, "found", "*.log", folder=True)
     one.append("in.txt")
@@ -157,9 +154,7 @@ def test_file_source_and_sink(cluster: Cluster) -> None:
         found.append(file)
         cluster.until(found.arrived, READY, f"the lines of {file} to arrive")
     cluster.until(one.arrived, READY, "the lines to arrive")
-    for name in WORKERS:
-        clean(cluster, name)
-        back(cluster, name)
+    bounce(cluster, flow, clean)
     one.append("in.txt")
     found.append("b.log")
     cluster.until(one.arrived, READY, "the lines after the restart")

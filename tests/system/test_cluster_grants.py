@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.cluster.grants import SERVICES
-from penstock.etcd import Etcd, ops
+from penstock.etcd import Etcd, operations
 from penstock.model.errors import AuthError
 from penstock.telemetry import Secret
 from support.cluster import Cluster
@@ -46,7 +46,7 @@ def allowed(flow: Flow, service: str, key: str, *, write: bool) -> bool:
         client = await Etcd.connect(flow.cluster.etcd.settings(user=service, password=password))
         try:
             if write:
-                await client.txn([], [ops.put(key, b"1")], stage="t")
+                await client.txn([], [operations.put(key, b"1")], stage="t")
             else:
                 await client.get(key)
         finally:

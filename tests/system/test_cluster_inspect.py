@@ -12,7 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from penstock.client import WorkerClient
 from penstock.model.connector import ConnectorKind
-from penstock.model.live_rows import LookedRow, LookRules, RowStage, Stage
+from penstock.model.inspection import InspectedRow, InspectRules, RowStage, Stage
 from support.cluster import READY, Cluster
 
 
@@ -50,10 +50,12 @@ def test_live_rows_are_shown_at_all_stages_and_looking_changes_none(
     cluster.create(name, config, ConnectorKind.SOURCE)
     (task,) = cluster.running(name, 1).tasks
 
-    def look(stage: Stage) -> list[LookedRow]:
-        async def call(client: WorkerClient) -> list[LookedRow]:
-            rules = LookRules(stage, rows=20, seconds=READY)
-            return [row async for word in client.inspect(task.task_id, rules) for row in word.rows]
+    def look(stage: Stage) -> list[InspectedRow]:
+        async def call(client: WorkerClient) -> list[InspectedRow]:
+            rules = InspectRules(stage, rows=20, seconds=READY)
+            return [
+                row async for word in client.inspect_rows(task.task_id, rules) for row in word.rows
+            ]
 
         return cluster.worker("w1", call)
 

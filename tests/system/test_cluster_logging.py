@@ -15,7 +15,7 @@ from support.cluster import READY, Cluster
 CALLS: Final[dict[str, tuple[Any, Callable[[Any], Awaitable[object]]]]] = {
     "config": (ConfigClient, lambda client: client.list()),
     "offset": (OffsetClient, lambda client: client.get("g", ["p"])),
-    "scheduler": (SchedulerClient, lambda client: client.held("g")),
+    "scheduler": (SchedulerClient, lambda client: client.list_held_tasks("g")),
     "worker": (WorkerClient, lambda client: client.list_plugins()),
 }
 

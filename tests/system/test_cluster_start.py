@@ -12,7 +12,7 @@ import pytest
 from penstock.client import ConfigClient, SchedulerClient
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import PenstockError
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from support.cluster import READY, Cluster
 from support.etcd import EtcdServers
 from support.ports import free_ports
@@ -137,7 +137,7 @@ def test_a_scheduler_that_does_not_lead_names_the_one_that_does(control: Cluster
     async def ask() -> PenstockError | None:
         async with SchedulerClient(other) as client:
             try:
-                await client.cluster()
+                await client.get_cluster()
             except PenstockError as error:
                 return error
             return None
@@ -149,7 +149,7 @@ def test_a_scheduler_that_does_not_lead_names_the_one_that_does(control: Cluster
 
     async def follow() -> str:
         async with SchedulerClient(lambda: [other]) as client:
-            return (await client.cluster()).leader
+            return (await client.get_cluster()).leader
 
     assert control.run(follow()) == leader
 

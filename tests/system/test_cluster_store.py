@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.connector import TargetState
 from penstock.model.status import RunState
-from penstock.testing import read_ledger
+from penstock_kit.testing import read_ledger
 from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
 from support.postgresql import PostgresqlServer
@@ -46,7 +46,7 @@ def began_anew(flow: Flow) -> None:
     stored = cluster.config(lambda config: config.set_target_state(name, TargetState.STOPPED))
 
     def stopped() -> bool:
-        held = cluster.scheduler(lambda client: client.held(stored.generation)).tasks
+        held = cluster.scheduler(lambda client: client.list_held_tasks(stored.generation)).tasks
         status = cluster.status(name)
         return not held and status is not None and status.state is RunState.STOPPED
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.connector import ConnectorKind
-from penstock.testing import check_so_far, read_ledger
+from penstock_kit.testing import check_delivery_so_far, read_ledger
 from support.cluster import READY, Cluster
 from support.flow import SPARK
 from support.s3 import ACCESS, SECRET, S3Server
@@ -71,6 +71,6 @@ def test_tasks_of_a_sink_share_the_partitions_of_a_topic(cluster: Cluster) -> No
     assert len({entry.task for entry in read_ledger(ledger).entries}) == 2
     cluster.processes["w1"].kill()
     more(200)
-    check_so_far(read_ledger(ledger).entries).require()
+    check_delivery_so_far(read_ledger(ledger).entries).require()
     for name in ("feed", "drain"):
         cluster.config(lambda config, name=name: config.delete(name))

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.client import ConfigClient
 from penstock.model.errors import PenstockError
-from penstock.rpc.mutual_tls import Mutual
-from penstock.testing import PenstockProcess, wait_until
+from penstock.rpc.channels import MutualTls
+from penstock_kit.testing import PenstockProcess, wait_until
 from support.certificates import Authority
 from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
@@ -30,11 +30,12 @@ def rest(process: PenstockProcess) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=60)
 
 
-@pytest.fixture(params=[False, True], ids=["open", "tls"])
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster without workers."""
-    tls = Authority(tmp_path / "authority") if request.param else None
-    with Cluster(tmp_path / "cluster", tls=tls) as cluster:
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster without workers, in which everybody shows a certificate. `tests/contract/gateway`
+    does without certificates.
+    """
+    with Cluster(tmp_path / "cluster", tls=Authority(tmp_path / "authority")) as cluster:
         yield cluster
 
 
@@ -113,7 +114,7 @@ def test_a_connector_is_made_and_runs_in_a_cluster_of_certificates(tmp_path: Pat
             assert made.status_code == 201, made.text
             flow.advance()
             gateway.delete(f"/connectors/{flow.name}")
-        worker = Mutual(authority.ca, *authority.sign("worker.penstock")).dial("config")
+        worker = MutualTls(authority.ca, *authority.sign("worker.penstock")).dial("config")
         address = next(
             line.rpartition("reached at ")[2].strip()
             for line in cluster.processes["config"].output.splitlines()

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.client import SchedulerClient
 from penstock.model.status import ConnectorStatus, RunState
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 
 SOON: float = 180.0
 """Seconds for what takes some, with a start of a JVM before it, on a machine that is busy."""
@@ -92,7 +92,7 @@ class Growing:
         address = re.search(r"SchedulerService at (unix:\S+)", self.process.output)
         assert address, self.process.output
         async with SchedulerClient(address[1]) as client:
-            return await client.statuses(name)
+            return await client.list_statuses(name)
 
     def _written(self) -> list[str]:
         parts = sorted(self.folder.joinpath("out").glob("part-*"))

@@ -18,7 +18,7 @@ import pytest
 from penstock.cli.__main__ import main
 from penstock.client import ConfigClient
 from penstock.model.connector import Connector, ConnectorKind
-from penstock.testing import Spans, census, check, read_ledger, wait_until
+from penstock_kit.testing import Spans, check_delivery, find_leftovers, read_ledger, wait_until
 from support.checkout import ROOT
 
 STARTED = 240.0
@@ -70,7 +70,9 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
         text=True,
     ) as guard:
         assert guard.stdin is not None
-        print(commands.folder, file=guard.stdin, flush=True)  # no argument names it: see `census`
+        print(
+            commands.folder, file=guard.stdin, flush=True
+        )  # no argument names it: see `find_leftovers`
         yield commands
     shutil.rmtree(commands.scratch, ignore_errors=True)
 
@@ -98,7 +100,7 @@ def test_one_command_starts_a_cluster_that_moves_rows_and_one_command_ends_it(co
     for stage in (
         "etcd answers",
         "config, offset, scheduler and gateway answer",
-        "the workers take part",
+        "the workers are members",
     ):
         assert stage in done.stderr
     first = commands.processes()
@@ -128,7 +130,7 @@ def test_one_command_starts_a_cluster_that_moves_rows_and_one_command_ends_it(co
     assert second.keys() == first.keys(), "as many workers as there were"
     assert {name for name in first if first[name][0] != second[name][0]} == {"offset"}
 
-    check({"0": Spans([(0, ROWS - 1)])}, read_ledger(ledger).entries).require()
+    check_delivery({"0": Spans([(0, ROWS - 1)])}, read_ledger(ledger).entries).require()
     empty_a_worker(commands("status").stderr)
 
     done = commands("stop")
@@ -139,6 +141,6 @@ def test_one_command_starts_a_cluster_that_moves_rows_and_one_command_ends_it(co
         "the workers are drained", "gateway ended", "scheduler ended", "offset ended",
         "config ended", "etcd ended",
     ]  # fmt: skip
-    assert not census(commands.scratch)
-    assert not census(commands.folder).processes
-    assert not census(commands.folder).sockets
+    assert not find_leftovers(commands.scratch)
+    assert not find_leftovers(commands.folder).processes
+    assert not find_leftovers(commands.folder).sockets

@@ -16,10 +16,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
-from penstock.cli import scaffold
+from penstock.cli import plugin_new
 from penstock.cli.__main__ import main
 from penstock.model.errors import ConfigError
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from support.conformance import run_kit
 from system.pipelines import ENDED
 
@@ -30,7 +30,7 @@ DESCRIBE = pb.DescribeRequest()
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A new project."""
-    scaffold.make("python", "acme-orders", tmp_path / "acme-orders")
+    plugin_new.create_project("python", "acme-orders", tmp_path / "acme-orders")
     return tmp_path / "acme-orders"
 
 
@@ -122,18 +122,18 @@ def test_a_project_is_listed_and_sealed_and_a_change_of_it_is_told(
 def test_what_cannot_be_made_is_told(tmp_path: Path, language: str, name: str, code: str) -> None:
     """Nothing is written then."""
     with pytest.raises(ConfigError) as caught:
-        scaffold.make(language, name, tmp_path / "new")
+        plugin_new.create_project(language, name, tmp_path / "new")
     assert caught.value.code == code
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("language", scaffold.LANGUAGES)
+@pytest.mark.parametrize("language", plugin_new.LANGUAGES)
 def test_a_project_has_a_manifest_and_no_word_of_its_template(
     tmp_path: Path, language: str
 ) -> None:
     """Those of Go and Node are built and tested by their own tests."""
     made = tmp_path / "new"
-    files = scaffold.make(language, "acme-orders", made)
+    files = plugin_new.create_project(language, "acme-orders", made)
     assert 'name = "acme-orders"' in (made / "plugin.toml").read_text()
     assert not any(file.is_symlink() for file in made.rglob("*"))
     for file in files if language == "python" else filter(Path.is_file, made.iterdir()):
@@ -145,9 +145,9 @@ def test_a_language_without_its_template_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An installation may have been made without."""
-    monkeypatch.setattr(scaffold, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(plugin_new, "_CHECKOUT", tmp_path)
     with pytest.raises(ConfigError, match=r"plugin\.no_template"):
-        scaffold.make("go", "acme-orders", tmp_path / "new")
+        plugin_new.create_project("go", "acme-orders", tmp_path / "new")
 
 
 @pytest.fixture

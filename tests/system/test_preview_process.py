@@ -37,13 +37,13 @@ def moving(node):
 
 def engines(node):
     """JVMs below the node: of the engine that moves rows, and of previews."""
-    return {p.pid for p in node.process.family() if p.program == "java"}
+    return {p.pid for p in node.process.process_tree() if p.program == "java"}
 
 
 def children(node):
     """Processes of previews."""
     module = "penstock.worker.admin.preview_process"
-    return [p for p in node.process.family() if module in p.command]
+    return [p for p in node.process.process_tree() if module in p.command]
 
 
 def test_a_preview_has_a_jvm_of_its_own_whose_end_harms_nobody(node, moving):

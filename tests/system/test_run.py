@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from system.pipelines import Outcome, Pipeline, ended, nothing_left
 
 EVEN = "line LIKE '%even'"
@@ -77,22 +77,18 @@ def counts(outcome: Outcome) -> tuple[int, int, int]:
     return report["rows_read"], report["rows_written"], report["failed"]
 
 
-def test_a_misspelt_key_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
-    outcome = files(tmp_path, source={"fromat": "csv"}).run()
-    assert outcome.code == 2, outcome.output
-    assert "[config.unknown_key]" in outcome.output
-    assert "at:  source.fromat" in outcome.output
-    assert re.search("Did you mean .format.", outcome.output)
-
-
-def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_everything_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
+    """A misspelt key with the nearest one."""
     wrong = {"fromat": "csv", "tail": "nope"}
     outcome = files(tmp_path, source=wrong, sink={"fil": "y"}, topcs="a").run()
     assert outcome.code == 2, outcome.output
     assert "at:  topcs" in outcome.output  # what is no key of a pipeline is seen before it starts
     outcome = files(tmp_path, source=wrong, sink={"fil": "y"}).run()
+    assert outcome.code == 2, outcome.output
     for key in ("source.fromat", "source.tail", "sink.fil"):
         assert f"at:  {key}" in outcome.output
+    assert "[config.unknown_key]" in outcome.output
+    assert re.search("Did you mean .format.", outcome.output)
     assert " more)" not in outcome.output
 
 
@@ -158,7 +154,9 @@ def test_a_stop_while_the_jvm_starts_does_not_wait_for_it(tmp_path: Path) -> Non
     add_lines(tmp_path, 0, 1)
     with files(tmp_path).running() as process:
         process.wait_for(
-            lambda: any(p.program == "java" for p in process.family()), 120, "the JVM to start"
+            lambda: any(p.program == "java" for p in process.process_tree()),
+            120,
+            "the JVM to start",
         )
         assert stopped(process) == INTERRUPTED, process.output
         nothing_left(process)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from system.pipelines import ENDED
 
 

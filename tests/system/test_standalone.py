@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from penstock.gateway.access import passwords
-from penstock.testing import PenstockProcess
+from penstock_kit.testing import PenstockProcess
 from system.pipelines import ended, nothing_left, nothing_runs
 
 WORKER = """\
@@ -104,7 +104,7 @@ def test_kafka_connects_files_run_as_they_are_and_survive_every_kill(tmp_path: P
     standalone.add(1000)
     with standalone.command() as process:
         standalone.arrive(process, "the first lines to arrive")
-        jvm = next(p for p in process.family() if p.program == "java")
+        jvm = next(p for p in process.process_tree() if p.program == "java")
         os.kill(jvm.pid, signal.SIGKILL)
         standalone.add(500)
         standalone.arrive(process, "lines to arrive through a new JVM")
@@ -147,7 +147,7 @@ users:
 
 def test_its_rest_api_asks_who_it_is(tmp_path: Path) -> None:
     """The keys of the gateway mean the same here."""
-    (tmp_path / "users.yaml").write_text(USERS % passwords.hashed("secret"))
+    (tmp_path / "users.yaml").write_text(USERS % passwords.hash_password("secret"))
     told = "listeners=http://:0\nauth.users={folder}/users.yaml\n"
     standalone = Standalone(tmp_path)
     write(tmp_path, "worker", WORKER + told)

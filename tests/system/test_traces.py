@@ -13,8 +13,8 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from penstock.plugin.installed import seal
-from penstock.testing import PenstockProcess, wait_until
+from penstock.plugin.catalog import seal
+from penstock_kit.testing import PenstockProcess, wait_until
 from support.checkout import ROOT
 from support.cluster import READY, Cluster
 from support.flow import SPARK, Flow
@@ -60,7 +60,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     folder = tmp_path_factory.mktemp("traced")
     program = go_build(folder / "programs", ROOT / "connectors/go", "./tests/moody") / "moody"
     plugin = install(ROOT / "connectors/go/tests/moody", program, folder / "plugin")
-    seal.write(plugin)  # as a worker of a cluster wants it
+    seal.write_seal(plugin)  # as a worker of a cluster wants it
     with Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
         for name, value in receiver.environment.items():
             patch.setenv(name, value)

@@ -202,16 +202,3 @@ def test_it_says_what_is_left(read, small):
     assert before > after > 0
     reader.drain()
     assert reader.source.remaining() == (0, -1)
-
-
-def test_paused_partitions_wait(read, tmp_path):
-    (tmp_path / "a").write_text("1\n")
-    (tmp_path / "b").write_text("2\n")
-    reader = read("*", tail=False)
-    paused = next(p.id for p in reader.partitions if "/a" in p.id)
-    reader.source.paused = frozenset({paused})
-    reader.drain()
-    assert reader.lines == ["2"]
-    reader.source.paused = frozenset()
-    reader.drain()
-    assert reader.lines == ["2", "1"]

@@ -29,15 +29,12 @@ type Change[C any] struct {
 	// Last is, of ApplyUpdate, the configuration that was applied last, to remove what only that one
 	// has; nil where it is not known, or cannot be read any more.
 	Last *C
-	// DryRun: only tell.
-	DryRun bool
 }
 
 // change is a Change without the type of its configuration.
 type change struct {
 	action ApplyAction
 	last   any
-	dryRun bool
 }
 
 type applies func(ctx context.Context, config any, change change) ([]string, error)
@@ -48,7 +45,7 @@ func appliesOf[C any](apply func(context.Context, C, Change[C]) ([]string, error
 		return nil
 	}
 	return func(ctx context.Context, config any, change change) ([]string, error) {
-		typed := Change[C]{Action: change.action, DryRun: change.dryRun}
+		typed := Change[C]{Action: change.action}
 		if last, known := change.last.(C); known {
 			typed.Last = &last
 		}
@@ -69,7 +66,7 @@ func (c *control) Apply(
 		return nil, err
 	}
 	response := &connectorv1.ApplyResponse{}
-	change := change{action: ApplyAction(request.Action), dryRun: request.DryRun}
+	change := change{action: ApplyAction(request.Action)}
 	if request.LastApplied != nil {
 		last, err := kind.configure(request.LastApplied, nil)
 		if err == nil {

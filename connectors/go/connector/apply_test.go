@@ -23,7 +23,7 @@ func drop(_ context.Context, config slotConfig, change Change[slotConfig]) ([]st
 	if change.Last != nil && change.Last.Slot != config.Slot {
 		done = append(done, "drop "+change.Last.Slot)
 	}
-	return append(done, fmt.Sprintf("%d %s %t", change.Action, config.Slot, change.DryRun)), nil
+	return append(done, fmt.Sprintf("%d %s", change.Action, config.Slot)), nil
 }
 
 func slotted(apply func(context.Context, slotConfig, Change[slotConfig]) ([]string, error)) []Connector {
@@ -51,12 +51,12 @@ func TestApplyHearsWhatHappened(t *testing.T) {
 	for _, name := range []string{"source", "sink", "transactional"} {
 		answer, err := applied(t, slotted(drop), &connectorv1.ApplyRequest{
 			Target: slotOf(name, "new"), LastApplied: slotOf(name, "old"),
-			Action: connectorv1.ApplyAction_APPLY_ACTION_UPDATE, DryRun: true,
+			Action: connectorv1.ApplyAction_APPLY_ACTION_UPDATE,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		wanted := []string{"drop old", fmt.Sprintf("%d new true", ApplyUpdate)}
+		wanted := []string{"drop old", fmt.Sprintf("%d new", ApplyUpdate)}
 		if !slices.Equal(answer.Actions, wanted) || len(answer.Diagnostics) > 0 {
 			t.Errorf("%s: %v, %v", name, answer.Actions, answer.Diagnostics)
 		}

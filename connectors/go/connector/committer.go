@@ -27,11 +27,6 @@ type stagedSchema struct {
 	rows    decoder
 }
 
-type preparedState struct {
-	state []byte
-	rows  uint64
-}
-
 // committer runs one task of a sink: its transactions, from Open to Close. Control calls come from
 // the goroutine of the control stream, puts from their own.
 type committer struct {
@@ -47,7 +42,7 @@ type committer struct {
 	mu       sync.Mutex
 	schemas  map[uint32]stagedSchema
 	stages   *stages
-	prepared map[uint64]preparedState
+	prepared map[uint64][]byte
 	failure  *Error
 	closed   bool
 }
@@ -56,7 +51,7 @@ func newCommitter(sink transactional, name, taskID string, epoch uint64) *commit
 	c := &committer{
 		taskID: taskID, epochNo: epoch, name: name, sink: sink, over: make(chan struct{}),
 		stopped: make(chan struct{}), schemas: map[uint32]stagedSchema{}, stages: newStages(),
-		prepared: map[uint64]preparedState{},
+		prepared: map[uint64][]byte{},
 	}
 	c.ctx, c.stopNow = context.WithCancel(context.Background())
 	return c
@@ -105,8 +100,7 @@ func (c *committer) recover(last PreparedTxn, wanted bool) error {
 		if recoverer, ok := ability[Recoverer](c.sink); ok {
 			return recoverer.Recover(last)
 		}
-		_, err := c.sink.Commit(last.TxnID, last.Epoch, last.State)
-		return err
+		return c.sink.Commit(last.TxnID, last.Epoch, last.State)
 	})
 }
 
@@ -145,21 +139,21 @@ func (c *committer) runLast(stage string, method func() error) error {
 	return nil
 }
 
-// look tells which columns the place of a dataset has.
-func (c *committer) look(look *connectorv1.WriteLook) (*connectorv1.WriteLooked, error) {
-	looked := &connectorv1.WriteLooked{RequestId: look.RequestId}
-	looker, ok := ability[Looker](c.sink)
+// describe returns the columns of the table or file that a dataset is written to.
+func (c *committer) describe(request *connectorv1.DescribeDataset) (*connectorv1.DatasetDescribed, error) {
+	described := &connectorv1.DatasetDescribed{RequestId: request.RequestId}
+	describer, ok := ability[ColumnDescriber](c.sink)
 	if !ok {
-		return looked, nil
+		return described, nil
 	}
 	err := c.run("Columns", func() error {
-		columns, err := looker.Columns(look.Dataset)
+		columns, err := describer.Columns(request.Dataset)
 		if err == nil && columns != nil {
-			looked.ArrowSchema, err = encodeSchema(columns)
+			described.ArrowSchema, err = encodeSchema(columns)
 		}
 		return err
 	})
-	return looked, err
+	return described, err
 }
 
 // applySchema gets ready for rows of a schema; a refusal is an answer, not the end of the task.
@@ -199,8 +193,7 @@ func (c *committer) prepare(order *connectorv1.WritePrepare) (*PreparedTxn, erro
 	if err := waitForPuts(counted); err != nil {
 		return nil, err
 	}
-	rows, err := checkRows(counted, order.Slots)
-	if err != nil {
+	if err := checkRows(counted, order.Slots); err != nil {
 		return nil, err
 	}
 	c.stages.end(order.TxnId)
@@ -226,7 +219,7 @@ func (c *committer) prepare(order *connectorv1.WritePrepare) (*PreparedTxn, erro
 			"Prepare returned %d bytes of state; %d are the limit", len(state), stateMost).
 			WithFix("Write large state to the sink, and return only its name.")
 	}
-	c.prepared[order.TxnId] = preparedState{state, rows}
+	c.prepared[order.TxnId] = state
 	return &PreparedTxn{order.TxnId, c.epochNo, state, order.Token}, nil
 }
 
@@ -244,19 +237,15 @@ func waitForPuts(counted []*stage) error {
 
 // commit makes a prepared transaction visible.
 func (c *committer) commit(txnID uint64) (*connectorv1.TxnCommitted, error) {
-	prepared, found := c.prepared[txnID]
+	state, found := c.prepared[txnID]
 	if !found {
 		return nil, Defectf("sink.txn.not_prepared", "transaction %d was not prepared in this stream", txnID)
 	}
-	done := &connectorv1.TxnCommitted{TxnId: txnID, Rows: prepared.rows}
-	err := c.run("Commit", func() (err error) {
-		done.Info, err = c.sink.Commit(txnID, c.epochNo, prepared.state)
-		return err
-	})
+	err := c.run("Commit", func() error { return c.sink.Commit(txnID, c.epochNo, state) })
 	if err == nil {
 		delete(c.prepared, txnID)
 	}
-	return done, err
+	return &connectorv1.TxnCommitted{TxnId: txnID}, err
 }
 
 // metrics returns the numbers of a sink that has some.
@@ -268,24 +257,6 @@ func (c *committer) metrics() (found map[string]float64, err error) {
 		})
 	}
 	return found, err
-}
-
-// abort throws a transaction away.
-func (c *committer) abort(txnID uint64) error {
-	delete(c.prepared, txnID)
-	dropped := c.stages.drop(txnID)
-	var staged []Staging
-	for _, one := range dropped {
-		staged = append(staged, one.staged()...)
-	}
-	return c.run("Abort", func() error {
-		if aborter, ok := ability[Aborter](c.sink); ok {
-			if err := aborter.Abort(txnID, staged); err != nil {
-				return err
-			}
-		}
-		return discardAll(dropped)
-	})
 }
 
 // fail ends the task with an error: nothing of this epoch is written after it.

@@ -2,15 +2,12 @@ package connector
 
 import (
 	"context"
-	"path"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	connectorv1 "penstock/go/api/connector/v1"
-	recordv1 "penstock/go/api/record/v1"
 )
 
 // sdkName is the name and version of this SDK.
@@ -74,7 +71,7 @@ func (c *control) ValidateConfig(
 }
 
 func validation(kind *kind, given map[string]string, errs []*Error) *connectorv1.ValidateConfigResponse {
-	response := &connectorv1.ValidateConfigResponse{CommitModes: kind.protoModes()}
+	response := &connectorv1.ValidateConfigResponse{}
 	values := map[string]*connectorv1.ConfigValue{}
 	add := func(name string) *connectorv1.ConfigValue {
 		if values[name] == nil {
@@ -139,66 +136,6 @@ func (c *control) CheckConnection(
 	return nil
 }
 
-// Discover lists datasets.
-func (c *control) Discover(
-	request *connectorv1.DiscoverRequest, stream grpc.ServerStreamingServer[connectorv1.DiscoverResponse],
-) error {
-	datasets, err := c.datasets(stream.Context(), request)
-	if err != nil {
-		return err
-	}
-	for _, dataset := range datasets {
-		name := strings.Join(dataset.Path, ".")
-		if matched, err := path.Match(request.Pattern, name); request.Pattern != "" && (err != nil || !matched) {
-			continue
-		}
-		response := &connectorv1.DiscoverResponse{
-			Path: dataset.Path, EstimatedRows: dataset.Rows, Selection: dataset.Selection,
-		}
-		if dataset.Schema != nil {
-			message, err := encodeSchema(dataset.Schema)
-			if err != nil {
-				return asError(err, "discover")
-			}
-			response.Schema = &recordv1.Schema{Dataset: name, ArrowSchema: message}
-		}
-		if err := stream.Send(response); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *control) datasets(ctx context.Context, request *connectorv1.DiscoverRequest) ([]Dataset, error) {
-	kind, err := c.connectors.find(request.Target.GetConnector(), anyKind)
-	if err != nil || !kind.isSource {
-		return nil, err
-	}
-	config, err := kind.configure(request.Target, nil)
-	if err != nil {
-		return nil, err
-	}
-	var datasets []Dataset
-	if kind.discover != nil {
-		failure := guard(kind.name+".Discover", func() (err error) {
-			datasets, err = kind.discover(ctx, config)
-			return err
-		})
-		return datasets, orNil(failure)
-	}
-	partitions, err := kind.planned(config, 1, nil)
-	seen := map[string]bool{}
-	for _, partition := range partitions {
-		for _, name := range partition.Datasets {
-			if !seen[name] {
-				datasets = append(datasets, Dataset{Path: strings.Split(name, "."), Rows: -1})
-			}
-			seen[name] = true
-		}
-	}
-	return datasets, err
-}
-
 func (k *kind) planned(config any, maxTasks int, known []Partition) (partitions []Partition, err error) {
 	failure := guard(k.name+".Plan", func() (err error) {
 		partitions, err = k.plan(config, maxTasks, known)
@@ -232,16 +169,9 @@ func (c *control) Plan(
 	if err != nil {
 		return nil, err
 	}
-	response := &connectorv1.PlanResponse{
+	return &connectorv1.PlanResponse{
 		Partitions: planned, Monitor: kind.monitored(config, maxTasks),
-	}
-	ids := idsOf(partitions)
-	for _, partition := range known {
-		if !ids[partition.ID()] {
-			response.RetiredPartitions = append(response.RetiredPartitions, partition.ID())
-		}
-	}
-	return response, nil
+	}, nil
 }
 
 // AlterOffsets says what becomes of offsets that a person wants to set.

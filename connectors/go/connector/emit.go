@@ -41,7 +41,7 @@ func (p *pump) emitRows(batch *Batch, partitionID string) (all bool, err error) 
 			p.send(schema)
 			schema = nil
 		}
-		return true, p.announce(piece{rows, schemaID, partitionID, batch.Op, data})
+		return true, p.announce(piece{rows, schemaID, partitionID, data})
 	})
 	return all, err
 }
@@ -84,26 +84,18 @@ func (p *pump) emitCheckpoint(batch *Batch, partitionID string) error {
 		}})
 	}
 	if batch.FinishedPartition {
-		return p.emitDone(partitionID, batch.Offset)
+		p.emitDone(partitionID)
 	}
 	return nil
 }
 
-func (p *pump) emitDone(partitionID string, offset Fields) error {
+func (p *pump) emitDone(partitionID string) {
 	if p.encoder.done[partitionID] {
-		return nil
+		return
 	}
 	p.encoder.done[partitionID] = true
-	done := &connectorv1.PartitionDone{PartitionId: partitionID, Finished: true}
-	if offset != nil {
-		message, err := offsetToProto(offset)
-		if err != nil {
-			return err
-		}
-		done.Offset = message
-	}
+	done := &connectorv1.PartitionDone{PartitionId: partitionID}
 	p.send(&connectorv1.ReadResponse{Kind: &connectorv1.ReadResponse_PartitionDone{PartitionDone: done}})
-	return nil
 }
 
 func badRow(batch *Batch, partitionID string, bad BadRow) *connectorv1.ReadResponse {

@@ -29,7 +29,6 @@ type piece struct {
 	rows        uint32
 	schemaID    uint32
 	partitionID string
-	op          Op
 	data        []byte
 }
 
@@ -131,8 +130,8 @@ func (e *encoder) slice(
 // ready returns what answers Fetch, and what announces it.
 func (e *encoder) ready(part piece, seq uint64) (held, *connectorv1.ReadResponse, error) {
 	head := &recordv1.Batch{
-		Seq: seq, SchemaId: part.schemaID, PartitionId: part.partitionID, Rows: part.rows,
-		Op: recordv1.Op(part.op), Encoding: recordv1.Encoding_ENCODING_ARROW_IPC,
+		Seq: seq, SchemaId: part.schemaID, Rows: part.rows,
+		Encoding: recordv1.Encoding_ENCODING_ARROW_IPC,
 	}
 	frames, err := fetchFrames(head, part.data, e.messageBytes)
 	size := int64(0)
@@ -154,10 +153,7 @@ func ceil(number, by int64) int64 { return (number + by - 1) / by }
 func opened(needsCommit bool) *connectorv1.ReadResponse {
 	return &connectorv1.ReadResponse{Kind: &connectorv1.ReadResponse_Opened{
 		Opened: &connectorv1.ReadOpened{
-			Encoding: recordv1.Encoding_ENCODING_ARROW_IPC,
-			Limits: &connectorv1.Limits{
-				MaxMessageBytes: messageMost, TargetBatchBytes: cutTarget,
-			},
+			Encoding:    recordv1.Encoding_ENCODING_ARROW_IPC,
 			NeedsCommit: needsCommit, HeartbeatEvery: durationpb.New(heartbeat), ConfirmsCommits: true,
 		},
 	}}

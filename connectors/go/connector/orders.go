@@ -66,38 +66,11 @@ func (p *pump) report() *connectorv1.ReadResponse {
 	return &connectorv1.ReadResponse{Kind: &connectorv1.ReadResponse_Progress{Progress: report}}
 }
 
-// pause stops or goes on reading. With some partitions paused it is the source's choice.
-func (p *pump) pause(order *connectorv1.ReadPause) {
-	p.changes(func() {
-		everything := order.AllPartitions && len(order.Resume) == 0
-		nothing := len(order.Pause) == 0 && (order.AllPartitions || len(order.Resume) == 0)
-		switch {
-		case everything:
-			for id := range p.partitions {
-				p.paused[id] = true
-			}
-		case nothing:
-			clear(p.paused)
-		}
-		for _, id := range order.Pause {
-			p.paused[id] = true
-		}
-		for _, id := range order.Resume {
-			delete(p.paused, id)
-		}
-		p.repaused = true
-		p.wake()
-	})
-}
-
 // drain finishes within a time: what is in hand is still sent when there is credit.
-func (p *pump) drain(grace time.Duration, discard bool) {
+func (p *pump) drain(grace time.Duration) {
 	p.changes(func() {
 		if p.deadline.IsZero() {
-			p.deadline = time.Now()
-			if !discard {
-				p.deadline = p.deadline.Add(grace)
-			}
+			p.deadline = time.Now().Add(grace)
 		}
 	})
 	p.stopNow()

@@ -32,9 +32,8 @@ const (
 	framesMost = 1024
 )
 
-// pump runs one task of a source. Its goroutine blocks in one of four places, and in all of them
-// costs nothing: in the source's wait, for credit, while paused, and after the last row. Orders of
-// the host come from another goroutine under the lock; acks are delivered by the task's own, so
+// pump runs one task of a source. Its goroutine blocks in one of three places, and in all of them
+// costs nothing: in the source's wait, for credit, and after the last row. Orders of the host come from another goroutine under the lock; acks are delivered by the task's own, so
 // that authors need no locks.
 type pump struct {
 	taskID  string
@@ -54,14 +53,12 @@ type pump struct {
 	mu          sync.Mutex
 	window      *window
 	checkpoints checkpoints
-	partitions  map[string]bool
-	paused      map[string]bool
-	repaused    bool      // the source does not know yet what is paused
 	deadline    time.Time // of the drain; zero when there is none
 	stopped     bool
 	awaited     uint64
 	progress    *connectorv1.Progress
 	progressAt  time.Time
+	idle        bool // so was the newest progress
 	endWait     context.CancelFunc
 	failure     *Error
 	nextWait    time.Duration
@@ -75,12 +72,8 @@ func newPump(
 		encoder: newEncoder(partitions, limits),
 		frames:  make(chan *connectorv1.ReadResponse, framesMost),
 		changed: make(chan struct{}, 1), gone: make(chan struct{}), over: make(chan struct{}),
-		window: newWindow(), partitions: map[string]bool{}, paused: map[string]bool{},
-		progress: &connectorv1.Progress{LagBytes: -1, LagRecords: -1, Phase: "idle"},
+		window: newWindow(), progress: &connectorv1.Progress{LagBytes: -1, LagRecords: -1}, idle: true,
 		nextWait: shortestWait,
-	}
-	for _, partition := range partitions {
-		p.partitions[partition.ID()] = true
 	}
 	p.stopping, p.stopNow = context.WithCancel(context.Background())
 	return p
@@ -153,7 +146,7 @@ func (p *pump) read(partitions []Partition) *Error {
 
 func (p *pump) took(batch *Batch) *Error {
 	if batch == nil {
-		if err := p.tellProgress("idle", false); err != nil {
+		if err := p.tellProgress(true, false); err != nil {
 			return err
 		}
 		return p.wait()
@@ -162,7 +155,7 @@ func (p *pump) took(batch *Batch) *Error {
 	if err := asError(p.emit(batch), p.kind.name+".ReadBatch"); err != nil {
 		return err
 	}
-	return p.tellProgress("streaming", false)
+	return p.tellProgress(false, false)
 }
 
 func (p *pump) readBatch() (batch *Batch, failure *Error) {
@@ -193,13 +186,11 @@ func (p *pump) readAll(partitions []Partition, err *Error) *Error {
 	if err != nil {
 		return err
 	}
-	if err := p.tellProgress("idle", true); err != nil {
+	if err := p.tellProgress(true, true); err != nil {
 		return err
 	}
 	for _, partition := range partitions {
-		if err := p.emitDone(partition.ID(), nil); err != nil {
-			return asError(err, p.kind.name)
-		}
+		p.emitDone(partition.ID())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,12 +198,12 @@ func (p *pump) readAll(partitions []Partition, err *Error) *Error {
 }
 
 // tellProgress says what is left, when it changed and not too often.
-func (p *pump) tellProgress(phase string, now bool) *Error {
+func (p *pump) tellProgress(idle, now bool) *Error {
 	if !now && time.Since(p.progressAt) < progressEvery {
 		return nil
 	}
 	p.progressAt = time.Now()
-	progress := &connectorv1.Progress{LagBytes: -1, LagRecords: -1, Phase: phase}
+	progress := &connectorv1.Progress{LagBytes: -1, LagRecords: -1}
 	if remainer, ok := p.source.(Remainer); ok {
 		err := p.call("Remaining", func() error {
 			progress.LagBytes, progress.LagRecords = remainer.Remaining()
@@ -233,7 +224,7 @@ func (p *pump) tellProgress(phase string, now bool) *Error {
 	}
 	p.mu.Lock()
 	changed := !proto.Equal(progress, p.progress)
-	p.progress = progress
+	p.progress, p.idle = progress, idle
 	p.mu.Unlock()
 	if changed {
 		p.send(p.report())

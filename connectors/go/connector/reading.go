@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"log/slog"
 	"time"
 
 	"google.golang.org/grpc"
@@ -36,7 +35,7 @@ func newReading(connectors *connectors) *reading {
 func (r *reading) drain(grace time.Duration) {
 	tasks := r.tasks.all()
 	for _, task := range tasks {
-		task.drain(grace, false)
+		task.drain(grace)
 	}
 	waitForAll(tasks, grace)
 	for _, task := range tasks {
@@ -158,19 +157,10 @@ func obey(task *pump, stream readStream) {
 			return
 		}
 		switch order := request.Kind.(type) {
-		case *connectorv1.ReadRequest_Credit:
-			task.grant(order.Credit)
 		case *connectorv1.ReadRequest_Release:
 			task.release(order.Release.Seq)
 		case *connectorv1.ReadRequest_Committed:
 			task.committed(order.Committed.CheckpointId)
-		case *connectorv1.ReadRequest_Pause:
-			task.pause(order.Pause)
-		case *connectorv1.ReadRequest_Drain:
-			task.drain(order.Drain.Grace.AsDuration(), order.Drain.Discard)
-		case *connectorv1.ReadRequest_Nack, *connectorv1.ReadRequest_Assign,
-			*connectorv1.ReadRequest_ConfigUpdate:
-			slog.Warn("a frame came for a feature that the plugin does not list", "task", task.taskID)
 		} // rule R16: frames with no known kind are ignored
 	}
 }

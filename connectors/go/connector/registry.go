@@ -6,7 +6,6 @@ import (
 	"time"
 
 	connectorv1 "penstock/go/api/connector/v1"
-	recordv1 "penstock/go/api/record/v1"
 )
 
 // Connector is a SourceSpec, SinkSpec or TransactionalSpec.
@@ -26,7 +25,7 @@ type transactional interface {
 	Connect(ctx context.Context, taskID string, epoch uint64) error
 	Stage(part Part) (Staging, error)
 	Prepare(txn Txn) ([]byte, error)
-	Commit(txnID, epoch uint64, state []byte) (map[string]string, error)
+	Commit(txnID, epoch uint64, state []byte) error
 	Close() error
 }
 
@@ -47,7 +46,6 @@ type kind struct {
 	check     func(ctx context.Context, config any) error
 	plan      func(config any, maxTasks int, known []Partition) ([]Partition, error)
 	alter     func(config any, partitions []Partition, dryRun bool) ([]Partition, error)
-	discover  func(ctx context.Context, config any) ([]Dataset, error)
 	apply     applies
 	monitored func(config any, maxTasks int) bool
 	monitor   func(config any, monitor *Monitor) error
@@ -117,7 +115,7 @@ func (k *kind) configure(target *connectorv1.Target, extra map[string]string) (a
 func (k *kind) spec() *connectorv1.ConnectorSpec {
 	spec := &connectorv1.ConnectorSpec{
 		Name: k.name, Kind: connectorv1.Kind_KIND_SINK, Title: k.title, Description: k.description,
-		Encodings: []recordv1.Encoding{recordv1.Encoding_ENCODING_ARROW_IPC}, Aliases: k.aliases,
+		Aliases:       k.aliases,
 		EnforcesReach: k.reach >= 0,
 	}
 	for order, key := range k.keys {
@@ -129,7 +127,7 @@ func (k *kind) spec() *connectorv1.ConnectorSpec {
 		return spec
 	}
 	spec.Sink = &connectorv1.SinkCapabilities{
-		CommitModes: k.protoModes(), Pipelined: true, AlterOffsets: k.alter != nil,
+		CommitModes: k.protoModes(), AlterOffsets: k.alter != nil,
 	}
 	return spec
 }

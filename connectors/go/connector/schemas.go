@@ -54,13 +54,8 @@ func (s *schemas) idOf(
 	if seen {
 		return id, nil, nil
 	}
-	compat := recordv1.Compat_COMPAT_UNSPECIFIED
-	if found {
-		compat = compatOf(known.schema, schema)
-	}
 	return id, &recordv1.Schema{
 		SchemaId: id, Dataset: dataset, ArrowSchema: message, KeyColumns: keys,
-		Fingerprint: mark[:], Compat: compat,
 	}, nil
 }
 
@@ -74,45 +69,4 @@ func dictionaryColumn(fields []arrow.Field) string {
 		}
 	}
 	return ""
-}
-
-// compatOf returns how a schema version relates to the one before.
-func compatOf(before, after *arrow.Schema) recordv1.Compat {
-	for _, field := range after.Fields() {
-		if !before.HasField(field.Name) && !field.Nullable {
-			return recordv1.Compat_COMPAT_BREAKING
-		}
-	}
-	compat := recordv1.Compat_COMPAT_ADDITIVE
-	for _, old := range before.Fields() {
-		now, found := after.FieldsByName(old.Name)
-		switch {
-		case !found:
-			return recordv1.Compat_COMPAT_BREAKING
-		case arrow.TypeEqual(old.Type, now[0].Type):
-		case widens(old.Type, now[0].Type):
-			compat = recordv1.Compat_COMPAT_WIDENING
-		default:
-			return recordv1.Compat_COMPAT_BREAKING
-		}
-	}
-	return compat
-}
-
-// wider has the types that hold every value of a type, for those that people change most.
-var wider = map[arrow.Type][]arrow.Type{
-	arrow.INT8:    {arrow.INT16, arrow.INT32, arrow.INT64},
-	arrow.INT16:   {arrow.INT32, arrow.INT64},
-	arrow.INT32:   {arrow.INT64, arrow.FLOAT64},
-	arrow.UINT8:   {arrow.UINT16, arrow.UINT32, arrow.UINT64, arrow.INT16, arrow.INT32, arrow.INT64},
-	arrow.UINT16:  {arrow.UINT32, arrow.UINT64, arrow.INT32, arrow.INT64},
-	arrow.UINT32:  {arrow.UINT64, arrow.INT64},
-	arrow.FLOAT16: {arrow.FLOAT32, arrow.FLOAT64},
-	arrow.FLOAT32: {arrow.FLOAT64},
-	arrow.STRING:  {arrow.LARGE_STRING},
-	arrow.BINARY:  {arrow.LARGE_BINARY},
-}
-
-func widens(was, now arrow.DataType) bool {
-	return was.ID() == arrow.NULL || slices.Contains(wider[was.ID()], now.ID())
 }

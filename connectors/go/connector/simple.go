@@ -69,7 +69,7 @@ func (s *simpleSink) Prepare(txn Txn) ([]byte, error) {
 }
 
 // Commit has nothing to do: Prepare made the rows visible.
-func (s *simpleSink) Commit(uint64, uint64, []byte) (map[string]string, error) { return nil, nil }
+func (s *simpleSink) Commit(uint64, uint64, []byte) error { return nil }
 
 // Close lets go of everything.
 func (s *simpleSink) Close() error { return s.sink.Close() }

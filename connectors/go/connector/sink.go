@@ -34,7 +34,7 @@ type Refused struct {
 }
 
 // Sink writes at least once, or effectively once when its spec says Idempotent. Its methods are
-// called by one goroutine at a time. What else a sink may have: RowChecker, SchemaApplier, Looker.
+// called by one goroutine at a time. What else a sink may have: RowChecker, SchemaApplier, ColumnDescriber.
 type Sink[C any] interface {
 	// Init takes the configuration. Comes first, once.
 	Init(config C) error
@@ -62,8 +62,8 @@ type SchemaApplier interface {
 	ApplySchema(dataset string, schema *arrow.Schema, keyColumns []string) ([]string, error)
 }
 
-// Looker is a sink whose places can be asked for their columns: schema.evolution compares with it.
-type Looker interface {
+// ColumnDescriber is a sink that reports the columns of a dataset's table or file; schema.evolution compares rows with them.
+type ColumnDescriber interface {
 	// Columns returns the columns of the place where rows of a dataset go; nil when it is not there.
 	Columns(dataset string) (*arrow.Schema, error)
 }
@@ -106,8 +106,8 @@ type Txn struct {
 
 // TransactionalSink writes exactly once. Whatever Commit needs goes through the state that Prepare
 // returns: after a crash another process gets it with Recover. Stage and the stagings are called by
-// several goroutines, all else by one at a time. What else it may have: SchemaApplier, Looker,
-// Committer, Recoverer, Aborter, Sweeper.
+// several goroutines, all else by one at a time. What else it may have: SchemaApplier, ColumnDescriber,
+// Committer, Recoverer, Sweeper.
 type TransactionalSink[C any] interface {
 	// Init takes the configuration. Comes first, once.
 	Init(config C) error
@@ -118,9 +118,8 @@ type TransactionalSink[C any] interface {
 	// Prepare makes staged rows durable, still invisible, and returns what Commit needs: at most
 	// 64 KiB, stored by the host in one write with the offsets.
 	Prepare(txn Txn) (state []byte, err error)
-	// Commit makes prepared rows visible. Idempotent: it may come again after a crash. Returns what
-	// to show people, for instance file names.
-	Commit(txnID, epoch uint64, state []byte) (info map[string]string, err error)
+	// Commit makes prepared rows visible. Idempotent: it may come again after a crash.
+	Commit(txnID, epoch uint64, state []byte) error
 	// Close lets go of everything. Comes last, once, even after an error.
 	Close() error
 }
@@ -135,12 +134,6 @@ type Committer interface {
 type Recoverer interface {
 	// Recover applies a prepared transaction again that may not have been applied before a crash.
 	Recover(last PreparedTxn) error
-}
-
-// Aborter is a transactional sink that wants to know of transactions that are given up.
-type Aborter interface {
-	// Abort forgets a transaction. The SDK discards its stagings after this.
-	Abort(txnID uint64, staged []Staging) error
 }
 
 // Sweeper is a transactional sink that removes what dead attempts and older epochs left behind.

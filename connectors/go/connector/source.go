@@ -9,7 +9,8 @@ import (
 	recordv1 "penstock/go/api/record/v1"
 )
 
-// Op is the change that a row stands for. The numbers equal penstock.api.record.v1.
+// Op is the change that a row stands for, as its column __op says. The numbers equal
+// penstock.api.record.v1.
 type Op int32
 
 // The changes that rows stand for.
@@ -41,8 +42,6 @@ type Batch struct {
 	Dataset string
 	// KeyColumns are the names of the columns that identify a row.
 	KeyColumns []string
-	// Op is the change that every row stands for, unless the rows have a column __op.
-	Op Op
 	// BadRows could not be read.
 	BadRows []BadRow
 	// AwaitCommit: the source cannot go on before this is committed.
@@ -62,7 +61,7 @@ type BadRow struct {
 // Source reads. One task is one Source; its methods are called by one goroutine at a time, in this
 // order: Init, Connect, then ReadBatch over and over, and Close at the end, always. Embed Base for
 // those that have nothing to do. What else a source may have: Acker, Finisher, Waiter, Remainer,
-// Measurer, Pauser.
+// Measurer.
 type Source[C any] interface {
 	// Init takes the configuration. Comes first, once.
 	Init(config C) error
@@ -106,12 +105,6 @@ type Measurer interface {
 	// Metrics returns up to 32 numbers by name: up to 60 lower-case letters, digits and `_`. One that
 	// ends with `_total` only grows.
 	Metrics() map[string]float64
-}
-
-// Pauser is a source that can leave some of its partitions out.
-type Pauser interface {
-	// Pause takes the ids of the partitions that the host does not want rows of now.
-	Pause(ids []string)
 }
 
 // Base is Init and Close of a connector that has nothing to do there. Embed it.
@@ -163,23 +156,9 @@ type SourceSpec[C any] struct {
 	// Apply sets up, changes or removes what the connector owns outside, and returns what was done, one
 	// line each. Idempotent. The default owns nothing.
 	Apply func(ctx context.Context, config C, change Change[C]) ([]string, error)
-	// Discover lists what can be read. The default is the datasets that planned partitions name.
-	Discover func(ctx context.Context, config C) ([]Dataset, error)
 	// Monitored tells for which configurations there is a monitor. The default: when there is one.
 	Monitored func(config C, maxTasks int) bool
 	// Monitor watches for partitions that appear and vanish, until Monitor.Wait says that it is
 	// over. The default compares, each MonitorEvery, what Plan gives with the plan in force.
 	Monitor func(config C, monitor *Monitor) error
-}
-
-// Dataset is something that can be read.
-type Dataset struct {
-	// Path is the parts of its name, for instance database and table.
-	Path []string
-	// Schema of its rows, nil when unknown.
-	Schema *arrow.Schema
-	// Rows is an estimate; -1 for unknown.
-	Rows int64
-	// Selection is the configuration that selects it.
-	Selection map[string]string
 }

@@ -1,8 +1,6 @@
 package connector
 
 import (
-	"context"
-
 	connectorv1 "penstock/go/api/connector/v1"
 )
 
@@ -13,9 +11,7 @@ func (s SourceSpec[C]) kind() *kind {
 	made.lookEvery = s.MonitorEvery
 	_, acks := any(s.New()).(Acker)
 	made.source = &connectorv1.SourceCapabilities{
-		Discover: s.Discover != nil, Partitioned: s.Plan != nil, Replayable: !s.NotReplayable,
-		DynamicPartitions: s.MonitorEvery > 0 || s.Monitor != nil,
-		NeedsCommit:       s.NeedsCommit || acks, Bounded: s.Bounded,
+		Replayable: !s.NotReplayable, NeedsCommit: s.NeedsCommit || acks, Bounded: s.Bounded,
 		AlterOffsets: s.AlterOffsets != nil,
 	}
 	made.newSource = func(config any) (source, func() error) {
@@ -28,14 +24,9 @@ func (s SourceSpec[C]) kind() *kind {
 		}
 		return s.Plan(config.(C), maxTasks, known)
 	}
-	if s.Discover != nil {
-		made.discover = func(ctx context.Context, config any) ([]Dataset, error) {
-			return s.Discover(ctx, config.(C))
-		}
-	}
 	made.monitored = func(config any, maxTasks int) bool {
 		if s.Monitored == nil {
-			return made.source.DynamicPartitions
+			return s.MonitorEvery > 0 || s.Monitor != nil
 		}
 		return s.Monitored(config.(C), maxTasks)
 	}

@@ -149,14 +149,6 @@ func (s *stages) end(txnID uint64) {
 	delete(s.open, txnID)
 }
 
-// drop forgets a transaction that was aborted; its number may come again.
-func (s *stages) drop(txnID uint64) []*stage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.done = min(s.done, txnID-1)
-	return s.take(txnID)
-}
-
 // dropAll forgets everything that was not prepared.
 func (s *stages) dropAll() []*stage {
 	s.mu.Lock()
@@ -177,9 +169,8 @@ func (s *stages) take(txnID uint64) []*stage {
 	return all
 }
 
-// checkRows returns the rows that count, after comparing them with what the host counted (R5).
-func checkRows(counted []*stage, slots []*connectorv1.PutSlot) (uint64, error) {
-	total := uint64(0)
+// checkRows compares the rows that count with what the host counted (R5).
+func checkRows(counted []*stage, slots []*connectorv1.PutSlot) error {
 	for _, wanted := range slots {
 		rows := uint64(0)
 		for _, one := range counted {
@@ -187,18 +178,17 @@ func checkRows(counted []*stage, slots []*connectorv1.PutSlot) (uint64, error) {
 				continue
 			}
 			if !one.complete {
-				return 0, Retriablef("sink.slot.incomplete",
+				return Retriablef("sink.slot.incomplete",
 					"the put of slot %d attempt %d broke off", wanted.Slot, wanted.Attempt).
 					WithFix("Reopen the task from its stored offsets.")
 			}
 			rows = one.rows
 		}
 		if rows != wanted.Rows {
-			return 0, Defectf("sink.slot.rows_mismatch",
+			return Defectf("sink.slot.rows_mismatch",
 				"slot %d attempt %d has %d rows here, the host counted %d",
 				wanted.Slot, wanted.Attempt, rows, wanted.Rows)
 		}
-		total += rows
 	}
-	return total, nil
+	return nil
 }

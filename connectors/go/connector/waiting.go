@@ -13,7 +13,7 @@ func (p *pump) wait() *Error {
 	most := quietWait
 	waiter, own := p.source.(Waiter)
 	p.mu.Lock()
-	if p.progress.Phase != "idle" {
+	if !p.idle {
 		most = progressEvery // soon told what is left, which the heartbeat then repeats
 	}
 	if !own {
@@ -45,7 +45,7 @@ func (p *pump) wait() *Error {
 	return err
 }
 
-// mayRead waits for credit and the end of a pause; false when the task is ending.
+// mayRead waits for credit; false when the task is ending.
 func (p *pump) mayRead() (bool, *Error) {
 	for {
 		if err := p.deliverAcks(); err != nil {
@@ -53,7 +53,7 @@ func (p *pump) mayRead() (bool, *Error) {
 		}
 		p.mu.Lock()
 		ending := p.stopped || !p.deadline.IsZero()
-		ready := p.window.hasRoom() && p.checkpoints.hasRoom() && !p.allPaused()
+		ready := p.window.hasRoom() && p.checkpoints.hasRoom()
 		acks := p.checkpoints.hasAcks()
 		p.mu.Unlock()
 		if ending || ready {
@@ -63,18 +63,6 @@ func (p *pump) mayRead() (bool, *Error) {
 			<-p.changed
 		}
 	}
-}
-
-func (p *pump) allPaused() bool {
-	if len(p.paused) == 0 {
-		return false
-	}
-	for id := range p.partitions {
-		if !p.paused[id] {
-			return false
-		}
-	}
-	return true
 }
 
 // roomInHand waits for credit for what was read already; a drain leaves it its grace (rule R9).
@@ -107,22 +95,11 @@ func (p *pump) waitForChange(deadline time.Time) {
 	}
 }
 
-// deliverAcks tells the source what is durable, always after the host said so, and what is paused.
+// deliverAcks tells the source what is durable, always after the host said so.
 func (p *pump) deliverAcks() *Error {
 	p.mu.Lock()
 	offsets := p.checkpoints.takeAcks()
-	repaused, paused := p.repaused, sortedKeys(p.paused)
-	p.repaused = false
 	p.mu.Unlock()
-	if pauser, ok := p.source.(Pauser); ok && repaused {
-		err := p.call("Pause", func() error {
-			pauser.Pause(paused)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
 	acker, ok := p.source.(Acker)
 	if !ok || len(offsets) == 0 {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	connectorv1 "penstock/go/api/connector/v1"
-	recordv1 "penstock/go/api/record/v1"
 )
 
 // writeHandOver is the time that an older stream of a task has to end its running commit. Longer
@@ -103,10 +102,9 @@ func openedWrite(
 			mode = one
 		}
 	}
-	_, looks := ability[Looker](sink)
+	_, describes := ability[ColumnDescriber](sink)
 	opened := &connectorv1.WriteOpened{
-		CommitMode: mode, Encoding: recordv1.Encoding_ENCODING_ARROW_IPC,
-		Limits: &connectorv1.Limits{MaxMessageBytes: messageMost}, Pipelined: true, Looks: looks,
+		CommitMode: mode, Limits: &connectorv1.Limits{MaxMessageBytes: messageMost}, DescribesDatasets: describes,
 	}
 	if committed != nil {
 		opened.Committed = preparedToProto(*committed)
@@ -180,9 +178,9 @@ func answer(task *committer, request *connectorv1.WriteRequest) (*connectorv1.Wr
 		applied, err := task.applySchema(order.Schema)
 		return &connectorv1.WriteResponse{
 			Kind: &connectorv1.WriteResponse_SchemaApplied{SchemaApplied: applied}}, err
-	case *connectorv1.WriteRequest_Look:
-		looked, err := task.look(order.Look)
-		return &connectorv1.WriteResponse{Kind: &connectorv1.WriteResponse_Looked{Looked: looked}}, err
+	case *connectorv1.WriteRequest_Describe:
+		described, err := task.describe(order.Describe)
+		return &connectorv1.WriteResponse{Kind: &connectorv1.WriteResponse_Described{Described: described}}, err
 	case *connectorv1.WriteRequest_Prepare:
 		txn, err := task.prepare(order.Prepare)
 		if err != nil {
@@ -195,12 +193,6 @@ func answer(task *committer, request *connectorv1.WriteRequest) (*connectorv1.Wr
 		committed, err := task.commit(order.Commit.TxnId)
 		return &connectorv1.WriteResponse{
 			Kind: &connectorv1.WriteResponse_TxnCommitted{TxnCommitted: committed}}, err
-	case *connectorv1.WriteRequest_Abort:
-		return nil, task.abort(order.Abort.TxnId)
-	case *connectorv1.WriteRequest_Assign:
-		assigned := &connectorv1.WriteAssigned{RequestId: order.Assign.RequestId}
-		return &connectorv1.WriteResponse{
-			Kind: &connectorv1.WriteResponse_Assigned{Assigned: assigned}}, nil
 	case *connectorv1.WriteRequest_Close:
 		err := task.close()
 		return &connectorv1.WriteResponse{

@@ -8,7 +8,7 @@ import (
 )
 
 type config struct {
-	Limit int64 `required:"true" doc:"Rows to give in all."`
+	Limit int64 `required:"true" doc:"Rows in all."`
 }
 
 type row struct {
@@ -16,21 +16,21 @@ type row struct {
 	Text   string
 }
 
-// source gives numbered rows. Replace what it reads with what yours reads.
+// source sends numbered rows. Replace them by the rows of your system.
 type source struct {
 	connector.Base[config]
 	next int64
 	rows *connector.Rows[row]
 }
 
-// Connect goes on where the last committed offset was.
+// Connect resumes at the last committed offset.
 func (s *source) Connect(_ context.Context, partitions []connector.Partition) error {
 	s.rows = connector.NewRows[row]()
 	s.next, _ = partitions[0].Offset["next"].(int64)
 	return nil
 }
 
-// ReadBatch gives the next rows, and the offset after them.
+// ReadBatch returns the next rows and the offset after them.
 func (s *source) ReadBatch(context.Context) (*connector.Batch, error) {
 	end := min(s.next+1000, s.Config.Limit)
 	if s.next >= end {
@@ -43,7 +43,7 @@ func (s *source) ReadBatch(context.Context) (*connector.Batch, error) {
 	return &connector.Batch{Rows: s.rows.Take(), Offset: offset, Dataset: "rows"}, nil
 }
 
-// Finished tells that the limit was reached.
+// Finished returns whether the limit is reached.
 func (s *source) Finished() bool { return s.next >= s.Config.Limit }
 
 var spec = connector.SourceSpec[config]{

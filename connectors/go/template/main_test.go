@@ -7,7 +7,7 @@ import (
 	"penstock/go/connector"
 )
 
-// started returns a source that begins at an offset.
+// started returns a source that starts at an offset.
 func started(t *testing.T, limit int64, offset connector.Fields) *source {
 	t.Helper()
 	made := &source{}
@@ -21,7 +21,7 @@ func started(t *testing.T, limit int64, offset connector.Fields) *source {
 	return made
 }
 
-func TestItGoesOnWhereItsOffsetIs(t *testing.T) {
+func TestItResumesAtItsOffset(t *testing.T) {
 	first, err := started(t, 1500, nil).ReadBatch(context.Background())
 	if err != nil || first.Rows.NumRows() != 1000 {
 		t.Fatalf("%v rows, %v", first.Rows, err)
@@ -32,6 +32,6 @@ func TestItGoesOnWhereItsOffsetIs(t *testing.T) {
 		t.Fatalf("%v rows, %v", rest.Rows, err)
 	}
 	if !resumed.Finished() {
-		t.Error("it does not say that it is finished")
+		t.Error("it is not finished")
 	}
 }

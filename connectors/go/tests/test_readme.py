@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from penstock.cli import scaffold
+from penstock.cli import plugin_new
 from penstock_connector import Source
 from penstock_connector.testing import sink_task, source_task
 from support.checkout import ROOT
@@ -43,7 +43,7 @@ class Mine(Source):
 def made(tmp_path_factory):
     """A new project, named my-plugin."""
     folder = tmp_path_factory.mktemp("made") / "my-plugin"
-    scaffold.make("go", "my-plugin", folder)
+    plugin_new.create_project("go", "my-plugin", folder)
     return folder
 
 
@@ -84,6 +84,6 @@ def test_the_sink_of_the_readme_builds_and_writes(made, tmp_path):
         ForeignBed([program]) as bed,
         sink_task(Printed, {"path": str(tmp_path / "out")}, bed=bed) as task,
     ):
-        assert task.write([{"id": 1}, {"id": 2}], dataset="orders").rows == 2
+        assert task.write([{"id": 1}, {"id": 2}], dataset="orders").txn_id == 1
         task.close()
     assert (tmp_path / "out").read_text() == '{"id":1}\n{"id":2}\n'

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
-from penstock.testing import wait_until
 from penstock_connector import Source
 from penstock_connector.testing import RemoteError, source_task
+from penstock_kit.testing import wait_until
 
 
 class Numbers(Source):
@@ -86,22 +86,6 @@ def test_a_drain_is_answered_and_nothing_follows(numbers):
         assert drained.checkpoint_id == last
         task.release(1 << 40)
         assert task.event() is None
-
-
-def test_a_pause_holds_rows_back(numbers):
-    config = {"limit": "1000000", "batch.rows": "10"}
-    with source_task(Numbers, config, credit=2000, bed=numbers) as task:
-        task.until("checkpoint")
-        task.send(pause=pb.ReadPause(all_partitions=True))
-        with pytest.raises(TimeoutError):
-            deque(iter(lambda: task.until("ready", timeout=0.3), None))
-        last = [frame.ready.seq for frame in task.seen if frame.HasField("ready")][-1]
-        task.release(last)
-        with pytest.raises(TimeoutError):
-            task.until("ready", timeout=0.3)
-        task.send(pause=pb.ReadPause(all_partitions=True, resume=["x"]))
-        task.send(pause=pb.ReadPause())
-        assert task.until("ready").ready.seq == last + 1
 
 
 def test_an_older_epoch_is_refused_and_a_newer_one_takes_over(numbers):

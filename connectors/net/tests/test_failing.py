@@ -8,8 +8,8 @@ import time
 import pytest
 
 from penstock.api.error.v1.diagnostic_pb2 import ErrorClass
-from penstock.testing import wait_until
 from penstock_connector.testing import RemoteError, source_task, validate
+from penstock_kit.testing import wait_until
 from penstock_net import HttpSource
 from penstock_net.web.retrying import Retries, retry_after
 from support.web import Reply, WebServer

@@ -9,10 +9,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.testing import wait_until
 from penstock_connector import CommitMode, RetriableError
 from penstock_connector._config import parse_config
 from penstock_connector.testing import RemoteError, sink_task, validate
+from penstock_kit.testing import wait_until
 from penstock_net import HttpSink
 from support.web import Reply
 

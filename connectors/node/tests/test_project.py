@@ -8,7 +8,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from penstock.cli import scaffold
+from penstock.cli import plugin_new
 from support.checkout import ROOT
 from support.conformance import run_kit
 from support.foreign import ForeignBed, run_tool, use_this_node
@@ -42,7 +42,7 @@ def test_a_vector_that_lost_a_digit_goes_red(plugin, tmp_path):
 def made(tmp_path_factory):
     """A new project, named my-plugin."""
     folder = tmp_path_factory.mktemp("made") / "my-plugin"
-    scaffold.make("node", "my-plugin", folder)
+    plugin_new.create_project("node", "my-plugin", folder)
     run_tool("npm", "ci", "--ignore-scripts", "--silent", cwd=folder)
     return folder
 

@@ -13,7 +13,6 @@ import grpc.aio
 import pyarrow as pa
 
 from penstock.api.connector.v1 import transform_service_pb2 as pb
-from penstock.api.connector.v1 import types_pb2 as types_pb
 from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock_connector import _frames
 from penstock_connector._calls import fail
@@ -29,9 +28,6 @@ CONVERTER: Final = "penstock.api.connector.v1.ConverterService"
 
 RAW: Final = pa.schema([("__raw_value", pa.binary())])
 """How bytes that a converter reads or makes ride in a batch."""
-
-_CREDIT: Final = 64 << 20
-"""Bytes that a caller may send ahead of the answers. Callers wait for each answer, as a rule."""
 
 T = TypeVar("T")
 
@@ -99,7 +95,6 @@ class Changing:
 
         transform = await self._run(self._seats.take, key, make)
         try:
-            yield pb.TransformResponse(opened=_opened())
             async for answer in self._changed(transform, requests):
                 yield answer
         except BaseException:
@@ -130,9 +125,6 @@ class Changing:
                     outcome = outcome_of(await self._run(transform.apply, rows), rows, made)
                     for out in _outs(outcome, request.batch.seq, schema_id):
                         yield pb.TransformResponse(out=out)
-                case "flush":
-                    flushed = pb.TransformFlushed(checkpoint_id=request.flush.checkpoint_id)
-                    yield pb.TransformResponse(flushed=flushed)
 
     async def _converting(
         self, requests: AsyncIterator[pb.ConvertRequest]
@@ -218,12 +210,6 @@ def _known(schemas: dict[int, T], schema_id: int) -> T:
     if schema_id not in schemas:
         raise ConnectorError("wire.schema.unknown", f"schema {schema_id} was never sent")
     return schemas[schema_id]
-
-
-def _opened() -> pb.TransformOpened:
-    return pb.TransformOpened(
-        encoding=record_pb.ENCODING_ARROW_IPC, credit=types_pb.Credit(bytes=_CREDIT)
-    )
 
 
 def _outs(outcome: Outcome, seq: int, schema_id: int) -> Iterator[pb.TransformOut]:

@@ -43,7 +43,6 @@ class _Prepared(NamedTuple):
     """A transaction that waits for its commit, which is a part of the same trace."""
 
     state: bytes
-    rows: int
     traceparent: str
 
 
@@ -86,11 +85,11 @@ class Committer:
         self._stages = Stages(done)
         return committed
 
-    async def look(self, look: pb.WriteLook) -> pb.WriteLooked:
+    async def describe(self, request: pb.DescribeDataset) -> pb.DatasetDescribed:
         """Tell which columns the place of a dataset has."""
-        place = await self._run("columns", lambda: self._sink.columns(look.dataset))
+        place = await self._run("columns", lambda: self._sink.columns(request.dataset))
         schema = b"" if place is None else _frames.encode_schema(place)
-        return pb.WriteLooked(request_id=look.request_id, arrow_schema=schema)
+        return pb.DatasetDescribed(request_id=request.request_id, arrow_schema=schema)
 
     async def apply_schema(self, schema: record_pb.Schema) -> pb.SchemaApplied:
         """Get ready for rows of a schema; a refusal is an answer, not the end of the task."""
@@ -176,14 +175,14 @@ class Committer:
         """Make the named attempts safe, drop all others."""
         counted, others = self._stages.named(order.txn_id, order.slots)
         await self._wait_for_puts(counted)
-        rows = check_rows(counted, order.slots)
+        check_rows(counted, order.slots)
         self._stages.end(order.txn_id)
         for stage in others:
             await self._discard(stage)
         staged = [staging for stage in counted for staging in stage.stagings.values()]
         with within(order.traceparent):
             state = await self._run("prepare", lambda: self._prepare(order, staged))
-        self._prepared[order.txn_id] = _Prepared(state, rows, order.traceparent)
+        self._prepared[order.txn_id] = _Prepared(state, order.traceparent)
         return PreparedTxn(order.txn_id, self.epoch, state, order.token)
 
     def _prepare(self, order: pb.WritePrepare, staged: list[Staging]) -> bytes:
@@ -215,25 +214,9 @@ class Committer:
             )
         done = self._prepared[txn_id]
         with within(done.traceparent):
-            info = await self._run(
-                "commit", lambda: self._sink.commit(txn_id, self.epoch, done.state)
-            )
+            await self._run("commit", lambda: self._sink.commit(txn_id, self.epoch, done.state))
         del self._prepared[txn_id]
-        return pb.TxnCommitted(txn_id=txn_id, rows=done.rows, info=info or {})
-
-    async def abort(self, txn_id: int) -> None:
-        """Throw a transaction away."""
-        self._prepared.pop(txn_id, None)
-        stages = self._stages.drop(txn_id)
-        staged = [staging for stage in stages for staging in stage.stagings.values()]
-
-        def forget() -> None:
-            """Tell the sink, then drop its stagings."""
-            self._sink.abort(txn_id, staged)
-            for stage in stages:
-                stage.discard()
-
-        await self._run("abort", forget)
+        return pb.TxnCommitted(txn_id=txn_id)
 
     # ── end ──────────────────────────────────────────────────────────────────────────────────────
 

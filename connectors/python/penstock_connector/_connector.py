@@ -79,7 +79,7 @@ class Connector(Generic[C]):
 
     @classmethod
     def apply_action(
-        cls, config: C, action: ApplyAction, *, last: C | None = None, dry_run: bool
+        cls, config: C, action: ApplyAction, *, last: C | None = None
     ) -> Sequence[str]:
         """Set up, change or remove what the connector owns outside; return what was done, one line
         each. Idempotent. An error of DELETE is tried again for some minutes: tasks may be ending.
@@ -89,9 +89,8 @@ class Connector(Generic[C]):
             action: What happened to the connector.
             last: Of UPDATE the configuration that was applied last, to remove what only that one
                 has; None where it is not known, or cannot be read any more.
-            dry_run: Only tell.
         """
-        del config, action, last, dry_run
+        del config, action, last
         return ()
 
     def init(self, config: C) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
-from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock_connector._config import keys_of, parse_config
 from penstock_connector._connector import Connector
 from penstock_connector._errors import ConfigError, ConnectorError, nearest_fix
@@ -95,7 +94,6 @@ def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
         title=kind.title or title.strip(),
         description=description.strip(),
         config_keys=[k.to_proto(i) for i, k in enumerate(keys_of(kind.config_type).values())],
-        encodings=[record_pb.ENCODING_ARROW_IPC],
         aliases=kind.aliases,
         enforces_reach=issubclass(kind.config_type, Reaching),
     )
@@ -103,23 +101,15 @@ def spec_of(kind: type[Connector[Any]]) -> pb.ConnectorSpec:
         spec.source.CopyFrom(_source_capabilities(kind))
     elif issubclass(kind, Sink | TransactionalSink):
         modes = [int(mode) for mode in modes_of(kind)]
-        alters = kind.alters()
-        sink = pb.SinkCapabilities(commit_modes=modes, pipelined=True, alter_offsets=alters)  # type: ignore[arg-type] # enums share numbers
+        sink = pb.SinkCapabilities(commit_modes=modes, alter_offsets=kind.alters())  # type: ignore[arg-type] # enums share numbers
         spec.sink.CopyFrom(sink)
     return spec
 
 
 def _source_capabilities(kind: type[Source[Any]]) -> pb.SourceCapabilities:
     return pb.SourceCapabilities(
-        partitioned=_own(kind.plan, Source.plan),
-        dynamic_partitions=kind.monitor_every > 0 or _own(kind.monitor, Source.monitor),
         replayable=kind.replayable,
         needs_commit=kind.needs_commit or kind.ack is not Source.ack,
         alter_offsets=kind.alters(),
         bounded=kind.bounded,
     )
-
-
-def _own(method: Any, default: Any) -> bool:
-    """Tell whether a class has its own of a class method."""
-    return method.__func__ is not default.__func__

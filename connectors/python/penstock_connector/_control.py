@@ -22,7 +22,7 @@ from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail
 from penstock_connector._config import keys_of, read_config
 from penstock_connector._connector import ApplyAction, Connector
-from penstock_connector._connectors import Connectors, configure, modes_of
+from penstock_connector._connectors import Connectors, configure
 from penstock_connector._errors import ConnectorError, as_connector_error
 from penstock_connector._monitoring import Monitoring
 from penstock_connector._source import Source
@@ -99,17 +99,6 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
             if error is not None:
                 return
 
-    async def Discover(  # noqa: N802 - the protocol's name
-        self, request: pb.DiscoverRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> AsyncIterator[pb.DiscoverResponse]:
-        """List datasets: those that the planned partitions name."""
-        plan = await _guard(
-            context, "plan", lambda: self._plan(pb.PlanRequest(target=request.target, max_tasks=1))
-        )
-        names = dict.fromkeys(name for part in plan.partitions for name in part.datasets)
-        for name in names:
-            yield pb.DiscoverResponse(path=name.split("."), estimated_rows=-1)
-
     async def Plan(  # noqa: N802 - the protocol's name
         self, request: pb.PlanRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.PlanResponse:
@@ -146,7 +135,6 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         if config is not None:
             errors = kind.validate(config)
         response = pb.ValidateConfigResponse()
-        response.commit_modes.extend(int(mode) for mode in modes_of(kind))  # type: ignore[misc] # enums share numbers
         values = {name: pb.ConfigValue(name=name, visible=True) for name in names}
         for key in keys_of(kind.config_type).values():
             value = values.setdefault(key.name, pb.ConfigValue(name=key.name, visible=True))
@@ -172,10 +160,8 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
             partition_to_proto(partition)
             for partition in kind.plan(config, request.max_tasks or 1, known)
         ]
-        ids = {partition.partition_id for partition in planned}
         return pb.PlanResponse(
             partitions=planned,
-            retired_partitions=[part.id for part in known if part.id not in ids],
             monitor=kind.monitored(config, request.max_tasks or 1),
         )
 
@@ -190,7 +176,7 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
                 last = configure(kind, request.last_applied)
             except ConnectorError as error:
                 response.diagnostics.append(_unreadable(error))
-        done = kind.apply_action(config, action, last=last, dry_run=request.dry_run)
+        done = kind.apply_action(config, action, last=last)
         response.actions.extend(done)
         return response
 

@@ -31,7 +31,6 @@ class Piece:
     rows: pa.RecordBatch
     schema_id: int
     partition_id: str
-    op: int
     schema_frames: list[pb.ReadResponse] = field(default_factory=list)
 
 
@@ -53,9 +52,6 @@ class Encoder:
         """Return the first frame."""
         opened = pb.ReadOpened(
             encoding=record_pb.ENCODING_ARROW_IPC,
-            limits=types_pb.Limits(
-                max_message_bytes=_frames.MESSAGE_MOST, target_batch_bytes=CUT_TARGET
-            ),
             needs_commit=kind.needs_commit or kind.ack is not Source.ack,
             confirms_commits=True,
         )
@@ -87,7 +83,7 @@ class Encoder:
         frames = [pb.ReadResponse(schema=new)] if new else []
         id_ = self.partition_id(batch)
         for part in self._cut.apply(rows):
-            yield Piece(part, schema_id, id_, int(batch.op), frames)
+            yield Piece(part, schema_id, id_, frames)
             frames = []
 
     def ready(self, piece: Piece, seq: int) -> tuple[Held, pb.BatchReady]:
@@ -95,9 +91,7 @@ class Encoder:
         head = record_pb.Batch(
             seq=seq,
             schema_id=piece.schema_id,
-            partition_id=piece.partition_id,
             rows=piece.rows.num_rows,
-            op=piece.op,  # type: ignore[arg-type] # enums share numbers
             encoding=record_pb.ENCODING_ARROW_IPC,
         )
         frames = _frames.fetch_frames(head, piece.rows, self._message_most)
@@ -143,15 +137,12 @@ class Encoder:
         """Return the frame that ends a batch's partition."""
         id_ = self.partition_id(batch)
         self._done.add(id_)
-        done = pb.PartitionDone(partition_id=id_, finished=True)
-        if batch.offset is not None:
-            done.offset.CopyFrom(offset_to_proto(batch.offset))
-        return pb.ReadResponse(partition_done=done)
+        return pb.ReadResponse(partition_done=pb.PartitionDone(partition_id=id_))
 
     def finished(self, partitions: Sequence[Partition]) -> list[pb.ReadResponse]:
         """Return the frames that end the partitions that did not end yet."""
         return [
-            pb.ReadResponse(partition_done=pb.PartitionDone(partition_id=id_, finished=True))
+            pb.ReadResponse(partition_done=pb.PartitionDone(partition_id=id_))
             for id_ in dict.fromkeys(partition.id for partition in partitions)
             if id_ not in self._done
         ]

@@ -7,7 +7,6 @@ twice more, and the same bytes answer every repeated Fetch.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -36,11 +35,6 @@ def encode_schema(schema: pa.Schema) -> bytes:
 def decode_schema(data: bytes) -> pa.Schema:
     """Return the schema of an Arrow IPC schema message."""
     return pa.ipc.read_schema(pa.py_buffer(data))
-
-
-def fingerprint(schema: pa.Schema) -> bytes:
-    """Return the SHA-256 of a schema, by which either side can cache."""
-    return hashlib.sha256(encode_schema(schema)).digest()
 
 
 def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:

@@ -1,7 +1,7 @@
 """One task of a source: its thread, from `init` to `close`.
 
-The thread blocks in one of four places, and in all of them costs nothing: in the source's `wait`,
-for credit, while paused, and after the last row. Orders of the host come from the event loop
+The thread blocks in one of three places, and in all of them costs nothing: in the source's `wait`,
+for credit, and after the last row. Orders of the host come from the event loop
 through one condition; acks are delivered by the task's own thread, so that authors need no locks.
 """
 
@@ -56,7 +56,7 @@ class Pump:
         self.task_id = task_id
         self.epoch = epoch
         self.busy_since: float | None = None
-        self.progress = types_pb.Progress(lag_bytes=-1, lag_records=-1, phase="idle")
+        self.progress = types_pb.Progress(lag_bytes=-1, lag_records=-1)
         self.ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._source = source
@@ -65,7 +65,7 @@ class Pump:
         self._window = Window()
         self._changed = threading.Condition()
         self._stage = "init"
-        self._partition_ids: frozenset[str] = frozenset()
+        self._idle = True  # so was the newest progress
         self._draining: float | None = None
         self._stopped = False
         self._checkpoints = Checkpoints()
@@ -78,7 +78,6 @@ class Pump:
 
     def start(self, config: Any, partitions: Sequence[Partition]) -> None:
         """Start the thread (*loop*)."""
-        self._partition_ids = frozenset(partition.id for partition in partitions)
         threading.Thread(
             target=self._run,
             args=(config, partitions),
@@ -120,22 +119,11 @@ class Pump:
         report.committed_checkpoint_id = self._checkpoints.committed
         return report
 
-    def pause(self, order: pb.ReadPause) -> None:
-        """Stop or go on reading (*loop*). With some partitions paused it is the source's choice."""
-        with self._changed:
-            paused = self._source.paused.union(order.pause).difference(order.resume)
-            if not order.pause and (order.all_partitions or not order.resume):
-                everything = order.all_partitions and not order.resume
-                paused = self._partition_ids if everything else frozenset()
-            self._source.paused = paused
-            self._changed.notify_all()
-        self._source.wake()
-
-    def drain(self, grace: float, *, discard: bool = False) -> None:
+    def drain(self, grace: float) -> None:
         """Finish within a time: what is in hand is still sent when there is credit (*loop*)."""
         with self._changed:
             if self._draining is None:
-                self._draining = time.monotonic() + (0 if discard else grace)
+                self._draining = time.monotonic() + grace
             self._changed.notify_all()
         self._end_waits()
 
@@ -205,19 +193,19 @@ class Pump:
             if batch is not None:
                 self._source._next_wait = _SHORTEST_WAIT  # noqa: SLF001 - the SDK's own field
                 self._emit(batch)
-                self._tell_progress("streaming")
+                self._tell_progress(idle=False)
             elif self._source.bounded and self._call("finished", self._source.finished):
-                self._tell_progress("idle", now=True)
+                self._tell_progress(idle=True, now=True)
                 self._outbox.put(*self._encoder.finished(partitions))
                 self._checkpoints.finish()
                 return
             else:
-                self._tell_progress("idle")
+                self._tell_progress(idle=True)
                 self._stage = "wait"
                 self._source.wait(self._wait_most())
 
     def _wait_most(self) -> float:
-        if self.progress.phase != "idle":
+        if not self._idle:
             return _PROGRESS_EVERY  # soon told what is left, which the heartbeat then repeats
         kind = type(self._source)
         if kind.ack is Source.ack or kind.wake is not Source.wake or kind.wait is Source.wait:
@@ -225,16 +213,8 @@ class Pump:
         return _ACK_WAIT
 
     def _may_read(self) -> bool:
-        """Wait for credit and the end of a pause; False when the task is ending."""
-        return self._wait_until(
-            lambda: (
-                self._window.has_room() and self._checkpoints.has_room() and not self._all_paused()
-            )
-        )
-
-    def _all_paused(self) -> bool:
-        paused = self._source.paused
-        return bool(paused) and paused >= self._partition_ids
+        """Wait for credit; False when the task is ending."""
+        return self._wait_until(lambda: self._window.has_room() and self._checkpoints.has_room())
 
     def _wait_until(self, ready: Callable[[], bool]) -> bool:
         """Wait, delivering acks. False when a drain or a stop came first."""
@@ -316,7 +296,7 @@ class Pump:
         if unconfirmed:
             self._outbox.put(pb.ReadResponse(progress=self.report()))
 
-    def _tell_progress(self, phase: str, *, now: bool = False) -> None:
+    def _tell_progress(self, *, idle: bool, now: bool = False) -> None:
         at = time.monotonic()
         if not now and at - self._progress_at < _PROGRESS_EVERY:
             return
@@ -324,10 +304,10 @@ class Pump:
         progress = types_pb.Progress(
             lag_bytes=bytes_left,
             lag_records=rows_left,
-            phase=phase,
             metrics=self._source.metrics.now(),
         )
         changed, self.progress, self._progress_at = progress != self.progress, progress, at
+        self._idle = idle
         if changed:
             self._outbox.put(pb.ReadResponse(progress=self.report()))
 

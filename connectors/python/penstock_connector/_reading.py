@@ -166,19 +166,10 @@ async def _obey(pump: Pump, context: grpc.aio.ServicerContext[Any, Any]) -> None
 
 def _apply(pump: Pump, request: pb.ReadRequest) -> None:
     match request.WhichOneof("kind"):
-        case "credit":
-            pump.grant(request.credit)
         case "release":
             pump.release(request.release.seq)
         case "committed":
             pump.committed(request.committed.checkpoint_id)
-        case "pause":
-            pump.pause(request.pause)
-        case "drain":
-            grace = request.drain.grace.ToTimedelta().total_seconds()
-            pump.drain(grace, discard=request.drain.discard)
-        case "nack" | "assign" | "config_update" as kind:
-            _log.warning("a %s frame came, though the plugin lists no such feature", kind)
         case _:
             return  # rule R16: frames with no known kind are ignored
 

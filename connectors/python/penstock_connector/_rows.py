@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import SchemaError
-from penstock_connector._frames import encode_schema, fingerprint
+from penstock_connector._frames import encode_schema
 from penstock_connector.decimals import at_scale, from_texts
 
 CUT_MOST: Final = 32 << 20
@@ -182,32 +183,6 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
     return _conform(rows, schema)
 
 
-def compat(before: pa.Schema | None, after: pa.Schema) -> pb.Compat:
-    """Return how a schema version relates to the one before."""
-    if before is None:
-        return pb.COMPAT_UNSPECIFIED
-    old = {field.name: field for field in before}
-    new = {field.name: field for field in after}
-    if not old.keys() <= new.keys():
-        return pb.COMPAT_BREAKING
-    if not all(new[name].nullable for name in new.keys() - old.keys()):
-        return pb.COMPAT_BREAKING
-    changed = [(field.type, new[name].type) for name, field in old.items()]
-    if all(was == now for was, now in changed):
-        return pb.COMPAT_ADDITIVE
-    return pb.COMPAT_WIDENING if all(_widens(*pair) for pair in changed) else pb.COMPAT_BREAKING
-
-
-def _widens(was: pa.DataType, now: pa.DataType) -> bool:
-    try:
-        joined = pa.unify_schemas(
-            [pa.schema([("c", was)]), pa.schema([("c", now)])], promote_options="permissive"
-        )
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return False
-    return bool(joined.field("c").type == now)
-
-
 class Schemas:
     """The schemas of one stream: each version of each dataset has an id, from 1."""
 
@@ -228,7 +203,8 @@ class Schemas:
         known = self._current.get(dataset)
         if known and known[1] == keys and (known[0] is schema or known[0].equals(schema)):
             return known[2], None
-        mark = fingerprint(schema)
+        message = encode_schema(schema)
+        mark = hashlib.sha256(message).digest()
         found = self._ids.get((dataset, keys, mark))
         schema_id = found or len(self._ids) + 1
         self._ids[dataset, keys, mark] = schema_id
@@ -238,8 +214,6 @@ class Schemas:
         return schema_id, pb.Schema(
             schema_id=schema_id,
             dataset=dataset,
-            arrow_schema=encode_schema(schema),
+            arrow_schema=message,
             key_columns=keys,
-            fingerprint=mark,
-            compat=compat(known[0] if known else None, schema),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -132,10 +132,9 @@ class SimpleSink(TransactionalSink[Any]):
                 dataset=dataset,
             ) from error
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing to do: prepare made the rows visible."""
         del txn_id, epoch, state
-        return {}
 
     def close(self) -> None:
         """Let go of everything."""

@@ -8,7 +8,7 @@ order when the transaction is prepared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -142,12 +142,8 @@ class TransactionalSink(Alterable[C]):
         """
         raise NotImplementedError
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str] | None:
-        """Make prepared rows visible. Must be idempotent: it may come again after a crash.
-
-        Returns:
-            What to show people: table version, file names; or None.
-        """
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
+        """Make prepared rows visible. Must be idempotent: it may come again after a crash."""
         raise NotImplementedError
 
     def committed(self) -> PreparedTxn | tuple[int, int, bytes] | None:
@@ -156,9 +152,6 @@ class TransactionalSink(Alterable[C]):
     def recover(self, last: PreparedTxn) -> None:
         """Apply a prepared transaction again that may not have been applied before a crash."""
         self.commit(last.txn_id, last.epoch, last.state)
-
-    def abort(self, txn_id: int, staged: Sequence[Staging]) -> None:
-        """Forget a transaction. The stagings are discarded by the SDK after this."""
 
     def sweep(self, txn_id_done: int) -> None:
         """Remove what dead attempts and older epochs left behind. Comes once, after `recover`;

@@ -47,7 +47,6 @@ class Batch:
         dataset: Table, collection or topic.
         key_columns: Names of the columns that identify a row.
         schema: Arrow schema for dict rows; inferred when None.
-        op: The change every row stands for, unless the rows have an `__op` column.
         bad_rows: Rows that could not be read: their bytes as they came, and why.
         await_commit: The source cannot go on before this is committed.
         finished_partition: The partition ends here for good.
@@ -59,7 +58,6 @@ class Batch:
     dataset: str = ""
     key_columns: Sequence[str] = ()
     schema: pa.Schema | None = None
-    op: int = 0
     bad_rows: Sequence[tuple[bytes, ConnectorError]] = field(default_factory=list)
     await_commit: bool = False
     finished_partition: bool = False
@@ -73,7 +71,6 @@ class Source(Alterable[C]):
         needs_commit: Wants `ack` because it prunes or acknowledges upstream.
         replayable: Reads the same rows again from any offset it gave out. Exactly once needs it.
         monitor_every: Seconds between two looks at whether `plan` gives other partitions; 0: never.
-        paused: Ids of the partitions the host does not want rows of now.
     """
 
     bounded: ClassVar[bool] = False
@@ -83,7 +80,6 @@ class Source(Alterable[C]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.paused: frozenset[str] = frozenset()
         self._woken = threading.Event()
         self._next_wait = _SHORTEST_WAIT
 

@@ -99,20 +99,14 @@ class Stages:
         self._done = max(self._done, txn_id)
         return list(self._open.pop(txn_id, {}).values())
 
-    def drop(self, txn_id: int) -> list[Stage]:
-        """Forget a transaction that was aborted; its number may come again."""
-        self._done = min(self._done, txn_id - 1)
-        return list(self._open.pop(txn_id, {}).values())
-
     def drop_all(self) -> list[Stage]:
         """Forget everything that was not prepared."""
         return [stage for txn_id in list(self._open) for stage in self._open.pop(txn_id).values()]
 
 
-def check_rows(stages: Iterable[Stage], slots: Iterable[pb.PutSlot]) -> int:
-    """Return the rows that count, after comparing them with what the host counted (rule R5)."""
+def check_rows(stages: Iterable[Stage], slots: Iterable[pb.PutSlot]) -> None:
+    """Compare the rows that count with what the host counted (rule R5)."""
     staged = {stage.slot: stage for stage in stages}
-    total = 0
     for wanted in slots:
         stage = staged.get(wanted.slot)
         if stage is not None and not stage.complete:
@@ -128,5 +122,3 @@ def check_rows(stages: Iterable[Stage], slots: Iterable[pb.PutSlot]) -> int:
                 f"slot {wanted.slot} attempt {wanted.attempt} has {rows} rows here, "
                 f"the host counted {wanted.rows}",
             )
-        total += rows
-    return total

@@ -62,7 +62,6 @@ def apply_action(
     action: ApplyAction,
     *,
     last: Mapping[str, str] | None = None,
-    dry_run: bool = False,
     bed: Testbed | None = None,
 ) -> tuple[list[str], list[str]]:
     """Return what a connector did outside, and the codes of its warnings. `last` is the
@@ -70,12 +69,11 @@ def apply_action(
     """
     if bed is None:
         with Testbed(kind) as own:
-            return apply_action(kind, config, action, last=last, dry_run=dry_run, bed=own)
+            return apply_action(kind, config, action, last=last, bed=own)
     request = pb.ApplyRequest(
         target=target_of(kind, config),
         action=int(action),  # type: ignore[arg-type] # enums share numbers
         last_applied=None if last is None else target_of(kind, last),
-        dry_run=dry_run,
     )
     stub = ConnectorServiceStub(bed.channel)
     with as_remote_error():

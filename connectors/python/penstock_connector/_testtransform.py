@@ -61,9 +61,7 @@ class TransformTask:
         return _result([a.out for a in answers if a.HasField("out")], _frames.decode_schema(schema))
 
     def _call(self, frames: list[pb.TransformRequest]) -> list[pb.TransformResponse]:
-        opening = pb.TransformRequest(
-            open=pb.TransformOpen(target=self._target, encodings=[record_pb.ENCODING_ARROW_IPC])
-        )
+        opening = pb.TransformRequest(open=pb.TransformOpen(target=self._target))
         stub, metadata = self._stub, self._bed.metadata
         try:
             call = stub.Transform(iter([opening, *frames]), metadata=metadata, timeout=DEADLINE)
@@ -140,7 +138,7 @@ def converter_task(
         key: Whether it converts keys.
     """
     target = connector_pb.Target(connector=kind.name, config=config)
-    order = pb.ConvertOpen(dataset=dataset, key=key, encodings=[record_pb.ENCODING_ARROW_IPC])
+    order = pb.ConvertOpen(dataset=dataset, key=key)
     with Testbed(kind) as bed:
         yield ConverterTask(bed, target, order)
 

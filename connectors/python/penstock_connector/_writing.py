@@ -15,7 +15,6 @@ import grpc.aio
 
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
-from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock_connector import _frames
 from penstock_connector._calls import fail
 from penstock_connector._committer import Committer
@@ -138,7 +137,7 @@ class Writing:
         # a sink may settle on its wish when it has seen its configuration
         every = max(getattr(sink, "commit_every", 0.0), getattr(kind, "commit_every", 0.0))
         opened = _opened(_mode(kind, order.commit_mode), committed, every)
-        opened.looks = _looks(kind)
+        opened.describes_datasets = _reports_columns(kind)
         return task, opened
 
     async def _end_older(self, task_id: str, epoch: int) -> None:
@@ -171,7 +170,7 @@ def _transactional(kind: type[Connector[Any]]) -> TransactionalSink[Any]:
     return made
 
 
-def _looks(kind: type[Connector[Any]]) -> bool:
+def _reports_columns(kind: type[Connector[Any]]) -> bool:
     """Tell whether a sink has `columns` of its own."""
     own = getattr(kind, "columns", None)
     return own not in {Sink.columns, TransactionalSink.columns}
@@ -188,9 +187,7 @@ def _mode(kind: type[Connector[Any]], wanted: int) -> CommitMode:
 def _opened(mode: CommitMode, committed: PreparedTxn | None, every: float) -> pb.WriteOpened:
     opened = pb.WriteOpened(
         commit_mode=int(mode),  # type: ignore[arg-type] # enums share numbers
-        encoding=record_pb.ENCODING_ARROW_IPC,
         limits=types_pb.Limits(max_message_bytes=_frames.MESSAGE_MOST),
-        pipelined=True,
     )
     if committed is not None:
         opened.committed.CopyFrom(prepared_to_proto(committed))
@@ -263,18 +260,13 @@ async def _answer(task: Committer, request: pb.WriteRequest) -> pb.WriteResponse
     match request.WhichOneof("kind"):
         case "schema":
             return pb.WriteResponse(schema_applied=await task.apply_schema(request.schema))
-        case "look":
-            return pb.WriteResponse(looked=await task.look(request.look))
+        case "describe":
+            return pb.WriteResponse(described=await task.describe(request.describe))
         case "prepare":
             txn = await task.prepare(request.prepare)
             return pb.WriteResponse(prepared=pb.Prepared(txn=prepared_to_proto(txn)))
         case "commit":
             return pb.WriteResponse(txn_committed=await task.commit(request.commit.txn_id))
-        case "abort":
-            await task.abort(request.abort.txn_id)
-        case "assign":
-            assigned = pb.WriteAssigned(request_id=request.assign.request_id)
-            return pb.WriteResponse(assigned=assigned)
         case "close":
             await task.close()
             return pb.WriteResponse(closed=pb.WriteClosed())

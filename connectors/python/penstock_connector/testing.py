@@ -28,6 +28,7 @@ from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.connector.v1 import types_pb2 as types_pb
+from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.api.record.v1 import record_pb2 as record_pb
@@ -115,7 +116,7 @@ class SourceTask:
         self.opened = first.opened
 
     def send(self, **frame: Any) -> None:
-        """Send a frame, for instance `send(credit=Credit(bytes=100))`."""
+        """Send a frame, for instance `send(release=ReadRelease(seq=1))`."""
         self.call.send(source_pb.ReadRequest(**frame))
 
     def event(self, timeout: float = DEADLINE) -> source_pb.ReadResponse | None:
@@ -188,10 +189,11 @@ class SourceTask:
         self.send(release=source_pb.ReadRelease(seq=seq))
 
     def drain(self, grace: float = 5.0) -> source_pb.Drained:
-        """Ask for the end, and return how it came."""
-        order = source_pb.ReadDrain()
+        """Shut the plugin down, as its host does at the end; return how the task ended."""
+        order = plugin_pb.ShutdownRequest()
         order.grace.FromMilliseconds(int(grace * 1000))
-        self.send(drain=order)
+        stub = PluginServiceStub(self._bed.channel)
+        stub.Shutdown.future(order, metadata=self._bed.metadata, timeout=DEADLINE)
         return self.until("drained").drained
 
     def _note(self, frame: source_pb.ReadResponse) -> None:
@@ -212,6 +214,7 @@ def source_task(
     *,
     offsets: Offsets | None = None,
     credit: int = _CREDIT,
+    batches: int = 0,
     epoch: int = 1,
     limits: types_pb.Limits | None = None,
     bed: Testbed | None = None,
@@ -223,6 +226,7 @@ def source_task(
         config: Its configuration, as text.
         offsets: Where to start, by partition id: `SourceTask.offsets` of an earlier run.
         credit: Bytes that the source may hold ready.
+        batches: Batches that it may hold ready; 0 for any number.
         epoch: The task's epoch.
         limits: Limits of the host.
         bed: A server to use; one of its own when None.
@@ -231,7 +235,14 @@ def source_task(
         with (
             Testbed(kind) as own,
             source_task(
-                kind, config, offsets=offsets, credit=credit, epoch=epoch, limits=limits, bed=own
+                kind,
+                config,
+                offsets=offsets,
+                credit=credit,
+                batches=batches,
+                epoch=epoch,
+                limits=limits,
+                bed=own,
             ) as task,
         ):
             yield task
@@ -249,7 +260,7 @@ def source_task(
         epoch=epoch,
         encodings=[record_pb.ENCODING_ARROW_IPC],
         limits=limits,
-        credit=types_pb.Credit(bytes=credit),
+        credit=types_pb.Credit(bytes=credit, batches=batches),
     )
     task = SourceTask(bed, order)
     try:
@@ -278,7 +289,7 @@ class SinkTask:
         self.opened = self.until("opened").opened
 
     def send(self, **frame: Any) -> None:
-        """Send a frame, for instance `send(abort=WriteAbort(txn_id=1))`."""
+        """Send a frame, for instance `send(commit=WriteCommit(txn_id=1))`."""
         self.call.send(sink_pb.WriteRequest(**frame))
 
     def until(self, kind: str, timeout: float = DEADLINE) -> sink_pb.WriteResponse:
@@ -296,10 +307,10 @@ class SinkTask:
         Raises:
             LookupError: the sink does not tell.
         """
-        if not self.opened.looks:
+        if not self.opened.describes_datasets:
             raise LookupError("this sink does not tell its columns")
-        self.send(look=sink_pb.WriteLook(dataset=dataset, request_id=1))
-        answer = self.until("looked").looked.arrow_schema
+        self.send(describe=sink_pb.DescribeDataset(dataset=dataset, request_id=1))
+        answer = self.until("described").described.arrow_schema
         return _frames.decode_schema(answer) if answer else None
 
     def next_txn(self) -> int:
@@ -333,7 +344,7 @@ class SinkTask:
             slot=slot,
             attempt=attempt,
         )
-        requests = [sink_pb.PutRequest(open=ticket), *_put_frames(batch, schema_id, txn_id)]
+        requests = [sink_pb.PutRequest(open=ticket), *_put_frames(batch, schema_id)]
         call = self._stub.Put(iter(requests), metadata=self._bed.metadata, timeout=DEADLINE)
         return [answer.batch_result for answer in _all(call)]
 
@@ -344,8 +355,7 @@ class SinkTask:
         count.
         """
         named = [sink_pb.PutSlot(slot=s, attempt=a, rows=r) for s, a, r in slots]
-        rows = sum(slot.rows for slot in named)
-        self.send(prepare=sink_pb.WritePrepare(txn_id=txn_id, token=token, slots=named, rows=rows))
+        self.send(prepare=sink_pb.WritePrepare(txn_id=txn_id, token=token, slots=named))
         self.last_prepared = prepared_from_proto(self.until("prepared").prepared.txn)
         return self.last_prepared
 
@@ -371,7 +381,7 @@ class SinkTask:
         self.until("closed")
 
 
-def _put_frames(rows: pa.RecordBatch, schema_id: int, txn_id: int) -> Iterator[sink_pb.PutRequest]:
+def _put_frames(rows: pa.RecordBatch, schema_id: int) -> Iterator[sink_pb.PutRequest]:
     for seq, part in enumerate(Cut().apply(rows), start=1):
         data = memoryview(_frames.encode_rows(part))
         chunks = _frames.chunk_rows(data, _frames.MESSAGE_MOST)
@@ -385,7 +395,6 @@ def _put_frames(rows: pa.RecordBatch, schema_id: int, txn_id: int) -> Iterator[s
                     data=bytes(piece),
                     chunk=chunk,
                     more_chunks=chunk + 1 < len(chunks),
-                    txn_id=txn_id,
                 )
             )
 
@@ -432,7 +441,6 @@ def sink_task(
         task=connector_pb.TaskPlan(task_id="test-0"),
         epoch=epoch,
         commit_mode=plugin_pb.CommitMode.Name(int(commit_mode)),
-        encodings=[record_pb.ENCODING_ARROW_IPC],
         last_prepared=prepared_to_proto(last_prepared) if last_prepared else None,
         recover=recover,
     )

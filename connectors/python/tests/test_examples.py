@@ -24,7 +24,7 @@ def test_the_sink_appends_lines(jsonl, tmp_path):
     path = tmp_path / "out.jsonl"
     for number in (1, 2):
         with sink_task(jsonl, {"path": str(path)}) as task:
-            assert task.write([{"id": number}], dataset="orders").rows == 1
+            assert task.write([{"id": number}], dataset="orders").txn_id
             task.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines == [{"dataset": "orders", "id": 1}, {"dataset": "orders", "id": 2}]

@@ -10,7 +10,7 @@ from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector import ConnectorError, SchemaError
 from penstock_connector import _frames as frames
-from penstock_connector._rows import Cut, Schemas, compat, to_arrow
+from penstock_connector._rows import Cut, Schemas, to_arrow
 
 
 @dataclass
@@ -50,22 +50,6 @@ def test_a_new_column_and_a_wider_type_grow_the_schema():
     first = to_arrow([{"a": 1}], None, None)
     second = to_arrow([{"a": 1.5, "b": "x"}], None, first.schema)
     assert second.schema == pa.schema({"a": pa.float64(), "b": pa.string()})
-    assert compat(first.schema, second.schema) == pb.COMPAT_WIDENING
-
-
-def test_a_changed_type_is_told_as_breaking():
-    first = to_arrow([{"a": 1}], None, None)
-    second = to_arrow([{"a": "one"}], None, first.schema)
-    assert compat(first.schema, second.schema) == pb.COMPAT_BREAKING
-
-
-def test_additive_changes():
-    old = pa.schema({"a": pa.int64()})
-    assert compat(None, old) == pb.COMPAT_UNSPECIFIED
-    assert compat(old, pa.schema({"a": pa.int64(), "b": pa.string()})) == pb.COMPAT_ADDITIVE
-    not_null = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.int64(), nullable=False)])
-    assert compat(old, not_null) == pb.COMPAT_BREAKING
-    assert compat(old, pa.schema({"b": pa.int64()})) == pb.COMPAT_BREAKING
 
 
 def test_a_number_is_never_cut_silently():
@@ -118,16 +102,16 @@ def test_only_a_new_schema_has_a_frame():
     schemas, a = Schemas(), pa.schema({"a": pa.int64()})
     _, frame = schemas.id_of("d", a, ("a",))
     assert frames.decode_schema(frame.arrow_schema) == a
-    assert (frame.dataset, list(frame.key_columns), len(frame.fingerprint)) == ("d", ["a"], 32)
+    assert (frame.dataset, list(frame.key_columns)) == ("d", ["a"])
     assert schemas.id_of("d", a, ("a",))[1] is None
 
 
 def test_hand_made_fetch_frames_are_the_protobuf_ones():
     rows = pa.record_batch({"a": list(range(1000))})
-    head = pb.Batch(seq=3, schema_id=2, partition_id="p", rows=1000)
+    head = pb.Batch(seq=3, schema_id=2, rows=1000)
     (frame,) = frames.fetch_frames(head, rows, frames.MESSAGE_MOST)
     batch = source_pb.FetchResponse.FromString(frame).batch
-    assert (batch.seq, batch.schema_id, batch.partition_id, batch.rows) == (3, 2, "p", 1000)
+    assert (batch.seq, batch.schema_id, batch.rows) == (3, 2, 1000)
     assert frames.decode_rows(batch.data, rows.schema).equals(rows)
 
 

@@ -80,10 +80,6 @@ class Ledger(TransactionalSink):
     def commit(self, txn_id, epoch, state):
         self.calls.append(("commit", txn_id))
         self.visible[txn_id] = state.decode()
-        return {"version": str(txn_id)}
-
-    def abort(self, txn_id, staged):
-        self.calls.append(("abort", txn_id, [place.name[1:3] for place in staged]))
 
     def sweep(self, txn_id_done):
         self.calls.append(("sweep", txn_id_done))
@@ -104,7 +100,7 @@ def test_a_simple_sink_writes_and_flushes_before_it_answers_prepared():
         assert kind.rows == []
         task.prepare(1, [(0, 0, 2)])
         assert (kind.rows, kind.calls) == (numbers(1, 2), ["flush"])
-        assert task.commit(1).rows == 2
+        assert task.commit(1).txn_id == 1
         task.close()
         assert kind.calls == ["flush", "close"]
 
@@ -125,9 +121,8 @@ def test_an_attempt_that_is_not_named_is_dropped():
         task.put(numbers(1, 2), txn_id=1, attempt=1)
         task.put(numbers(9), txn_id=1, slot=7)
         task.prepare(1, [(0, 1, 2)])
-        committed = task.commit(1)
+        task.commit(1)
     assert kind.visible == {1: "[1, 2]"}
-    assert dict(committed.info) == {"version": "1"}
     states = {place.name[1:3]: place.state for place in kind.places}
     assert states == {(0, 0): "discarded", (0, 1): "closed", (7, 0): "discarded"}
 
@@ -173,7 +168,6 @@ def test_the_next_transaction_is_put_while_one_commits():
 
     kind = ledger(commit=commit)
     with sink_task(kind, {}) as task:
-        assert task.opened.pipelined
         task.put(numbers(1), txn_id=1)
         task.prepare(1, [(0, 0, 1)])
         task.send(commit=pb.WriteCommit(txn_id=1))
@@ -267,30 +261,6 @@ def test_a_put_that_comes_too_late_is_refused():
         with pytest.raises(RemoteError) as caught:
             task.put(numbers(1), txn_id=1, attempt=1)
         assert caught.value.code == "sink.txn.closed"
-
-
-def test_an_aborted_transaction_is_dropped_and_its_number_may_come_again():
-    kind = ledger()
-    with sink_task(kind, {}) as task:
-        task.put(numbers(1), txn_id=1)
-        task.send(abort=pb.WriteAbort(txn_id=1))
-        task.put(numbers(2), txn_id=2)
-        task.prepare(2, [(0, 0, 1)])
-        assert ("abort", 1, [(0, 0)]) in kind.calls
-        assert kind.places[0].state == "discarded"
-        task.send(abort=pb.WriteAbort(txn_id=2))
-        _until_taken(task, numbers(3), txn_id=2, attempt=1)
-
-
-def _until_taken(task, rows, **place):
-    """Put as soon as the abort, which has no answer, was obeyed."""
-    for _ in range(1000):
-        try:
-            return task.put(rows, **place)
-        except RemoteError as error:
-            if error.code != "sink.txn.closed":
-                raise
-    raise AssertionError("the abort was not obeyed")
 
 
 def test_a_stale_epoch_is_refused_everywhere():
@@ -432,7 +402,7 @@ def test_a_row_of_64_mib_is_put_in_chunks():
 def test_frames_of_no_known_kind_are_ignored():
     with sink_task(memory(), {}) as task:
         task.call.send(pb.WriteRequest.FromString(b"\xfa\x3f\x02hi"))
-        assert task.write(numbers(1)).rows == 1
+        assert task.write(numbers(1)).txn_id == 1
 
 
 def test_an_error_of_the_sink_ends_the_task_with_its_diagnostic():

@@ -80,7 +80,7 @@ def run(kind, bed, parent):
         txn = task.next_txn()
         task.put([{"id": 1}], txn_id=txn)
         slots = [sink_pb.PutSlot(slot=0, attempt=0, rows=1)]
-        order = sink_pb.WritePrepare(txn_id=txn, slots=slots, rows=1, traceparent=parent)
+        order = sink_pb.WritePrepare(txn_id=txn, slots=slots, traceparent=parent)
         task.send(prepare=order)
         task.until("prepared")
         task.commit(txn)

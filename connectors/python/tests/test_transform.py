@@ -13,6 +13,7 @@ from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import transform_service_pb2 as pb
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.api.connector.v1.transform_service_pb2_grpc import TransformServiceStub
+from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock_connector import (
     Converter,
     DataError,
@@ -237,7 +238,7 @@ def test_it_is_described_and_its_configuration_checked():
 @pytest.mark.parametrize(
     "frames",
     [
-        [pb.TransformRequest(flush=pb.TransformFlush())],
+        [pb.TransformRequest(batch=record_pb.Batch(seq=1))],
         [pb.TransformRequest(open=pb.TransformOpen(target=connector_pb.Target(connector="x")))],
         [],
     ],

@@ -163,7 +163,6 @@ fn validate(keys: &'static [Key], target: &connector::Target) -> Vec<connector::
                 value: value.or(key.default).map(str::to_string),
                 visible: true,
                 diagnostics: objection.unwrap_or_default(),
-                ..Default::default()
             }
         })
         .collect();
@@ -209,21 +208,17 @@ fn describe() -> connector::DescribeResponse {
         kind: kind as i32,
         title: title.to_string(),
         config_keys: keys.iter().map(Key::describe).collect(),
-        encodings: vec![record::Encoding::ArrowIpc as i32],
         ..Default::default()
     };
     let reads = connector::SourceCapabilities { replayable: true, bounded: true, ..Default::default() };
     let writes = connector::SinkCapabilities {
         commit_modes: vec![connector::CommitMode::TwoPhase as i32],
-        ops: [record::Op::Unspecified, record::Op::Create, record::Op::Snapshot].map(|op| op as i32).to_vec(),
-        auto_create: true,
         ..Default::default()
     };
     connector::DescribeResponse {
         name: env!("CARGO_PKG_NAME").to_string(),
         version: env!("CARGO_PKG_VERSION").to_string(),
         sdk: "none".to_string(),
-        features: vec![],
         connectors: vec![
             connector::ConnectorSpec {
                 source: Some(reads),
@@ -291,7 +286,6 @@ type Answers<T> = ReceiverStream<Result<T, Status>>;
 #[tonic::async_trait]
 impl ConnectorService for Plugin {
     type CheckConnectionStream = Answers<connector::CheckConnectionResponse>;
-    type DiscoverStream = Answers<connector::DiscoverResponse>;
     type MonitorStream = Answers<connector::MonitorResponse>;
 
     async fn validate_config(
@@ -300,9 +294,7 @@ impl ConnectorService for Plugin {
     ) -> Result<Response<connector::ValidateConfigResponse>, Status> {
         let target = request.into_inner().target.unwrap_or_default();
         let values = validate(keys_of(&target.connector)?, &target);
-        let commit_modes =
-            if target.connector == sink::NAME { vec![connector::CommitMode::TwoPhase as i32] } else { vec![] };
-        Ok(Response::new(connector::ValidateConfigResponse { values, commit_modes, diagnostics: vec![] }))
+        Ok(Response::new(connector::ValidateConfigResponse { values, diagnostics: vec![] }))
     }
 
     async fn check_connection(
@@ -345,15 +337,11 @@ impl ConnectorService for Plugin {
         let ends =
             [connector::ApplyAction::Delete as i32, connector::ApplyAction::Reset as i32].contains(&request.action);
         let actions = if ends && target.connector == sink::NAME {
-            tokio::task::block_in_place(|| sink::sweep(&settings, &target.instance, request.dry_run))?
+            tokio::task::block_in_place(|| sink::sweep(&settings, &target.instance))?
         } else {
             vec![]
         };
         Ok(Response::new(connector::ApplyResponse { actions, diagnostics: vec![] }))
-    }
-
-    async fn discover(&self, _: Request<connector::DiscoverRequest>) -> Result<Response<Self::DiscoverStream>, Status> {
-        Err(Status::unimplemented("there are no datasets to choose from"))
     }
 
     async fn alter_offsets(

@@ -30,7 +30,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::connector::sink_service_server::SinkService;
 use crate::connector::{self as pb, put_request, write_request, write_response, CommitMode};
 use crate::error::{Diagnostic, ErrorClass};
-use crate::record::{batch::Payload, Batch, Encoding, Op};
+use crate::record::{Batch, Op};
 use crate::source::{stale, taken_over};
 use crate::{defect, diagnostic, failure, rows, settings, Key, Settings};
 
@@ -142,14 +142,12 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Remove what a connector that is deleted, or begins anew, staged: no task of it will ever open that again.
-pub fn sweep(settings: &Settings, instance: &str, dry_run: bool) -> Result<Vec<String>, Status> {
+pub fn sweep(settings: &Settings, instance: &str) -> Result<Vec<String>, Status> {
     let hidden = hidden_of(settings, instance);
     if !hidden.exists() {
         return Ok(vec![]);
     }
-    if !dry_run {
-        fs::remove_dir_all(&hidden).map_err(|error| io_failure(&hidden, &error))?;
-    }
+    fs::remove_dir_all(&hidden).map_err(|error| io_failure(&hidden, &error))?;
     Ok(vec![format!("remove '{}'", hidden.display())])
 }
 
@@ -387,15 +385,6 @@ impl Task {
             counted.extend(parts.remove(&key));
         }
         let rows: u64 = counted.iter().map(|part| part.rows).sum();
-        if rows != order.rows {
-            return Err(defect(
-                "sink.rows_mismatch",
-                format!(
-                    "transaction {} has {rows} rows in its slots, the host counted {} (R5)",
-                    order.txn_id, order.rows
-                ),
-            ));
-        }
         let prepared = Prepared { epoch: self.epoch, txn: order.txn_id, rows };
         let left = take_parts(&mut parts, order.txn_id);
         drop(parts);
@@ -428,17 +417,7 @@ impl Task {
             return Err(stale(self.epoch));
         }
         self.apply(prepared, &mut journal)?;
-        let visible = self.visible_path(prepared).display().to_string();
-        let info = if prepared.rows > 0 { HashMap::from([("file".to_string(), visible)]) } else { HashMap::new() };
-        Ok(pb::TxnCommitted { txn_id: prepared.txn, rows: prepared.rows, info })
-    }
-
-    /// Throw a transaction away, be it put or prepared.
-    fn abort(&self, txn: u64, prepared: Option<Prepared>) {
-        take_parts(&mut self.parts.lock().unwrap(), txn).iter().for_each(remove_part);
-        if let Some(prepared) = prepared.filter(|one| one.txn == txn) {
-            let _ = fs::remove_file(self.prepared_path(prepared)); // what stays is swept by the next life
-        }
+        Ok(pb::TxnCommitted { txn_id: prepared.txn })
     }
 
     /// Write the rows of a batch into a file, and say which of them cannot be written.
@@ -458,19 +437,19 @@ impl Task {
                     format!("batch {} says {} rows and has {}", batch.seq, batch.rows, rows.num_rows()),
                 ));
             }
-            let text = self.lines_of(&rows, batch.op, &mut failed);
+            let text = self.lines_of(&rows, &mut failed);
             file.write_all(&text).map_err(|error| io_failure(&self.hidden, &error))?;
         }
-        Ok(pb::BatchResult { seq: batch.seq, all_ok: failed.is_empty(), failed, ..Default::default() })
+        Ok(pb::BatchResult { seq: batch.seq, all_ok: failed.is_empty(), failed })
     }
 
-    fn lines_of(&self, rows: &RecordBatch, op: i32, failed: &mut Vec<pb::RowError>) -> Vec<u8> {
+    fn lines_of(&self, rows: &RecordBatch, failed: &mut Vec<pb::RowError>) -> Vec<u8> {
         let text = self.text_column.as_ref().and_then(|name| rows.column_by_name(name));
         let ops = rows.column_by_name("__op").and_then(|column| column.as_primitive_opt::<Int8Type>());
         let mut lines = Vec::with_capacity(rows.get_array_memory_size());
         for row in 0..rows.num_rows() {
             let (begin, op) =
-                (lines.len(), ops.filter(|ops| ops.is_valid(row)).map_or(op, |ops| i32::from(ops.value(row))));
+                (lines.len(), ops.filter(|ops| ops.is_valid(row)).map_or(0, |ops| i32::from(ops.value(row))));
             let written = match text {
                 // in a file that only grows a delete would look like a new row
                 _ if [Op::Delete as i32, Op::Truncate as i32].contains(&op) => {
@@ -507,7 +486,6 @@ struct Writer {
     task: Arc<Task>,
     host: mpsc::Sender<Result<pb::WriteResponse, Status>>,
     prepared: Option<Prepared>,
-    committed: Option<u64>,
 }
 
 impl Writer {
@@ -519,7 +497,6 @@ impl Writer {
     async fn run(&mut self, mut frames: Streaming<pb::WriteRequest>) -> Result<(), Status> {
         self.send(write_response::Kind::Opened(pb::WriteOpened {
             commit_mode: CommitMode::TwoPhase as i32,
-            encoding: Encoding::ArrowIpc as i32,
             limits: Some(pb::Limits { max_message_bytes: crate::LARGEST_MESSAGE as u64, ..Default::default() }),
             ..Default::default()
         }))
@@ -556,17 +533,7 @@ impl Writer {
                     defect("sink.txn.not_prepared", format!("transaction {} was not prepared", order.txn_id))
                 })?;
                 let committed = block_in_place(|| self.task.commit(prepared))?;
-                self.committed = Some(prepared.txn);
                 self.send(write_response::Kind::TxnCommitted(committed)).await
-            }
-            Some(write_request::Kind::Abort(order)) => {
-                let prepared = self.prepared.filter(|_| self.committed != Some(order.txn_id));
-                block_in_place(|| self.task.abort(order.txn_id, prepared));
-                self.prepared = self.prepared.filter(|one| one.txn != order.txn_id || self.committed == Some(one.txn));
-                Ok(())
-            }
-            Some(write_request::Kind::Assign(order)) => {
-                self.send(write_response::Kind::Assigned(pb::WriteAssigned { request_id: order.request_id })).await
             }
             _ => Ok(()),
         }
@@ -581,7 +548,7 @@ impl Writer {
             state: prepared.to_state(),
             token: order.token,
         };
-        self.send(write_response::Kind::Prepared(pb::Prepared { txn: Some(txn), ..Default::default() })).await
+        self.send(write_response::Kind::Prepared(pb::Prepared { txn: Some(txn) })).await
     }
 
     async fn report(&self) -> Result<(), Status> {
@@ -630,9 +597,7 @@ impl Putter {
                 return Err(taken_over());
             }
             self.follow(&batch)?;
-            if let Some(Payload::Data(data)) = batch.payload.take() {
-                self.data.extend_from_slice(&data);
-            }
+            self.data.append(&mut batch.data);
             if self.data.len() > LARGEST_BATCH {
                 return Err(defect(
                     "sink.batch.too_large",
@@ -694,7 +659,7 @@ impl SinkService for Sinks {
         let task = block_in_place(|| self.open(&open))?;
         let (host, receiver) = mpsc::channel(64);
         tokio::spawn(async move {
-            let mut writer = Writer { task: task.clone(), host: host.clone(), prepared: None, committed: None };
+            let mut writer = Writer { task: task.clone(), host: host.clone(), prepared: None };
             let ended = writer.run(frames).await;
             task.over.store(true, Ordering::SeqCst);
             if let Err(status) = ended {

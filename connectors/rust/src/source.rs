@@ -150,7 +150,6 @@ struct Reader {
     checkpoint: u64,
     committed: u64,
     rows_total: u64,
-    paused: bool,
     at_end: bool,
     drained: bool,
 }
@@ -184,7 +183,6 @@ impl Reader {
             checkpoint: 0,
             committed: 0,
             rows_total: 0,
-            paused: false,
             at_end: false,
             drained: false,
         })
@@ -199,7 +197,6 @@ impl Reader {
     ) -> Result<(), Status> {
         host.send(read_response::Kind::Opened(pb::ReadOpened {
             encoding: Encoding::ArrowIpc as i32,
-            limits: Some(pb::Limits { max_message_bytes: crate::LARGEST_MESSAGE as u64, ..Default::default() }),
             heartbeat_every: Some(prost_types::Duration { seconds: HEARTBEAT.as_secs() as i64, nanos: 0 }),
             confirms_commits: true,
             ..Default::default()
@@ -219,13 +216,13 @@ impl Reader {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.drained || !self.task.held.lock().unwrap().is_empty() {
             let task = self.task.clone();
-            let may_read = !self.drained && !self.paused && !self.at_end && self.room > 0; // one batch may overdraw (R9)
+            let may_read = !self.drained && !self.at_end && self.room > 0; // one batch may overdraw (R9)
             tokio::select! {
                 biased; // what the host says comes first: one batch, then the next frame
                 _ = task.taken_over.notified() => return Err(taken_over()),
                 _ = task.drain.notified() => self.finish(&host).await?,
                 frame = frames.message() => match frame? {
-                    Some(frame) => self.obey(frame.kind, &host).await?,
+                    Some(frame) => self.obey(frame.kind),
                     None => return Ok(()), // the host hung up
                 },
                 _ = beat.tick() => self.report(&host).await?,
@@ -237,20 +234,14 @@ impl Reader {
     }
 
     /// Do what a frame says; frames of other kinds are ignored (R16).
-    async fn obey(&mut self, frame: Option<read_request::Kind>, host: &Host) -> Result<(), Status> {
+    fn obey(&mut self, frame: Option<read_request::Kind>) {
         match frame {
-            Some(read_request::Kind::Credit(credit)) => self.room += credit.bytes as i64,
             Some(read_request::Kind::Release(release)) => self.release(release.seq),
             Some(read_request::Kind::Committed(committed)) => {
                 self.committed = self.committed.max(committed.checkpoint_id)
             } // cumulative (R2)
-            Some(read_request::Kind::Pause(pause)) => {
-                self.paused = !pause.pause.is_empty() || (pause.all_partitions && pause.resume.is_empty());
-            }
-            Some(read_request::Kind::Drain(_)) => self.finish(host).await?,
             _ => {}
         }
-        Ok(())
     }
 
     fn release(&mut self, last: u64) {
@@ -274,7 +265,6 @@ impl Reader {
                 partition_id: self.partition_id.clone(),
                 rows,
                 bytes: data.len() as u64,
-                ..Default::default()
             };
             self.hold(data, rows);
             host.send(read_response::Kind::Ready(ready)).await?;
@@ -296,11 +286,7 @@ impl Reader {
             .await?;
         }
         if self.at_end && !self.tail {
-            let done = pb::PartitionDone {
-                partition_id: self.partition_id.clone(),
-                offset: Some(offset(self.position)),
-                finished: true,
-            };
+            let done = pb::PartitionDone { partition_id: self.partition_id.clone() };
             host.send(read_response::Kind::PartitionDone(done)).await?;
             self.finish(host).await?;
         }
@@ -311,7 +297,6 @@ impl Reader {
         let batch = Batch {
             seq: self.seq,
             schema_id: 1,
-            partition_id: self.partition_id.clone(),
             rows,
             encoding: Encoding::ArrowIpc as i32,
             ..Default::default()
@@ -385,7 +370,6 @@ impl Reader {
             lag_bytes: length as i64 - self.position as i64,
             metrics: HashMap::from([("lines_total".to_string(), self.rows_total as f64)]),
             committed_checkpoint_id: self.committed,
-            ..Default::default()
         }))
         .await
     }
@@ -501,8 +485,8 @@ impl SourceService for Sources {
             for held in batches {
                 for (number, chunk) in held.data.chunks(held.largest_chunk).enumerate() {
                     let more = (number + 1) * held.largest_chunk < held.data.len();
-                    let payload = Some(crate::record::batch::Payload::Data(chunk.to_vec()));
-                    let batch = Batch { chunk: number as u32, more_chunks: more, payload, ..held.batch.clone() };
+                    let data = chunk.to_vec();
+                    let batch = Batch { chunk: number as u32, more_chunks: more, data, ..held.batch.clone() };
                     if sender.send(Ok(pb::FetchResponse { batch: Some(batch) })).await.is_err() {
                         return; // who fetched went away
                     }

@@ -1,44 +1,94 @@
-"""Picks the verb, prints errors the one way, sets the exit code."""
+"""Pick the verb of a command line, print its error, return the exit code.
+
+A verb's file is imported only when the command line names the verb: a control service does not need
+Spark, Arrow or tables, and would hold them in memory.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import version
+from typing import Any, Final
 
 from penstock.cli import completion
-from penstock.cli.errors import FAILED, INTERRUPTED, MISUSED, UNREAD, print_error, told_of
-from penstock.cli.verbs import add_verbs
+from penstock.cli.errors import (
+    EXIT_BROKEN_PIPE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    as_penstock_error,
+    print_error,
+)
 from penstock.model.errors import ConfigError
+
+_SERVICE: Final = "a service of a cluster: "
+
+VERBS: Final[Mapping[str, tuple[str, str]]] = {
+    "quickstart": (
+        "quickstart",
+        "move a real data file through a topic into two tables, and show it",
+    ),
+    "run": ("run", "run a pipeline file until it ends, or is interrupted"),
+    "test": ("test", "run the tests in pipeline files: rows in, rows out"),
+    "standalone": ("standalone", "run connectors on this machine until interrupted"),
+    "cluster": ("cluster", "a whole cluster on this machine"),
+    "config": (
+        "service",
+        f"{_SERVICE}what should run: connectors, revisions, target states, plans",
+    ),
+    "offset": ("service", f"{_SERVICE}how far every partition was read"),
+    "scheduler": ("service", f"{_SERVICE}assigns tasks to workers; one of several leads"),
+    "worker": ("service", f"{_SERVICE}runs tasks: plugins, Spark, topics"),
+    "gateway": ("service", f"{_SERVICE}Kafka Connect's REST API, over the others"),
+    "connector": ("connector", "connectors of a cluster: create, inspect, change, pause"),
+    "offsets": ("offsets", "how far a connector has read, and where it resumes"),
+    "workers": ("workers", "workers of a cluster: list them, drain one"),
+    "loggers": ("loggers", "log levels of the workers"),
+    "plan": ("apply", "show what a folder of connectors would change in a cluster"),
+    "apply": ("apply", "make the connectors of a cluster match a folder"),
+    "dlq": ("dlq", "dead letters of a connector: list them, correct them, replay them"),
+    "inspect": ("inspect", "show some of the rows that a connector moves, live"),
+    "logs": ("logs", "log lines of the workers, of one connector or all, live"),
+    "top": ("top", "rates, lag and errors of all connectors, live"),
+    "password": ("password", "hash a password, for the users file of a gateway"),
+    "completion": ("completion", "print the script that lets a shell complete verbs and options"),
+    "doctor": ("doctor", "what this machine lacks to run Penstock"),
+    "plugins": ("plugin", "list the installed connectors"),
+    "plugin": ("plugin", "for authors of plugins: create one, test it, run it, seal it"),
+    "dev": ("dev", "run a pipeline, again whenever its file or a plugin changes"),
+}
+"""Each verb with its module and its help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit code."""
+    """Run one command line; return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    if asked := completion.line(os.environ):
-        completion.complete(_parser(asked))
+    if words_to_complete := completion.completion_words(os.environ):
+        completion.complete(_parser(words_to_complete))
     arguments = _parser(words).parse_args(words)
     try:
         code: int = arguments.verb(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        return _unread()
-    except Exception as error:  # noqa: BLE001 - whatever it is, a person reads it
-        told = told_of(error)
-        print_error(told)
-        return MISUSED if isinstance(told, ConfigError) else FAILED
+        return _discard_output()
+    except Exception as raised:  # noqa: BLE001 - the user reads an error, never a traceback
+        error = as_penstock_error(raised)
+        print_error(error)
+        return EXIT_USAGE if isinstance(error, ConfigError) else EXIT_FAILED
     return code
 
 
-def _unread() -> int:
-    """End as a program does whose output nobody reads any more: `penstock … | head`."""
-    # what is left in the buffer would raise once more at the end
+def _discard_output() -> int:
+    """End quietly after the reader of the output is gone: `penstock … | head`."""
+    # what is left in the buffer would raise once more at exit
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return UNREAD
+    return EXIT_BROKEN_PIPE
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
@@ -47,8 +97,17 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-    add_verbs(verbs, words)
+    _add_verbs(verbs, words)
     return parser
+
+
+def _add_verbs(verbs: Any, words: Iterable[str]) -> None:
+    """Add all verbs; only those that the command line names get their options."""
+    named = VERBS.keys() & set(words)
+    for name, (module, summary) in VERBS.items():
+        parser: argparse.ArgumentParser = verbs.add_parser(name, help=summary, description=summary)
+        if name in named:
+            import_module(f"penstock.cli.{module}").describe(parser, name)
 
 
 if __name__ == "__main__":

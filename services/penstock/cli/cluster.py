@@ -1,4 +1,4 @@
-"""`penstock cluster start|stop|status`: a cluster on this machine; `grants`: roles of etcd."""
+"""`penstock cluster start|stop|status`: a cluster on this machine; `grants`: its roles in etcd."""
 
 from __future__ import annotations
 
@@ -7,71 +7,67 @@ import asyncio
 import sys
 from pathlib import Path
 
-from penstock.cli.errors import FAILED
-from penstock.cli.remote.showing import OUTPUTS, show
-from penstock.cli.standalone import say
-from penstock.cli.waiting import waiting
-from penstock.cluster.grants import commands
+from penstock.cli.errors import EXIT_FAILED
+from penstock.cli.output import OUTPUTS, print_value
+from penstock.cli.progress import print_status, status_line
+from penstock.cluster.grants import role_commands
 from penstock.cluster.local import LocalCluster
 from penstock.standalone.settings import default_state_dir
 
 _EPILOG = """\
-Keys of the processes are set by variables of the environment, for instance
+Keys of the processes are set by environment variables, for instance
 PENSTOCK_SPARK_DRIVER_MEMORY=512m for spark.driver.memory; `penstock worker --help` lists them."""
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the verb."""
-    doings = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-    for name, what, run in (
-        ("start", "start etcd, one of each service and workers; what runs already stays", start),
-        ("stop", "drain the workers, then end everything", stop),
-        ("status", "tell what runs, and where; ends with 1 when something does not answer", status),
+    """Add the verbs of the noun."""
+    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+    for name, summary, run in (
+        ("start", "start etcd, one of each service and workers; running ones stay", start),
+        ("stop", "drain the workers, then stop all processes", stop),
+        ("status", "list the processes; ends with 1 when one does not answer", status),
     ):
-        doing = doings.add_parser(
-            name, help=what, description=what, epilog=_EPILOG if name == "start" else None
+        verb = verbs.add_parser(
+            name, help=summary, description=summary, epilog=_EPILOG if name == "start" else None
         )
         folder = default_state_dir() / "cluster"
-        doing.add_argument("--dir", type=Path, default=folder, help="folder (default: %(default)s)")
+        verb.add_argument("--dir", type=Path, default=folder, help="folder (default: %(default)s)")
         if name == "start":
-            doing.add_argument("--workers", type=_count, help="how many, at least (default: 3)")
+            verb.add_argument("--workers", type=_count, help="at least so many (default: 3)")
         if name != "stop":
-            doing.add_argument("-o", "--output", choices=OUTPUTS, default="table")
-        doing.set_defaults(verb=run)
-    _describe_grants(doings.add_parser("grants", help="print commands that make roles of etcd"))
+            verb.add_argument("-o", "--output", choices=OUTPUTS, default="table")
+        verb.set_defaults(verb=run)
+    grants = verbs.add_parser("grants", help="print the commands that create the roles of etcd")
+    grants.add_argument("--name", default="default", help="cluster.name (default: %(default)s)")
+    grants.set_defaults(verb=print_grants)
 
 
-def _describe_grants(doing: argparse.ArgumentParser) -> None:
-    doing.add_argument("--name", default="default", help="cluster.name (default: %(default)s)")
-    doing.set_defaults(verb=tell_grants)
-
-
-def tell_grants(arguments: argparse.Namespace) -> int:
-    """Print what makes a role of etcd for each service, for a shell."""
-    for command in commands(arguments.name):
+def print_grants(arguments: argparse.Namespace) -> int:
+    """Print, for a shell, the commands that create a role of etcd for each service."""
+    for command in role_commands(arguments.name):
         sys.stdout.write(f"{command}\n")
     return 0
 
 
 def start(arguments: argparse.Namespace) -> int:
-    """Start it, and tell where it is."""
-    with waiting("etcd, services and workers start"):
-        asyncio.run(LocalCluster(arguments.dir, say).start(arguments.workers))
+    """Start the cluster, and print its processes."""
+    with status_line("starting etcd, services and workers"):
+        asyncio.run(LocalCluster(arguments.dir, print_status).start(arguments.workers))
     return status(arguments)
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    """Stop it."""
-    with waiting("workers are drained, services end"):
-        asyncio.run(LocalCluster(arguments.dir, say).stop())
-    say(f"nothing runs in {arguments.dir}")
+    """Stop the cluster."""
+    with status_line("draining the workers, stopping the services"):
+        asyncio.run(LocalCluster(arguments.dir, print_status).stop())
+    print_status(f"nothing runs in {arguments.dir}")
     return 0
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """Print a table of its processes."""
+    """Print the processes of the cluster."""
     cluster = LocalCluster(arguments.dir)
-    found = asyncio.run(cluster.status())
+    parts = asyncio.run(cluster.status())
     rows = [
         {
             "name": part.name,
@@ -80,15 +76,15 @@ def status(arguments: argparse.Namespace) -> int:
             "address": part.address or None,
             "log": str(part.log),
         }
-        for part in found
+        for part in parts
     ]
-    show(arguments.output, rows, rows)
+    print_value(arguments.output, rows, rows)
     if cluster.rest():
-        say(f"REST at {cluster.rest()}")
-    return 0 if all(part.answers for part in found) else FAILED
+        print_status(f"REST at {cluster.rest()}")
+    return 0 if all(part.answers for part in parts) else EXIT_FAILED
 
 
 def _count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError("give a whole number, 0 or more")
+        raise argparse.ArgumentTypeError("expected a whole number, 0 or more")
     return int(text)

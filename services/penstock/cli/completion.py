@@ -1,10 +1,10 @@
-"""`penstock completion bash|zsh|fish`: what a shell needs to complete verbs and options.
+"""`penstock completion bash|zsh|fish`: the script by which a shell completes verbs and options.
 
     source <(penstock completion bash)     # in ~/.bashrc; zsh alike
     penstock completion fish | source      # in config.fish
 
-The shell then asks the command itself, by argcomplete's protocol: a variable says so, and another
-one has the line so far.
+The shell then runs `penstock` itself, by argcomplete's protocol: one variable marks such a run,
+another one has the line so far.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Print the script of a shell."""
     from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - no other verb needs it
 
     print(shellcode(["penstock"], shell=arguments.shell))
     return 0
 
 
-def line(environment: Mapping[str, str]) -> list[str]:
-    """Return the words of the line that a shell wants completed; none when no shell asks."""
+def completion_words(environment: Mapping[str, str]) -> list[str]:
+    """Return the words of the line to complete; none when this is not a completion run."""
     if "_ARGCOMPLETE" not in environment:
         return []
     text = environment.get("COMP_LINE", "")
     try:
         return shlex.split(text) or [""]
-    except ValueError:  # a quote that is not closed yet
+    except ValueError:  # an open quote
         return text.split() or [""]
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Tell the shell what may come, and end the process."""
+    """Print the completions of the line for the shell, and end the process."""
     import argcomplete  # noqa: PLC0415 - as above
 
     argcomplete.autocomplete(parser)

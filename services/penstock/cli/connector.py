@@ -10,118 +10,133 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.cli.errors import FAILED, MISUSED
-from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.nouns import CONNECTOR, Noun
-from penstock.cli.remote.showing import cell, show, table
-from penstock.cli.remote.steering import reconfigure
+from penstock.cli.errors import EXIT_FAILED, EXIT_USAGE
+from penstock.cli.gateway_client import GatewayClient, url_path
+from penstock.cli.gateway_options import CONNECTOR, NounParser
+from penstock.cli.output import cell_text, print_table, print_value
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.pipeline_files.connector_file import STEERED, read_connector, state_of
+from penstock.pipeline_files.connector_file import TARGET_STATES, read_connector, target_state_name
 
 _FILE: Final = "properties, YAML or JSON"
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the noun."""
-    noun = Noun(parser)
-    noun.verb("list", "all connectors, and how they are", _list)
-    noun.verb("get", "a connector with its configuration", _get, name=CONNECTOR)
-    noun.verb(
-        "status", "how it and its tasks are; 1 when something has failed", _status, name=CONNECTOR
+    """Add the verbs of the noun."""
+    noun = NounParser(parser)
+    noun.add_verb("list", "all connectors with their states", _list)
+    noun.add_verb("get", "a connector with its configuration", _get, name=CONNECTOR)
+    noun.add_verb(
+        "status",
+        "state of a connector and its tasks; ends with 1 when one has failed",
+        _status,
+        name=CONNECTOR,
     )
-    noun.verb("topics", "the topics that it has rows of", _topics, name=CONNECTOR).add_argument(
-        "--reset", action="store_true", help="forget them; they are noted anew"
-    )
-    _add_changes(noun)
+    topics = noun.add_verb("topics", "topics that it reads or writes", _topics, name=CONNECTOR)
+    topics.add_argument("--reset", action="store_true", help="forget them; tracking starts anew")
+    _describe_changes(noun)
     for name in ("pause", "resume", "stop"):
-        noun.verb(name, f"{name} a connector", partial(_steer, name), name=CONNECTOR)
-    restart = noun.verb("restart", "start a connector anew", _restart, name=CONNECTOR)
-    restart.add_argument("--tasks", action="store_true", help="its tasks, too")
-    restart.add_argument("--failed", action="store_true", help="only what has failed")
-    restart.add_argument("--task", type=int, metavar="N", help="only this one of its tasks")
-    _add_checks(noun.verb("check", "check a file, and reach what it names", _check))
-    noun.verb("revisions", "the versions of a configuration", _revisions, name=CONNECTOR)
-    diff = noun.verb("diff", "what differs between two versions", _diff, name=CONNECTOR)
-    diff.add_argument("before", type=int, help="number of the one")
-    diff.add_argument("after", type=int, nargs="?", default=0, help="of the other; else the newest")
-    back = noun.verb(
-        "rollback", "make a new version out of an earlier one", _rollback, name=CONNECTOR
+        noun.add_verb(name, f"{name} a connector", partial(_set_state, name), name=CONNECTOR)
+    restart = noun.add_verb("restart", "restart a connector", _restart, name=CONNECTOR)
+    restart.add_argument("--tasks", action="store_true", help="restart its tasks, too")
+    restart.add_argument("--failed", action="store_true", help="restart only what has failed")
+    restart.add_argument("--task", type=int, metavar="N", help="restart only this task")
+    check = noun.add_verb("check", "check a file, and connect to the systems it names", _check)
+    check.add_argument("file", type=Path, help=_FILE)
+    check.add_argument(
+        "--rows", type=int, default=0, help="preview so many rows of its source, transformed"
     )
-    back.add_argument("version", type=int, help="number of the earlier one")
-    noun.verb("plugins", "what workers have installed", _plugins).add_argument(
-        "plugin", nargs="?", default="", help="show the keys of this one"
+    noun.add_verb("revisions", "versions of a configuration", _revisions, name=CONNECTOR)
+    diff = noun.add_verb("diff", "differences of two versions", _diff, name=CONNECTOR)
+    diff.add_argument("before", type=int, help="number of the earlier version")
+    diff.add_argument(
+        "after", type=int, nargs="?", default=0, help="number of the later one (default: newest)"
     )
+    rollback = noun.add_verb(
+        "rollback", "store an earlier version as the newest", _rollback, name=CONNECTOR
+    )
+    rollback.add_argument("version", type=int, help="number of the earlier version")
+    plugins = noun.add_verb("plugins", "plugins that the workers have installed", _plugins)
+    plugins.add_argument("plugin", nargs="?", default="", help="list the keys of this plugin")
 
 
-def _add_changes(noun: Noun) -> None:
-    made = noun.verb("create", "make a connector out of a file", _create)
-    made.add_argument("file", type=Path, help=_FILE)
-    made.add_argument(
-        "--target-state", type=str.upper, choices=tuple(STEERED), help="state it begins in"
+def _describe_changes(noun: NounParser) -> None:
+    create = noun.add_verb("create", "create a connector from a file", _create)
+    create.add_argument("file", type=Path, help=_FILE)
+    create.add_argument(
+        "--target-state", type=str.upper, choices=tuple(TARGET_STATES), help="its first state"
     )
-    put = noun.verb("put", "make a connector, or give it another configuration", _put)
+    put = noun.add_verb("put", "create a connector, or replace its configuration", _put)
     put.add_argument("file", type=Path, help=_FILE)
-    put.add_argument("--revision", type=int, default=0, help="the one that the change is made from")
-    patch = noun.verb(
-        "set", "set single keys: KEY=VALUE, and KEY= to take one away", _set, name=CONNECTOR
+    put.add_argument(
+        "--revision", type=int, default=0, help="change only this revision (default: any)"
     )
-    patch.add_argument("pairs", nargs="+", metavar="KEY=VALUE", help="keys with their values")
-    delete = noun.verb("delete", "delete a connector", _delete, name=CONNECTOR)
-    delete.add_argument("--offsets", action="store_true", help="its offsets, too; stop it first")
-
-
-def _add_checks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help=_FILE)
-    parser.add_argument(
-        "--rows", type=int, default=0, help="show what so many rows of its source become"
+    set_keys = noun.add_verb(
+        "set", "set single keys: KEY=VALUE, or KEY= to remove one", _set_keys, name=CONNECTOR
+    )
+    set_keys.add_argument("pairs", nargs="+", metavar="KEY=VALUE", help="keys with their values")
+    delete = noun.add_verb("delete", "delete a connector", _delete, name=CONNECTOR)
+    delete.add_argument(
+        "--offsets", action="store_true", help="delete its offsets, too; stop it first"
     )
 
 
-def _list(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get("/connectors", expand="status")
-    rows = [_row(name, one["status"]) for name, one in sorted(found.items())]
+def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    connectors = gateway.get("/connectors", expand="status")
+    rows = [_list_row(name, one["status"]) for name, one in sorted(connectors.items())]
     if not rows:
         print("there are no connectors", file=sys.stderr)
-    show(arguments.output, rows, rows)
+    print_value(arguments.output, rows, rows)
     return 0
 
 
-def _get(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get(path("v1", "connectors", arguments.name))
-    rows = [{"key": key, "value": value} for key, value in sorted(found["config"].items())]
-    show(arguments.output, found, rows)
+def _list_row(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
+    states = [task["state"] for task in status["tasks"]]
+    tasks = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    return {
+        "name": name,
+        "type": status["type"],
+        "state": status["connector"]["state"],
+        "tasks": tasks or "none",
+        "worker": status["connector"]["worker_id"] or None,
+    }
+
+
+def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    connector = gateway.get(url_path("v1", "connectors", arguments.name))
+    rows = [{"key": key, "value": value} for key, value in sorted(connector["config"].items())]
+    print_value(arguments.output, connector, rows)
     return 0
 
 
-def _status(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get(path("connectors", arguments.name, "status"))
-    own = {"task": "-", **found["connector"]}
-    tasks = [{"task": task.pop("id"), **task} for task in (dict(t) for t in found["tasks"])]
-    show(arguments.output, found, [own, *tasks])
-    states = [found["connector"]["state"], *(task["state"] for task in found["tasks"])]
-    return FAILED if "FAILED" in states else 0
+def _status(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    status = gateway.get(url_path("connectors", arguments.name, "status"))
+    own = {"task": "-", **status["connector"]}
+    tasks = [{"task": task.pop("id"), **task} for task in (dict(t) for t in status["tasks"])]
+    print_value(arguments.output, status, [own, *tasks])
+    states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+    return EXIT_FAILED if "FAILED" in states else 0
 
 
-def _create(server: Server, arguments: argparse.Namespace) -> int:
-    name, config, state = _file(arguments.file)
+def _create(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    name, config, state = _read_file(arguments.file)
     body: dict[str, Any] = {"name": name, "config": config}
     if arguments.target_state or state:
         body["initial_state"] = arguments.target_state or state
-    return _shown(arguments, server.send("POST", "/connectors", body))
+    return _print_stored(arguments, gateway.send("POST", "/connectors", body))
 
 
-def _put(server: Server, arguments: argparse.Namespace) -> int:
-    name, config, state = _file(arguments.file)
-    if state and _is_new(server, name):
-        # a configuration alone would run, until it is steered
+def _put(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    name, config, state = _read_file(arguments.file)
+    if state and _is_new(gateway, name):
+        # with its configuration alone it would run until it gets its state
         body = {"name": name, "config": config, "initial_state": state}
-        return _shown(arguments, server.send("POST", "/connectors", body))
-    return _shown(arguments, reconfigure(server, name, config, state, arguments.revision))
+        return _print_stored(arguments, gateway.send("POST", "/connectors", body))
+    return _print_stored(arguments, gateway.put_config(name, config, state, arguments.revision))
 
 
-def _is_new(server: Server, name: str) -> bool:
+def _is_new(gateway: GatewayClient, name: str) -> bool:
     try:
-        server.get(path("connectors", name, "config"))
+        gateway.get(url_path("connectors", name, "config"))
     except PenstockError as error:
         if error.code != "config.not_found":
             raise
@@ -129,7 +144,7 @@ def _is_new(server: Server, name: str) -> bool:
     return False
 
 
-def _set(server: Server, arguments: argparse.Namespace) -> int:
+def _set_keys(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     changes: dict[str, str | None] = {}
     for pair in arguments.pairs:
         key, sign, value = pair.partition("=")
@@ -138,122 +153,113 @@ def _set(server: Server, arguments: argparse.Namespace) -> int:
                 "config.wrong_type", f"{pair!r} is not KEY=VALUE", fix="Write tasks.max=2."
             )
         changes[key] = value or None
-    where = path("connectors", arguments.name, "config")
-    return _shown(arguments, server.send("PATCH", where, changes))
+    path = url_path("connectors", arguments.name, "config")
+    return _print_stored(arguments, gateway.send("PATCH", path, changes))
 
 
-def _delete(server: Server, arguments: argparse.Namespace) -> int:
+def _delete(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     query = {"offsets": "delete"} if arguments.offsets else None
-    server.send("DELETE", path("connectors", arguments.name), query=query)
-    return _done(arguments, "delete")
+    gateway.send("DELETE", url_path("connectors", arguments.name), query=query)
+    return _print_done(arguments, "delete")
 
 
-def _steer(doing: str, server: Server, arguments: argparse.Namespace) -> int:
-    server.send("PUT", path("connectors", arguments.name, doing))
-    return _done(arguments, doing)
+def _set_state(verb: str, gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    gateway.send("PUT", url_path("connectors", arguments.name, verb))
+    return _print_done(arguments, verb)
 
 
-def _restart(server: Server, arguments: argparse.Namespace) -> int:
+def _restart(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     if arguments.task is not None:
         number = str(arguments.task)
-        server.send("POST", path("connectors", arguments.name, "tasks", number, "restart"))
-        return _done(arguments, "restart")
-    asked = {"includeTasks": arguments.tasks, "onlyFailed": arguments.failed}
-    query = {key: json.dumps(value) for key, value in asked.items()}
-    server.send("POST", path("connectors", arguments.name, "restart"), query=query)
-    return _done(arguments, "restart")
+        gateway.send("POST", url_path("connectors", arguments.name, "tasks", number, "restart"))
+        return _print_done(arguments, "restart")
+    flags = {"includeTasks": arguments.tasks, "onlyFailed": arguments.failed}
+    query = {key: json.dumps(value) for key, value in flags.items()}
+    gateway.send("POST", url_path("connectors", arguments.name, "restart"), query=query)
+    return _print_done(arguments, "restart")
 
 
-def _done(arguments: argparse.Namespace, what: str) -> int:
-    show(arguments.output, {"name": arguments.name, "done": what}, [])  # a person sees the prompt
-    return 0
-
-
-def _check(server: Server, arguments: argparse.Namespace) -> int:
-    name, config, _ = _file(arguments.file)
+def _check(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    name, config, _ = _read_file(arguments.file)
     body = {"name": name, "config": config}
-    found = server.send("POST", "/v1/connectors/validate", body)
-    wrong = [one for one in found["findings"] if one["severity"] == "error"]
-    steps = [] if wrong else list(server.lines("POST", "/v1/connectors/check", body))
+    validation = gateway.send("POST", "/v1/connectors/validate", body)
+    errors = [one for one in validation["findings"] if one["severity"] == "error"]
+    steps = [] if errors else list(gateway.stream("POST", "/v1/connectors/check", body))
     columns = ("severity", "code", "config_path", "message", "fix")
-    rows = [{key: one.get(key, "") for key in columns} for one in found["findings"]]
-    rows += [
-        {
-            "severity": "ok" if step["ok"] else "error",
-            "code": f"{step['end']}.{step['step']}",
-            "config_path": "",
-            "message": "; ".join(one["message"] for one in step["findings"]),
-            "fix": "; ".join(one["fix"] for one in step["findings"] if one.get("fix")),
-        }
-        for step in steps
-    ]
-    good = not wrong and all(step["ok"] for step in steps)
-    became: dict[str, Any] = {}
-    if good and arguments.rows:
-        became = server.send("POST", "/v1/connectors/rehearse", body | {"sample": arguments.rows})
-    show(arguments.output, {**found, "steps": steps, **became}, rows)
-    if became and arguments.output == "table":
-        print(f"\n{cell(became['dataset'])}")
-        table(became["rows"])
-    return MISUSED if wrong else 0 if good else FAILED
+    rows = [{key: one.get(key, "") for key in columns} for one in validation["findings"]]
+    rows += [_step_row(step) for step in steps]
+    passed = not errors and all(step["ok"] for step in steps)
+    preview: dict[str, Any] = {}
+    if passed and arguments.rows:
+        body |= {"sample": arguments.rows}
+        preview = gateway.send("POST", "/v1/connectors/rehearse", body)
+    print_value(arguments.output, {**validation, "steps": steps, **preview}, rows)
+    if preview and arguments.output == "table":
+        print(f"\n{cell_text(preview['dataset'])}")
+        print_table(preview["rows"])
+    return EXIT_USAGE if errors else 0 if passed else EXIT_FAILED
 
 
-def _revisions(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get(path("v1", "connectors", arguments.name, "revisions"))
-    show(arguments.output, found, found["revisions"])
-    return 0
-
-
-def _diff(server: Server, arguments: argparse.Namespace) -> int:
-    where = path("v1", "connectors", arguments.name, "diff")
-    found = server.get(where, **{"from": arguments.before, "to": arguments.after})
-    show(arguments.output, found, found["differences"])
-    return 0
-
-
-def _rollback(server: Server, arguments: argparse.Namespace) -> int:
-    where = path("v1", "connectors", arguments.name, "rollback")
-    return _shown(arguments, server.send("POST", where, {"version": arguments.version}))
-
-
-def _topics(server: Server, arguments: argparse.Namespace) -> int:
-    if arguments.reset:
-        server.send("PUT", path("connectors", arguments.name, "topics", "reset"))
-        return _done(arguments, "reset")
-    found = server.get(path("connectors", arguments.name, "topics"))
-    rows = [{"topic": topic} for topic in found[arguments.name]["topics"]]
-    show(arguments.output, found, rows)
-    return 0
-
-
-def _plugins(server: Server, arguments: argparse.Namespace) -> int:
-    if arguments.plugin:
-        found = server.get(path("connector-plugins", arguments.plugin, "config"))
-    else:
-        found = server.get("/connector-plugins")
-    show(arguments.output, found, found)
-    return 0
-
-
-def _file(file: Path) -> tuple[str, dict[str, str], str]:
-    one = read_connector(file)
-    return one.name, dict(one.config), state_of(one)
-
-
-def _row(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    tasks = [task["state"] for task in status["tasks"]]
-    counts = {state: tasks.count(state) for state in dict.fromkeys(tasks)}
-    shown = ", ".join(f"{count} {state}" for state, count in counts.items())
+def _step_row(step: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": name,
-        "type": status["type"],
-        "state": status["connector"]["state"],
-        "tasks": shown or "none",
-        "worker": status["connector"]["worker_id"] or None,
+        "severity": "ok" if step["ok"] else "error",
+        "code": f"{step['end']}.{step['step']}",
+        "config_path": "",
+        "message": "; ".join(one["message"] for one in step["findings"]),
+        "fix": "; ".join(one["fix"] for one in step["findings"] if one.get("fix")),
     }
 
 
-def _shown(arguments: argparse.Namespace, stored: Mapping[str, Any]) -> int:
-    name = {"name": stored["name"], "kind": stored.get("type") or stored.get("kind")}
-    show(arguments.output, stored, [name])
+def _revisions(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    found = gateway.get(url_path("v1", "connectors", arguments.name, "revisions"))
+    print_value(arguments.output, found, found["revisions"])
+    return 0
+
+
+def _diff(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "connectors", arguments.name, "diff")
+    found = gateway.get(path, **{"from": arguments.before, "to": arguments.after})
+    print_value(arguments.output, found, found["differences"])
+    return 0
+
+
+def _rollback(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "connectors", arguments.name, "rollback")
+    return _print_stored(arguments, gateway.send("POST", path, {"version": arguments.version}))
+
+
+def _topics(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    if arguments.reset:
+        gateway.send("PUT", url_path("connectors", arguments.name, "topics", "reset"))
+        return _print_done(arguments, "reset")
+    found = gateway.get(url_path("connectors", arguments.name, "topics"))
+    rows = [{"topic": topic} for topic in found[arguments.name]["topics"]]
+    print_value(arguments.output, found, rows)
+    return 0
+
+
+def _plugins(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    if arguments.plugin:
+        found = gateway.get(url_path("connector-plugins", arguments.plugin, "config"))
+    else:
+        found = gateway.get("/connector-plugins")
+    print_value(arguments.output, found, found)
+    return 0
+
+
+def _read_file(file: Path) -> tuple[str, dict[str, str], str]:
+    """Return the name, the configuration and the state of a file."""
+    connector = read_connector(file)
+    return connector.name, dict(connector.config), target_state_name(connector)
+
+
+def _print_done(arguments: argparse.Namespace, verb: str) -> int:
+    # as a table nothing is printed: the user sees the prompt
+    print_value(arguments.output, {"name": arguments.name, "done": verb}, [])
+    return 0
+
+
+def _print_stored(arguments: argparse.Namespace, stored: Mapping[str, Any]) -> int:
+    row = {"name": stored["name"], "kind": stored.get("type") or stored.get("kind")}
+    print_value(arguments.output, stored, [row])
     return 0

@@ -1,7 +1,7 @@
-"""`penstock dev PIPELINE`: a pipeline that runs anew whenever its file or a plugin's files change.
+"""`penstock dev PIPELINE`: run a pipeline, again whenever its file or a plugin's files change.
 
-The services and Spark stay warm, so a change is a second away from its rows. Offsets stay too: the
-connector goes on where it was; `--fresh` forgets them at the start.
+The services and Spark stay warm, so a change is a second away from its rows. Offsets stay, too: the
+connector resumes where it was; `--fresh` forgets them at the start.
 """
 
 from __future__ import annotations
@@ -9,29 +9,31 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
-import sys
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from penstock.cli.errors import print_diagnostic, print_error
-from penstock.cli.process import ENDED_TASKS, Earlier, JvmLostError, hosted
-from penstock.cli.run import state_of
-from penstock.cli.waiting import waiting
-from penstock.model.connector import ENDED, Connector, TaskState, TaskStatus
+from penstock.cli.process import (
+    TASK_FAILURE_LOGGERS,
+    JvmLostError,
+    PreviousProcess,
+    run_process,
+)
+from penstock.cli.progress import print_status, status_line
+from penstock.cli.run import pipeline_state_dir
+from penstock.model.connector import ENDED_STATES, Connector, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, PenstockError
-from penstock.pipeline_files.pipeline import read_pipeline
-from penstock.plugin.installed.registry import fingerprint, plugin_folders
-from penstock.standalone.node import Node
-from penstock.standalone.reconcile import run_only, validate
+from penstock.pipeline_files.connector_file import read_pipeline
+from penstock.plugin.catalog.registry import find_plugin_folders, fingerprint_folder
+from penstock.standalone.node import Node, run_connectors, validate_connector
 from penstock.standalone.settings import node_settings
 
-LOOK_EVERY: Final = 0.3
-"""Seconds between looks at the files. Less costs CPU, more is felt after each save."""
+POLL_INTERVAL_S: Final = 0.3
+"""Time between two scans of the files. Less costs CPU, more is felt after each save."""
 
-
-_STARTS: Final = "starting the services, Spark and the plugins"
+_STARTING: Final = "starting the services, Spark and the plugins"
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -45,144 +47,144 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
         help="folder with plugin.toml, or with such folders; default: that of the pipeline",
     )
     parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
-    parser.add_argument("--fresh", action="store_true", help="forget where the last run stopped")
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget the offsets and state of earlier runs"
+    )
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb, until it is interrupted."""
-    return hosted(lambda earlier: _run(arguments, earlier), ended=0, printed=ENDED_TASKS)
+    """Run the pipeline until interrupted."""
+    return run_process(
+        lambda previous: _run(arguments, previous), stopped_code=0, printed=TASK_FAILURE_LOGGERS
+    )
 
 
-async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
+async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
     folders = [folder.resolve() for folder in arguments.plugins or [arguments.pipeline.parent]]
-    state: Path = arguments.state or state_of(arguments.pipeline, "dev")
-    if arguments.fresh and not earlier.resumed:
-        shutil.rmtree(state, ignore_errors=True)
+    state_dir: Path = arguments.state or pipeline_state_dir(arguments.pipeline, "dev")
+    if arguments.fresh and not previous.exists:
+        shutil.rmtree(state_dir, ignore_errors=True)
     paths = ",".join(map(str, folders))
     settings, _ = node_settings(
-        {"state.dir": str(state), "plugin.path": paths, "plugin.reload": "0"}
+        {"state.dir": str(state_dir), "plugin.path": paths, "plugin.reload": "0"}
     )
     async with AsyncExitStack() as stack:
-        sign = _Sign()
-        stack.callback(sign.end)
-        sign.show(_STARTS)
+        stage = _StageLine()
+        stack.callback(stage.clear)
+        stage.show(_STARTING)
         node = await stack.enter_async_context(Node(settings))
-        await run_only(node, [])
-        lost = asyncio.create_task(node.lost())
-        telling = asyncio.create_task(_Telling(sign).follow(node))
-        changing = asyncio.create_task(_Changes(node, arguments.pipeline, folders, sign).follow())
+        await run_connectors(node, [])
+        changes = _FileWatcher(node, arguments.pipeline, folders, stage)
+        watchers = (
+            asyncio.create_task(changes.watch()),
+            asyncio.create_task(_TaskReporter(stage).watch(node)),
+            asyncio.create_task(node.wait_until_lost()),
+        )
         try:
-            watched = {lost, telling, changing}
-            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            for ended in (changing, telling, lost):
-                if ended.done():
-                    ended.result()
+            await asyncio.wait(watchers, return_when=asyncio.FIRST_COMPLETED)
+            for watcher in watchers:
+                if watcher.done():
+                    watcher.result()
         finally:
-            sign.end()
-            for one in (changing, telling, lost):
-                one.cancel()
-            await asyncio.gather(changing, telling, lost, return_exceptions=True)
+            stage.clear()
+            for watcher in watchers:
+                watcher.cancel()
+            await asyncio.gather(*watchers, return_exceptions=True)
     raise JvmLostError
 
 
 @dataclass(slots=True)
-class _Sign:
-    """What is waited for until rows move, one stage after the other; nothing once they do."""
+class _StageLine:
+    """The status line until rows move, one stage after another."""
 
     stage: str = ""
-    _shown: ExitStack = field(default_factory=ExitStack)
+    _line: ExitStack = field(default_factory=ExitStack)
 
     def show(self, stage: str) -> None:
-        """Show a stage in place of the one before."""
-        self.end()
+        self.clear()
         self.stage = stage
-        self._shown.enter_context(waiting(stage))
+        self._line.enter_context(status_line(stage))
 
-    def end(self) -> None:
-        """Show nothing."""
+    def clear(self) -> None:
         self.stage = ""
-        self._shown.close()
+        self._line.close()
 
 
 @dataclass(slots=True)
-class _Changes:
-    """Lets the node run what the files say, each time they say something else."""
+class _FileWatcher:
+    """Applies the pipeline file to the node, at the start and after each change of the files."""
 
     node: Node
     pipeline: Path
-    folders: list[Path]
-    sign: _Sign
-    _stored: Connector | None = None
+    plugin_folders: list[Path]
+    stage: _StageLine
+    _applied: Connector | None = None
 
-    async def follow(self) -> None:
+    async def watch(self) -> None:
         before: tuple[str, ...] = ()
         while True:
-            now = await asyncio.to_thread(self._marks)
+            now = await asyncio.to_thread(self._fingerprints)
             if now == before:
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(POLL_INTERVAL_S)
                 continue
             if before:
-                say("changed: running it anew")
+                print_status("changed: running it again")
             before = now
-            self.sign.show(_STARTS)
+            self.stage.show(_STARTING)
             try:
                 await self._apply()
             except PenstockError as error:
-                self.sign.end()
+                self.stage.clear()
                 print_error(error)
-                say("waiting for a change")
+                print_status("waiting for a change")
 
-    def _marks(self) -> tuple[str, ...]:
+    def _fingerprints(self) -> tuple[str, ...]:
         stat = self.pipeline.stat() if self.pipeline.exists() else None
         file = f"{stat.st_mtime_ns} {stat.st_size}" if stat else ""
-        return (file, *(mark for folder in self.folders for mark in _marks_of(folder)))
+        plugins = (
+            f"{plugin}: {fingerprint_folder(plugin)}"
+            for folder in self.plugin_folders
+            for plugin in find_plugin_folders(folder)
+        )
+        return (file, *plugins)
 
     async def _apply(self) -> None:
         await self.node.worker.reload_plugins()
         connector = read_pipeline(self.pipeline)
-        checked, findings = await validate(self.node, connector)
+        validated, findings = await validate_connector(self.node, connector)
         for finding in findings:
             print_diagnostic(finding)
-        if self._stored == checked:
-            await self.node.config.restart(checked.name, include_tasks=True)
+        if self._applied == validated:
+            await self.node.config.request_restart(validated.name, include_tasks=True)
         else:
-            await self.node.config.put(checked)
-        self._stored = checked
-
-
-def _marks_of(folder: Path) -> list[str]:
-    return [f"{plugin}: {fingerprint(plugin)}" for plugin in plugin_folders(folder)]
+            await self.node.config.put(validated)
+        self._applied = validated
 
 
 @dataclass(slots=True)
-class _Telling:
-    """Says how many rows were written, and what goes wrong, once each."""
+class _TaskReporter:
+    """Prints how many rows the tasks have written, and each of their errors once."""
 
-    sign: _Sign
-    _written: dict[str, int] = field(default_factory=dict)
-    _said: dict[str, Diagnostic | None] = field(default_factory=dict)
+    stage: _StageLine
+    _rows_written: dict[str, int] = field(default_factory=dict)
+    _printed: dict[str, Diagnostic | None] = field(default_factory=dict)
 
-    async def follow(self, node: Node) -> None:
-        async for task in node.worker.watch_tasks(every=0.5):
-            self._tell(task)
+    async def watch(self, node: Node) -> None:
+        async for task in node.worker.watch_tasks(interval_s=0.5):
+            self._report(task)
 
-    def _tell(self, task: TaskStatus) -> None:
-        if self._said.get(task.task_id) != task.diagnostic:
-            self._said[task.task_id] = task.diagnostic
+    def _report(self, task: TaskStatus) -> None:
+        if self._printed.get(task.task_id) != task.diagnostic:
+            self._printed[task.task_id] = task.diagnostic
             if task.diagnostic is not None:
-                self.sign.end()
+                self.stage.clear()
                 print_diagnostic(task.diagnostic)
-        before = self._written.get(task.task_id, 0)
-        self._written[task.task_id] = task.rows_written
-        if task.rows_written > before or task.state in ENDED:
-            self.sign.end()
-        elif self.sign.stage == _STARTS and task.state is TaskState.RUNNING:
-            self.sign.show("waiting for rows")
+        before = self._rows_written.get(task.task_id, 0)
+        self._rows_written[task.task_id] = task.rows_written
+        if task.rows_written > before or task.state in ENDED_STATES:
+            self.stage.clear()
+        elif self.stage.stage == _STARTING and task.state is TaskState.RUNNING:
+            self.stage.show("waiting for rows")
         if task.rows_written > before:
-            say(f"{task.rows_written:,} rows written")
-
-
-def say(text: str) -> None:
-    """Tell a person what happens, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+            print_status(f"{task.rows_written:,} rows written")

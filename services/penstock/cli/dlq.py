@@ -1,193 +1,296 @@
-"""`penstock dlq …`: dead letters of a connector, through a gateway."""
+"""`penstock dlq …`: list, show, correct and replay the dead letters of a connector."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from rich.console import Console
 from rich.progress import Progress
 
-from penstock.cli.errors import FAILED
-from penstock.cli.remote import options
-from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.edits import assigned, editing, from_file
-from penstock.cli.remote.showing import show, table
-from penstock.cli.waiting import unseen
+from penstock.cli.errors import EXIT_FAILED
+from penstock.cli.gateway_client import GatewayClient, url_path
+from penstock.cli.gateway_options import CONNECTOR, NounParser
+from penstock.cli.output import print_table, print_value
+from penstock.cli.progress import no_status_line
 from penstock.model.errors import ConfigError, RetriableError
-
-_Verb = Callable[[Server, argparse.Namespace], int]
+from penstock.pipeline_files.files import ValueDumper, parse_json, read_values
 
 _STAGES: Final = ("read", "transform", "write")
 
-EVERY: Final = 0.5
-"""Seconds between two looks at a replay."""
+POLL_INTERVAL_S: Final = 0.5
+"""Time between two requests for the state of a replay."""
+
+_FILE_HEADER: Final = """# Change the rows of these dead letters, then save the file and quit the
+# editor. Rows that you do not change are replayed as they are. Dead letters that
+# you delete from this file are not replayed; of an empty file none is.
+"""
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the noun."""
-    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-
-    def verb(name: str, what: str, run: _Verb) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = verbs.add_parser(name, help=what, description=what)
-        options.connector(one, "connector", "whose letters they are")
-        options.add(one)
-        one.set_defaults(verb=lambda arguments: _asked(run, arguments))
-        return one
-
-    listed = verb("list", "how many there are of each kind, and the newest", _list)
-    _add_choices(listed)
-    listed.add_argument("--since", default="", help="no older ones: 2026-01-31T08:00:00Z")
-    listed.add_argument("--limit", type=int, default=20, help="most that are shown (default: 20)")
-    shown = verb("show", "all that is known of one", _show)
-    shown.add_argument("id", help="as `dlq list` shows it: 0/17")
-    replay = verb("replay", "send their rows on their way again, each once", _replay)
-    replay.add_argument("ids", nargs="*", metavar="ID", help="0/17, or 0/17-20 for four of them")
-    _add_choices(replay)
-    replay.add_argument("--all", action="store_true", help="all that were not replayed yet")
-    replay.add_argument(
-        "--set", action="append", default=[], metavar="COLUMN=VALUE",
-        help="change a column in all of them; the value is JSON, or text; null takes it away",
+    """Add the verbs of the noun."""
+    noun = NounParser(parser)
+    listing = noun.add_verb(
+        "list", "count the dead letters of each kind, and list the newest", _list,
+        connector=CONNECTOR,
     )  # fmt: skip
-    how = replay.add_mutually_exclusive_group()
-    how.add_argument("--edit", action="store_true", help="change their rows in your editor")
-    how.add_argument(
+    _add_filters(listing)
+    listing.add_argument("--since", default="", help="no older ones: 2026-01-31T08:00:00Z")
+    listing.add_argument("--limit", type=int, default=20, help="dead letters to list (default: 20)")
+    one = noun.add_verb("show", "show one dead letter whole", _show, connector=CONNECTOR)
+    one.add_argument("id", help="as `dlq list` prints it: 0/17")
+    replay = noun.add_verb(
+        "replay", "send the rows of dead letters through the connector again, each once", _replay,
+        connector=CONNECTOR,
+    )  # fmt: skip
+    _describe_replay(replay)
+
+
+def _describe_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="0/17, or 0/17-20 for four of them")
+    _add_filters(parser)
+    parser.add_argument("--all", action="store_true", help="all that were not replayed yet")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="COLUMN=VALUE",
+        help="set a column in all rows; the value is JSON, else text; null removes the column",
+    )  # fmt: skip
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--edit", action="store_true", help="change the rows in your editor")
+    source.add_argument(
         "--edits", type=Path, metavar="FILE", help="YAML or JSON: 0/17: {column: value}"
     )
-    replay.add_argument("--dry-run", action="store_true", help="tell what would be replayed")
-    replay.add_argument("--no-wait", action="store_true", help="begin, and do not wait for the end")
-    replay.add_argument(
-        "--within", type=float, default=600, help="seconds to wait for the end (default: 600)"
+    parser.add_argument("--dry-run", action="store_true", help="show what would be replayed")
+    parser.add_argument("--no-wait", action="store_true", help="start it, do not wait for its end")
+    parser.add_argument(
+        "--within", type=float, default=600, help="seconds to wait for its end (default: 600)"
     )
 
 
-def _add_choices(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stage", choices=_STAGES, default="", help="where rows failed")
-    parser.add_argument("--code", default="", help="why they failed")
-    parser.add_argument("--dataset", default="", help="whose rows they are")
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stage", choices=_STAGES, default="", help="stage that rejected the row")
+    parser.add_argument("--code", default="", help="code of the error")
+    parser.add_argument("--dataset", default="", help="dataset of the row")
 
 
-def _asked(run: _Verb, arguments: argparse.Namespace) -> int:
-    with options.server(arguments) as server:
-        return run(server, arguments)
-
-
-def _list(server: Server, arguments: argparse.Namespace) -> int:
+def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     names = ("stage", "code", "dataset", "since", "limit")
-    asked = {name: getattr(arguments, name) for name in names}
-    where = path("v1", "connectors", arguments.connector, "letters")
-    first, *letters = server.lines("GET", where, **asked)
+    query = {name: getattr(arguments, name) for name in names}
+    path = url_path("v1", "connectors", arguments.connector, "letters")
+    summary, *dead_letters = gateway.stream("GET", path, **query)
     if arguments.output != "table":
-        show(arguments.output, {**first, "letters": letters})
+        print_value(arguments.output, {**summary, "letters": dead_letters})
         return 0
-    table(first["counts"])
-    if first["more"]:
+    print_table(summary["counts"])
+    if summary["more"]:
         print("… and older ones, which are not counted")
-    if letters:
+    if dead_letters:
         print()
-        table([{key: one[key] for key in one if key != "partition"} for one in letters])
+        print_table([{key: one[key] for key in one if key != "partition"} for one in dead_letters])
     return 0
 
 
-def _show(server: Server, arguments: argparse.Namespace) -> int:
-    where = path("v1", "connectors", arguments.connector, "letters")
-    (letter,) = server.lines("GET", where, ids=arguments.id, whole="true", limit=1)
-    rows = [{"field": key, "value": value} for key, value in letter.items() if value is not None]
-    show(arguments.output, letter, rows)
+def _show(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "connectors", arguments.connector, "letters")
+    (dead_letter,) = gateway.stream("GET", path, ids=arguments.id, whole="true", limit=1)
+    rows = [
+        {"field": key, "value": value} for key, value in dead_letter.items() if value is not None
+    ]
+    print_value(arguments.output, dead_letter, rows)
     return 0
 
 
-def _replay(server: Server, arguments: argparse.Namespace) -> int:
-    where = path("v1", "connectors", arguments.connector, "letters", "replay")
+def _replay(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "connectors", arguments.connector, "letters", "replay")
     body: dict[str, Any] = {
         "ids": ",".join(arguments.ids),
         **{name: getattr(arguments, name) for name in ("all", "code", "stage", "dataset")},
-        "set": assigned(arguments.set),
+        "set": parse_assignments(arguments.set),
     }
     if arguments.edits is not None:
-        body["edits"] = from_file(arguments.edits)
-    begun = _begun(server, where, body, arguments)
-    if begun is None:
+        body["edits"] = read_edits(arguments.edits)
+    replay = _start_replay(gateway, path, body, arguments)
+    if replay is None:
         print("nothing replayed", file=sys.stderr)
         if arguments.output != "table":
-            show(arguments.output, {"connector": arguments.connector, "count": 0})
+            print_value(arguments.output, {"connector": arguments.connector, "count": 0})
         return 0
     if arguments.dry_run:
-        rows = [{"id": one["id"], "row": one["row"]} for one in begun["rows"]]
-        show(arguments.output, begun, rows)
+        rows = [{"id": one["id"], "row": one["row"]} for one in replay["rows"]]
+        print_value(arguments.output, replay, rows)
         return 0
-    if arguments.no_wait or not begun["count"]:
-        show(arguments.output, begun, [_summary(begun)])
+    if arguments.no_wait or not replay["count"]:
+        print_value(arguments.output, replay, [_start_row(replay)])
         return 0
-    ended = _waited(server, where, begun, arguments.within)
-    show(arguments.output, {**begun, **ended}, [{**_summary(begun), **_outcome(ended)}])
-    return FAILED if ended["state"] == "FAILED" or ended["failed_again"] else 0
+    end = _wait_for_end(gateway, path, replay, arguments.within)
+    print_value(arguments.output, {**replay, **end}, [{**_start_row(replay), **_end_row(end)}])
+    return EXIT_FAILED if end["state"] == "FAILED" or end["failed_again"] else 0
 
 
-def _begun(
-    server: Server, where: str, body: Mapping[str, Any], arguments: argparse.Namespace
+def _start_replay(
+    gateway: GatewayClient, path: str, body: Mapping[str, Any], arguments: argparse.Namespace
 ) -> Mapping[str, Any] | None:
-    """Begin a replay, of what a person has left in an editor where one is asked for; None where
-    that is nothing.
+    """Start a replay, with `--edit` after the rows were edited. Return None when the edited file
+    has no rows left.
     """
-    asked = {"dry_run": arguments.dry_run}
+    dry_run = {"dry_run": arguments.dry_run}
     if not arguments.edit:
-        return dict(server.send("POST", where, {**body, **asked}))
-    found = server.send("POST", where, {**body, "dry_run": True})
-    if found["count"] > len(found["rows"]):
+        return dict(gateway.send("POST", path, {**body, **dry_run}))
+    preview = gateway.send("POST", path, {**body, "dry_run": True})
+    if preview["count"] > len(preview["rows"]):
         raise ConfigError(
             "letters.too_many",
-            f"{found['count']} rows are too many for an editor",
-            fix=f"Choose at most {len(found['rows'])}; or change all alike with --set.",
+            f"{preview['count']} rows are too many for an editor",
+            fix=f"Choose at most {len(preview['rows'])}; or change all alike with --set.",
         )
-    if not found["rows"]:
+    if not preview["rows"]:
         return None
-    with editing({one["id"]: one["row"] for one in found["rows"]}) as edits:
+    with edit_rows({one["id"]: one["row"] for one in preview["rows"]}) as edits:
         if not edits:
             return None
-        changed = {"ids": ",".join(edits), "set": body["set"], "edits": edits}
-        return dict(server.send("POST", where, {**changed, **asked}))
+        edited = {"ids": ",".join(edits), "set": body["set"], "edits": edits}
+        return dict(gateway.send("POST", path, {**edited, **dry_run}))
 
 
-def _waited(
-    server: Server, where: str, begun: Mapping[str, Any], within: float
+def _wait_for_end(
+    gateway: GatewayClient, path: str, replay: Mapping[str, Any], timeout_s: float
 ) -> Mapping[str, Any]:
-    """Return how a replay ended.
+    """Return the state of a replay that has ended.
 
     Raises:
         RetriableError: `letters.replay_goes_on`.
     """
-    deadline = time.monotonic() + within
-    drawn = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
-    with unseen(), drawn:
-        bar = drawn.add_task("replaying", total=begun["count"])
+    deadline = time.monotonic() + timeout_s
+    bars = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
+    with no_status_line(), bars:
+        bar = bars.add_task("replaying", total=replay["count"])
         while time.monotonic() < deadline:
-            found: Mapping[str, Any] = server.get(where)
-            drawn.update(bar, completed=found["replayed"])
-            # what an earlier one ended with is told until this one has begun
-            if found["state"] in {"COMPLETED", "FAILED"} and found["epoch"] > begun["epoch"]:
-                return found
-            time.sleep(EVERY)
+            state: Mapping[str, Any] = gateway.get(path)
+            bars.update(bar, completed=state["replayed"])
+            # until this replay has started, the answer is the end of an earlier one
+            if state["state"] in {"COMPLETED", "FAILED"} and state["epoch"] > replay["epoch"]:
+                return state
+            time.sleep(POLL_INTERVAL_S)
+    name = replay["connector"]
     raise RetriableError(
         "letters.replay_goes_on",
-        f"{begun['connector']} has not ended within {within:g} s; it goes on",
-        fix=f"See `penstock connector status {begun['connector']}`, or wait longer: --within.",
+        f"the replay {name} has not ended within {timeout_s:g} s; it goes on",
+        fix=f"See `penstock connector status {name}`, or wait longer: --within.",
     )
 
 
-def _summary(begun: Mapping[str, Any]) -> dict[str, Any]:
+def _start_row(replay: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "connector": begun["connector"],
-        "letters": begun["count"],
-        "replayed before": begun["replayed_before"] or None,
-        "without row": begun["without_row"] or None,
+        "connector": replay["connector"],
+        "letters": replay["count"],
+        "replayed before": replay["replayed_before"] or None,
+        "without row": replay["without_row"] or None,
     }
 
 
-def _outcome(ended: Mapping[str, Any]) -> dict[str, Any]:
+def _end_row(end: Mapping[str, Any]) -> dict[str, Any]:
     names = ("state", "replayed", "failed_again", "why")
-    return {name.replace("_", " "): ended[name] for name in names}
+    return {name.replace("_", " "): end[name] for name in names}
+
+
+def parse_assignments(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of COLUMN=VALUE pairs; a value is JSON, else text.
+
+    Raises:
+        ConfigError: `letters.bad_edit`.
+    """
+    columns: dict[str, Any] = {}
+    for pair in pairs:
+        column, sign, value = pair.partition("=")
+        if not sign or not column:
+            raise ConfigError(
+                "letters.bad_edit", f"{pair!r} is not COLUMN=VALUE", fix="Write amount=12."
+            )
+        try:
+            columns[column] = parse_json(value)
+        except ValueError:
+            columns[column] = value
+    return columns
+
+
+def read_edits(path: Path) -> dict[str, Any]:
+    """Return the changed columns of a YAML or JSON file, by dead letter.
+
+    Raises:
+        ConfigError: `config.file_*`, `letters.bad_edit`.
+    """
+    return _by_dead_letter(read_values(path), str(path))
+
+
+@contextmanager
+def edit_rows(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, dict[str, Any]]]:
+    """Open rows in the editor of `VISUAL` or `EDITOR`; yield the changed columns by dead letter.
+    A dead letter that was deleted from the file is missing. When the block fails, the file is kept
+    and named, so that no edit is lost.
+
+    Raises:
+        ConfigError: `editor.failed`, `config.file_*`, `letters.bad_edit`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    file = folder / "letters.yaml"
+    text = yaml.dump(dict(rows), Dumper=ValueDumper, sort_keys=False, allow_unicode=True)
+    file.write_text(_FILE_HEADER + text, encoding="utf-8")
+    try:
+        _run_editor(file)
+        edited = _read_edited(file)
+        yield {
+            dead_letter: changed_columns(rows.get(dead_letter, {}), row)
+            for dead_letter, row in edited.items()
+        }
+    except BaseException:
+        hint = "name the dead letters and replay with --edits FILE"
+        print(f"Your edits are kept in {file}: {hint}", file=sys.stderr)
+        raise
+    shutil.rmtree(folder)
+
+
+def changed_columns(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns whose values differ; a removed column is null."""
+    removed = {column: None for column in before if column not in after}
+    return {**{c: v for c, v in after.items() if c not in before or before[c] != v}, **removed}
+
+
+def _run_editor(file: Path) -> None:
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        subprocess.run([*editor, str(file)], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ConfigError(
+            "editor.failed",
+            f"the editor {editor[0]} failed: {error}",
+            fix="Name an editor in EDITOR, or write the changes into a file: --edits.",
+        ) from error
+
+
+def _read_edited(file: Path) -> dict[str, Any]:
+    """Return the rows of an edited file; none of an empty one, which is how users cancel."""
+    lines = file.read_bytes().splitlines()
+    if all(not line.strip() or line.lstrip().startswith(b"#") for line in lines):
+        return {}
+    return _by_dead_letter(read_values(file), str(file))
+
+
+def _by_dead_letter(document: Mapping[str, Any], place: str) -> dict[str, Any]:
+    for dead_letter, columns in document.items():
+        if not isinstance(dead_letter, str) or not isinstance(columns, dict):
+            raise ConfigError(
+                "letters.bad_edit",
+                f"{place}: {str(dead_letter)[:100]} has no columns",
+                fix="Write the columns to change below each id: `0/17: {amount: 12}`.",
+            )
+    return dict(document)

@@ -1,4 +1,4 @@
-"""How an error reaches a person at a terminal: code, what, where, fix."""
+"""Exit codes, and how an error is printed: code, message, place, fix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 from dataclasses import replace
 from typing import Final
 
-from penstock.model.config_def import changed_errors, single_errors
+from penstock.model.config_def import map_errors, split_errors
 from penstock.model.errors import (
     ConfigError,
     Diagnostic,
@@ -17,51 +17,51 @@ from penstock.model.errors import (
     Severity,
 )
 
-FAILED = 1
-MISUSED = 2
-CHANGES = 3
-INTERRUPTED = 130
-UNREAD = 141
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_CHANGES = 3
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
 
-TRACED: Final = "PENSTOCK_LOG_LEVEL"
-"""At DEBUG, an error that nobody thought of is shown with its trace."""
+LOG_LEVEL_VARIABLE: Final = "PENSTOCK_LOG_LEVEL"
+"""At DEBUG, an unexpected error is printed with its traceback."""
 
-TRACE_LINES: Final = 40
-"""Lines of a stack trace that are printed. Ones of the SDKs are shorter."""
+MAX_TRACE_LINES: Final = 40
+"""Lines of a stack trace that are printed, the last ones. Those of the SDKs are shorter."""
 
 
-def told_of(error: Exception) -> PenstockError:
-    """Return an error as a person is told it; one that nobody thought of is a defect of ours."""
+def as_penstock_error(error: Exception) -> PenstockError:
+    """Return the error to print: a file's `OSError` with its path, the unexpected as a defect."""
     if isinstance(error, PenstockError):
         return error
-    if os.environ.get(TRACED, "").upper() == "DEBUG":
+    if os.environ.get(LOG_LEVEL_VARIABLE, "").upper() == "DEBUG":
         traceback.print_exception(error)
     if isinstance(error, OSError) and error.filename:
         return ConfigError(
             "io.failed",
             f"{error.filename}: {error.strerror}",
-            fix="Check the path, and what this user may do there.",
+            fix="Check the path, and the permissions of this user.",
         )
     return InternalError(
         "internal.unexpected",
         f"{type(error).__name__}: {error}",
-        fix=f"This is a defect: report it with what {TRACED}=DEBUG shows.",
+        fix=f"This is a defect: report it with the output of {LOG_LEVEL_VARIABLE}=DEBUG.",
     )
 
 
-def named(error: PenstockError, name: str) -> PenstockError:
-    """Return an error that says which connector it is about."""
-    return changed_errors(error, lambda told: replace(told, message=f"{name}: {told.message}"))
+def with_connector_name(error: PenstockError, name: str) -> PenstockError:
+    """Return the error with the connector's name before its message."""
+    return map_errors(error, lambda one: replace(one, message=f"{name}: {one.message}"))
 
 
 def print_error(error: PenstockError) -> None:
-    """Print an error to standard error; of several, each with its place and fix."""
-    for one in single_errors(error):
+    """Print an error to standard error; a combined one as each of its parts."""
+    for one in split_errors(error):
         print_diagnostic(one.diagnostic)
 
 
 def print_diagnostic(diagnostic: Diagnostic) -> None:
-    """Print a finding to standard error; control characters in it cannot reach the terminal."""
+    """Print a diagnostic to standard error. Control characters are escaped."""
     word = "warning" if diagnostic.severity is Severity.WARNING else "error"
     lines = [f"{word}: [{diagnostic.code}] {diagnostic.message}"]
     if diagnostic.config_path:
@@ -70,7 +70,7 @@ def print_diagnostic(diagnostic: Diagnostic) -> None:
         lines.append(f"  fix: {diagnostic.fix}")
     if diagnostic.trace:
         lines.append("  trace:")
-        lines += [f"    {line}" for line in diagnostic.trace.splitlines()[-TRACE_LINES:]]
+        lines += [f"    {line}" for line in diagnostic.trace.splitlines()[-MAX_TRACE_LINES:]]
     for line in lines:
         print(_printable(line), file=sys.stderr)
 

@@ -1,42 +1,44 @@
-"""`penstock loggers …`: how much workers log."""
+"""`penstock loggers …`: log levels of the workers."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.nouns import Noun
-from penstock.cli.remote.showing import show
+from penstock.cli.gateway_client import GatewayClient, url_path
+from penstock.cli.gateway_options import NounParser
+from penstock.cli.output import print_value
 
 LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the noun."""
-    noun = Noun(parser)
-    noun.verb("list", "the loggers that have a level of their own", _list)
-    put = noun.verb(
-        "set", "set the level of a logger and of those below it", _set, logger="its name"
+    """Add the verbs of the noun."""
+    noun = NounParser(parser)
+    noun.add_verb("list", "the loggers that have a level of their own", _list)
+    set_level = noun.add_verb(
+        "set", "set the level of a logger and of those below it", _set, logger="name of the logger"
     )
-    put.add_argument("level", choices=LEVELS)
-    put.add_argument(
+    set_level.add_argument("level", choices=LEVELS)
+    set_level.add_argument(
         "--cluster",
         action="store_true",
-        help="in workers that come, too, not only in those there are",
+        help="also in workers that join later, not only in those that run now",
     )
 
 
-def _list(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get("/admin/loggers")
-    show(arguments.output, found, [{"logger": name, **one} for name, one in sorted(found.items())])
+def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    loggers = gateway.get("/admin/loggers")
+    rows = [{"logger": name, **one} for name, one in sorted(loggers.items())]
+    print_value(arguments.output, loggers, rows)
     return 0
 
 
-def _set(server: Server, arguments: argparse.Namespace) -> int:
+def _set(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
     query = {"scope": "cluster"} if arguments.cluster else None
-    where = path("admin", "loggers", arguments.logger)
-    changed = server.send("PUT", where, {"level": arguments.level}, query=query)
+    path = url_path("admin", "loggers", arguments.logger)
+    changed = gateway.send("PUT", path, {"level": arguments.level}, query=query)
     loggers = changed or [arguments.logger]
-    show(arguments.output, loggers, [{"logger": one, "level": arguments.level} for one in loggers])
+    rows = [{"logger": one, "level": arguments.level} for one in loggers]
+    print_value(arguments.output, loggers, rows)
     return 0

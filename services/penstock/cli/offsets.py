@@ -1,6 +1,6 @@
-"""`penstock offsets …`: how far a connector is, and where it goes on.
+"""`penstock offsets …`: read, set, reset and rewind the offsets of a connector.
 
-`penstock offset` is the service that keeps them.
+`penstock offset` is the service that stores them.
 """
 
 from __future__ import annotations
@@ -11,90 +11,91 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.nouns import CONNECTOR, Noun
-from penstock.cli.remote.showing import show
+from penstock.cli.gateway_client import GatewayClient, url_path
+from penstock.cli.gateway_options import CONNECTOR, NounParser
+from penstock.cli.output import print_value
 from penstock.model.errors import ConfigError
 
-_STOPPED: Final = "; stop it first"
-_MOST_BYTES: Final = 1 << 20
-"""Size of a file of offsets: as much as a gateway takes."""
+_STOP_FIRST: Final = "; stop it first"
+_MAX_BYTES: Final = 1 << 20
+"""Size of a file of offsets: as much as a gateway accepts."""
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the noun."""
-    noun = Noun(parser)
-    noun.verb("get", "the offset of each partition", _get, name=CONNECTOR)
-    put = noun.verb(
-        "set", f"set offsets, or take away those that are null{_STOPPED}", _set, name=CONNECTOR
+    """Add the verbs of the noun."""
+    noun = NounParser(parser)
+    noun.add_verb("get", "the offset of each partition", _get, name=CONNECTOR)
+    set_offsets = noun.add_verb(
+        "set", f"set offsets; null removes one{_STOP_FIRST}", _set, name=CONNECTOR
     )
-    put.add_argument("file", help="as `get -o json` prints them; - for standard input")
-    noun.verb("reset", f"take all offsets away{_STOPPED}", _reset, name=CONNECTOR)
-    back = noun.verb(
-        "rewind", f"go back to how far it was at a time{_STOPPED}", _rewind, name=CONNECTOR
+    set_offsets.add_argument("file", help="as `get -o json` prints it; - for standard input")
+    noun.add_verb("reset", f"remove all offsets{_STOP_FIRST}", _reset, name=CONNECTOR)
+    rewind = noun.add_verb(
+        "rewind", f"restore the offsets of an earlier time{_STOP_FIRST}", _rewind, name=CONNECTOR
     )
-    back.add_argument("--to", required=True, help="2026-01-31T12:00:00Z")
-    back.add_argument("--prefix", default="", help="only partitions whose id begins so")
-    back.add_argument("--dry-run", action="store_true", help="tell what would change")
-    past = noun.verb(
+    rewind.add_argument("--to", required=True, help="2026-01-31T12:00:00Z")
+    rewind.add_argument("--prefix", default="", help="only partitions whose id has this prefix")
+    rewind.add_argument("--dry-run", action="store_true", help="show what would change")
+    history = noun.add_verb(
         "history", "the offsets that a partition had, newest first", _history, name=CONNECTOR
     )
-    past.add_argument("partition", help="a JSON object, as `get -o json` prints it")
+    history.add_argument("partition", help="a JSON object, as `get -o json` prints it")
 
 
-def _get(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get(path("connectors", arguments.name, "offsets"))
-    show(arguments.output, found, found["offsets"])
+def _get(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    found = gateway.get(url_path("connectors", arguments.name, "offsets"))
+    print_value(arguments.output, found, found["offsets"])
     return 0
 
 
-def _set(server: Server, arguments: argparse.Namespace) -> int:
-    wanted = _read(arguments.file)
-    done = server.send("PATCH", path("connectors", arguments.name, "offsets"), wanted)
-    show(arguments.output, done)
+def _set(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    offsets = _read_offsets(arguments.file)
+    path = url_path("connectors", arguments.name, "offsets")
+    print_value(arguments.output, gateway.send("PATCH", path, offsets))
     return 0
 
 
-def _reset(server: Server, arguments: argparse.Namespace) -> int:
-    show(arguments.output, server.send("DELETE", path("connectors", arguments.name, "offsets")))
+def _reset(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("connectors", arguments.name, "offsets")
+    print_value(arguments.output, gateway.send("DELETE", path))
     return 0
 
 
-def _rewind(server: Server, arguments: argparse.Namespace) -> int:
-    asked = {"to": arguments.to, "dry_run": arguments.dry_run, "prefix": arguments.prefix}
-    where = path("v1", "connectors", arguments.name, "offsets", "rewind")
+def _rewind(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    body = {"to": arguments.to, "dry_run": arguments.dry_run, "prefix": arguments.prefix}
+    path = url_path("v1", "connectors", arguments.name, "offsets", "rewind")
     changes: list[Any] = []
     last: dict[str, Any] = {}
-    for last in server.lines("POST", where, asked):
+    for last in gateway.stream("POST", path, body):
         changes += last.get("changes", ())
-    show(arguments.output, {**last, "changes": changes}, changes or [last])
+    print_value(arguments.output, {**last, "changes": changes}, changes or [last])
     return 0
 
 
-def _history(server: Server, arguments: argparse.Namespace) -> int:
-    where = path("v1", "connectors", arguments.name, "offsets", "history")
-    found = server.get(where, partition=arguments.partition)
-    show(arguments.output, found, found["versions"])
+def _history(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "connectors", arguments.name, "offsets", "history")
+    found = gateway.get(path, partition=arguments.partition)
+    print_value(arguments.output, found, found["versions"])
     return 0
 
 
-def _read(file: str) -> Any:
-    """Return what a file has: numbers and texts of offsets are as JSON has them."""
+def _read_offsets(file: str) -> Any:
+    """Return the JSON value of a file: numbers and texts of offsets keep their types."""
     if file == "-":
-        text = sys.stdin.read(_MOST_BYTES + 1)
+        text = sys.stdin.read(_MAX_BYTES + 1)
     else:
         with Path(file).open(encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_MOST_BYTES + 1)
+            text = opened.read(_MAX_BYTES + 1)
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        found, why = None, str(error)
+        value, reason = None, str(error)
     else:
-        why = "it has no `offsets`"
-    if len(text) > _MOST_BYTES or not isinstance(found, dict) or "offsets" not in found:
+        reason = "it has no `offsets`"
+    if len(text) > _MAX_BYTES or not isinstance(value, dict) or "offsets" not in value:
         raise ConfigError(
             "config.file_malformed",
-            f"{file} is no file of offsets: {why}"[:300],
+            f"{file} is not a file of offsets: {reason}"[:300],
             fix="Begin with what `penstock offsets get NAME -o json` prints.",
         )
-    return found
+    return value

@@ -1,4 +1,4 @@
-"""`penstock password`: the hash of a password, for the file of a gateway's users."""
+"""`penstock password`: hash a password, for the users file of a gateway."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import sys
 from penstock.gateway.access import passwords
 from penstock.model.errors import ConfigError
 
-SHORTEST = 12
-"""Characters. Shorter ones are found by trying, when the file is lost."""
+MIN_CHARACTERS = 12
+"""Shorter passwords are found by brute force once the file leaks."""
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the verb: none, since command lines are seen by everybody."""
+    """Set the verb. It has no options: other users of a machine see command lines."""
     parser.set_defaults(verb=run)
 
 
 def run(_: argparse.Namespace) -> int:
-    """Run the verb: ask for the password, or read a line of the input."""
+    """Read the password from the terminal, or as a line of the input; print its hash."""
     password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-    if len(password) < SHORTEST:
+    if len(password) < MIN_CHARACTERS:
         raise ConfigError(
             "access.password",
-            f"the password has less than {SHORTEST} characters",
-            fix="Take a longer one: some words will do.",
+            f"the password has fewer than {MIN_CHARACTERS} characters",
+            fix="Choose a longer one, for instance several words.",
         )
-    print(passwords.hashed(password))
+    print(passwords.hash_password(password))
     return 0

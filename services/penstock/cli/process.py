@@ -1,6 +1,4 @@
-"""The life of a process that hosts services: logs, signals, and a new start when the JVM is
-gone.
-"""
+"""A process that hosts services: logs, signals, and a new process after the JVM is lost."""
 
 from __future__ import annotations
 
@@ -16,120 +14,130 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.cli.errors import INTERRUPTED
+from penstock.cli.errors import EXIT_INTERRUPTED
 from penstock.model.errors import RetriableError
-from penstock.telemetry import set_up
-from penstock.telemetry.levels import level_named
-from penstock.telemetry.otlp import exported
+from penstock.telemetry import configure_logging
+from penstock.telemetry.log_levels import parse_level
+from penstock.telemetry.otlp import export_telemetry
 
 log = logging.getLogger(__name__)
 
-MOST_LOSSES: Final = 5
-"""JVMs that may be lost within `LOSS_WINDOW`. One that dies now and then is replaced for ever; one
-that dies each time (too little memory, a broken installation) would go on in circles unseen."""
+MAX_JVM_LOSSES: Final = 5
+"""JVMs that may be lost within `JVM_LOSS_WINDOW_S`. One that dies now and then is replaced for
+ever; one that dies each time (too little memory, a broken installation) would restart unseen."""
 
-LOSS_WINDOW: Final = 600.0
-"""Seconds. A start and the first rows take ten, so five losses within it are no accident."""
+JVM_LOSS_WINDOW_S: Final = 600.0
+"""A start and the first rows take ten seconds, so five losses within this time are no accident."""
 
-ENDED_TASKS: Final = ("penstock.worker.task.supervisor",)
-"""The logger whose errors are the ends of tasks, for verbs that print these."""
+TASK_FAILURE_LOGGERS: Final = ("penstock.worker.task.supervisor",)
+"""The logger whose errors are failures of tasks, for verbs that print these."""
 
-_LEVEL: Final = "PENSTOCK_LOG_LEVEL"
+_LOG_LEVEL: Final = "PENSTOCK_LOG_LEVEL"
 
-_EARLIER: Final = "PENSTOCK_EARLIER"
-"""Variable by which a process that replaces itself tells the next one what was, as JSON."""
+_PREVIOUS: Final = "PENSTOCK_EARLIER"
+"""Variable in which a process that replaces itself leaves its `PreviousProcess`, as JSON."""
 
 
 class JvmLostError(Exception):
-    """Raised by a hosted coroutine: the JVM is gone, and the process must start anew."""
+    """The JVM is gone: a hosted coroutine raises this to have its process replaced."""
 
     def __init__(self, carried: Mapping[str, Any] | None = None) -> None:
-        """`carried` is what the next process should know, as JSON has it."""
+        """`carried` is what the next process needs to know, as JSON values."""
         super().__init__("the JVM is gone")
         self.carried = dict(carried or {})
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """What was before this process replaced itself. `began`: when the first one started; `losses`:
-    when JVMs were lost. Both in seconds of the monotonic clock, which all processes share.
+class PreviousProcess:
+    """What the processes before this one leave. Times are seconds of the monotonic clock, which all
+    processes of a machine share.
+
+    Attributes:
+        started_at: When the first process started.
+        jvm_losses: When JVMs were lost.
+        carried: What the `JvmLostError` carried.
     """
 
-    began: float
-    losses: tuple[float, ...] = ()
+    started_at: float
+    jvm_losses: tuple[float, ...] = ()
     carried: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def resumed(self) -> bool:
-        """Tell whether this process replaced an earlier one: what is done first was done."""
-        return bool(self.losses)
+    def exists(self) -> bool:
+        """Whether this process replaced one: then the first steps of a verb are done."""
+        return bool(self.jvm_losses)
 
-    def seconds(self) -> float:
-        """Return the seconds since the first process started."""
-        return time.monotonic() - self.began
+    def elapsed_s(self) -> float:
+        """Return the time since the first process started."""
+        return time.monotonic() - self.started_at
 
 
-def hosted(
-    main: Callable[[Earlier], Awaitable[int]],
+def run_process(
+    main: Callable[[PreviousProcess], Awaitable[int]],
     level: str = "WARNING",
-    ended: int = INTERRUPTED,
+    stopped_code: int = EXIT_INTERRUPTED,
     service: str = "node",
     printed: Collection[str] = (),
 ) -> int:
-    """Run a coroutine that hosts services; SIGTERM and SIGINT cancel it, so that it drains.
+    """Run a coroutine that hosts services; return the exit code. SIGTERM and SIGINT cancel the
+    coroutine, so that it drains.
 
-    `level` is that of the log, where `PENSTOCK_LOG_LEVEL` names none; `ended` the exit code of one
-    that was told to end, and did; `service` what traces, metrics and logs are of; `printed` loggers
-    whose errors the verb prints itself.
+    A process cannot start a second JVM: after a lost JVM the process replaces itself, and resumes
+    from its state.
 
-    A JVM cannot be started again inside a process that had one: the process replaces itself, and
-    resumes from its state.
+    Args:
+        main: the coroutine; it returns the exit code.
+        level: log level, unless `PENSTOCK_LOG_LEVEL` is set.
+        stopped_code: exit code after a signal.
+        service: name of the service in traces, metrics and logs.
+        printed: loggers whose errors the verb prints itself.
 
     Raises:
         ConfigError: `config.log_level`, `telemetry.protocol`.
         RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
-    set_up(level=level_named(os.environ.get(_LEVEL, level), _LEVEL), printed=printed)
-    earlier = _earlier(os.environ.pop(_EARLIER, ""))
+    configure_logging(level=parse_level(os.environ.get(_LOG_LEVEL, level), _LOG_LEVEL), printed=printed)
+    previous = _read_previous(os.environ.pop(_PREVIOUS, ""))
     try:
-        with exported(service, os.environ):
-            return asyncio.run(_guarded(lambda: main(earlier), ended))
+        with export_telemetry(service, os.environ):
+            return asyncio.run(_run_until_signal(lambda: main(previous), stopped_code))
     except JvmLostError as loss:
         now = time.monotonic()
-        losses = [*(at for at in earlier.losses if now - at < LOSS_WINDOW), now]
-        if len(losses) >= MOST_LOSSES:
-            raise _dies() from None
-        log.warning("starting anew after the loss of the JVM")
-        os.environ[_EARLIER] = json.dumps([earlier.began, losses, loss.carried])
-        os.execv(sys.executable, [sys.executable, "-m", "penstock.cli", *sys.argv[1:]])  # noqa: S606 - ourselves
+        losses = [*(at for at in previous.jvm_losses if now - at < JVM_LOSS_WINDOW_S), now]
+        if len(losses) >= MAX_JVM_LOSSES:
+            raise _too_many_losses() from None
+        log.warning("the JVM is lost: this process replaces itself")
+        os.environ[_PREVIOUS] = json.dumps([previous.started_at, losses, loss.carried])
+        command = [sys.executable, "-m", "penstock.cli", *sys.argv[1:]]
+        os.execv(sys.executable, command)  # noqa: S606 - the same program
 
 
-def _earlier(text: str) -> Earlier:
+def _read_previous(text: str) -> PreviousProcess:
     if not text:
-        return Earlier(time.monotonic())
-    began, losses, carried = json.loads(text)
-    return Earlier(began, tuple(losses), carried)
+        return PreviousProcess(time.monotonic())
+    started_at, losses, carried = json.loads(text)
+    return PreviousProcess(started_at, tuple(losses), carried)
 
 
-def _dies() -> RetriableError:
+def _too_many_losses() -> RetriableError:
     return RetriableError(
         "engine.jvm_dies",
-        f"Spark's JVM was lost {MOST_LOSSES} times within {LOSS_WINDOW / 60:g} minutes",
-        fix="See what killed it (`dmesg` tells of the kernel's out-of-memory killer), give the "
-        "machine more memory or the JVM less (`spark.driver.memory`), and start again: nothing is "
+        f"Spark's JVM was lost {MAX_JVM_LOSSES} times within {JVM_LOSS_WINDOW_S / 60:g} minutes",
+        fix="Find what killed it (`dmesg` shows the kernel's out-of-memory killer), give the "
+        "machine more memory or the JVM less (`spark.driver.memory`), and start again: no row is "
         "lost.",
     )
 
 
-async def _guarded(main: Callable[[], Awaitable[int]], ended: int) -> int:
+async def _run_until_signal(main: Callable[[], Awaitable[int]], stopped_code: int) -> int:
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(main())
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, work.cancel)
-    # what start-up made lives as long as the process: the collector need not look at it again
+    # objects of the start live as long as the process: the collector need not visit them again
     gc.collect()
     gc.freeze()
     try:
         return await work
     except asyncio.CancelledError:
-        return ended
+        return stopped_code

@@ -1,8 +1,9 @@
-"""Progress bars: over the tasks of one connector, with rows/s, bytes, percent, time left; and over
-what is counted.
+"""What a command shows on standard error while it works.
 
-On a terminal it is a live line; elsewhere (a pipe, CI) nothing is drawn, and the summary at the end
-says it all.
+- `print_status`      a line, on a terminal and elsewhere
+- `status_line`       what the command waits for, after a second; on a terminal alone
+- `ProgressBar`       rows/s, bytes, percent and time left of a run; on a terminal alone
+- `counting_bar`      how many of a total are done; on a terminal alone
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
+from typing import Final
 
 from rich.console import Console
 from rich.progress import (
@@ -22,14 +25,56 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
+from rich.text import Text
 
-from penstock.cli.waiting import unseen
 from penstock.model.connector import TaskStatus
+
+STATUS_DELAY_S: Final = 1.0
+"""A wait that is shorter shows no status line: it would only flicker."""
+
+_stages: list[str] = []
+"""Stages that are waited for, the outermost first: only that one is shown."""
+
+
+def print_status(text: str) -> None:
+    """Print a line to standard error at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def no_status_line() -> Iterator[None]:
+    """Show no status line inside: the block draws on the screen itself."""
+    _stages.append("")
+    try:
+        yield
+    finally:
+        _stages.remove("")
+
+
+@contextmanager
+def status_line(stage: str) -> Iterator[None]:
+    """Show what the block waits for, once it takes long; nothing where there is no terminal."""
+    if _stages or not sys.stderr.isatty():
+        yield
+        return
+    _stages.append(stage)
+    status = Status(Text(f"{stage} …"), console=Console(stderr=True, markup=False, emoji=False))
+    timer = Timer(STATUS_DELAY_S, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # it may be starting the status that is stopped here
+        status.stop()
+        _stages.remove(stage)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The numbers of several tasks together. `bytes_left` -1 when any task does not know."""
+    """Counts of several tasks together. `bytes_left` is -1 where a task does not know its own."""
 
     rows_read: int = 0
     rows_written: int = 0
@@ -39,7 +84,7 @@ class Totals:
     restarts: int = 0
 
     def plus(self, tasks: Sequence[TaskStatus]) -> Totals:
-        """Return these with the numbers of tasks; what is left, only they know."""
+        """Return these plus the counts of tasks; `bytes_left` is that of the tasks alone."""
         known = all(task.bytes_left >= 0 for task in tasks)
         return Totals(
             rows_read=self.rows_read + sum(t.rows_read for t in tasks),
@@ -52,10 +97,10 @@ class Totals:
 
 
 class ProgressBar:
-    """Draws the totals of a run until closed."""
+    """Draws the totals of a run until it is closed."""
 
     def __init__(self, name: str, console: Console) -> None:
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.description}"),
@@ -66,31 +111,31 @@ class ProgressBar:
             console=console,
             transient=True,
         )
-        self._line = self._progress.add_task(name, total=None, rows="0", rate="0", size="0 B")
+        self._bar = self._progress.add_task(name, total=None, rows="0", rate="0", size="0 B")
         self._progress.start()
 
-    def show(self, totals: Totals) -> None:
-        """Draw the numbers as they are."""
-        seconds = max(time.monotonic() - self._began, 1e-3)
-        whole = totals.bytes_read + totals.bytes_left if totals.bytes_left >= 0 else None
-        # what is read may still be written: a line that is at its end does not move any more
+    def update(self, totals: Totals) -> None:
+        """Draw the totals."""
+        seconds = max(time.monotonic() - self._started_at, 1e-3)
+        total = totals.bytes_read + totals.bytes_left if totals.bytes_left >= 0 else None
+        # rows that were read may not be written yet: a bar at 100 % would stand still
         self._progress.update(
-            self._line,
-            completed=min(totals.bytes_read, whole - 1) if whole else 0,
-            total=whole or None,
+            self._bar,
+            completed=min(totals.bytes_read, total - 1) if total else 0,
+            total=total or None,
             rows=f"{totals.rows_written:,}",
             rate=f"{totals.rows_written / seconds:,.0f}",
-            size=human_bytes(totals.bytes_read),
+            size=format_bytes(totals.bytes_read),
         )
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the bar."""
         self._progress.stop()
 
 
 @contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Draw how many of a total are done, where a person looks."""
+def counting_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Draw how many of `total` are done; yield the function that takes the count."""
     if not total or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -99,13 +144,13 @@ def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
     )
-    with unseen(), Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
-        line = drawn.add_task(what, total=total)
-        yield lambda done: drawn.update(line, completed=done)
+    with no_status_line(), Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(label, total=total)
+        yield lambda done: bars.update(bar, completed=done)
 
 
-def human_bytes(count: int) -> str:
-    """Return a size as people read it, for instance `1.5 MiB`."""
+def format_bytes(count: int) -> str:
+    """Return a size with its unit, for instance `1.5 MiB`."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:

@@ -1,4 +1,4 @@
-"""`penstock quickstart`: the first job a new user runs, on real data, with nothing prepared."""
+"""`penstock quickstart`: a first pipeline, on real data, without preparation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from penstock.cli.process import hosted
+from penstock.cli.process import run_process
 from penstock.standalone.quickstart import Quickstart
 
 
@@ -19,7 +19,7 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
+    """Run the pipeline, and print what it does."""
     folder = arguments.dir or Path(tempfile.mkdtemp(prefix="penstock-quickstart-"))
     console = Console(highlight=False)
-    return hosted(lambda _: Quickstart(folder.absolute(), console.print).run())
+    return run_process(lambda _: Quickstart(folder.absolute(), console.print).run())

@@ -1,4 +1,4 @@
-"""`penstock run pipeline.yaml`: one pipeline, from its file to its end."""
+"""`penstock run pipeline.yaml`: run one pipeline file until its tasks have ended."""
 
 from __future__ import annotations
 
@@ -10,34 +10,47 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from penstock.cli.errors import FAILED, INTERRUPTED, print_diagnostic
-from penstock.cli.process import ENDED_TASKS, Earlier, JvmLostError, hosted
-from penstock.cli.progress import ProgressBar, Totals, human_bytes
-from penstock.cli.waiting import unseen, waiting
-from penstock.model.connector import ENDED, ApplyAction, TaskState, TaskStatus
-from penstock.model.errors import error_of
+from penstock.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, print_diagnostic
+from penstock.cli.process import (
+    TASK_FAILURE_LOGGERS,
+    JvmLostError,
+    PreviousProcess,
+    run_process,
+)
+from penstock.cli.progress import (
+    ProgressBar,
+    Totals,
+    format_bytes,
+    no_status_line,
+    print_status,
+    status_line,
+)
+from penstock.model.connector import ENDED_STATES, ApplyAction, TaskState, TaskStatus
+from penstock.model.errors import error_from_diagnostic
 from penstock.model.status import RunState
-from penstock.pipeline_files.pipeline import read_pipeline
-from penstock.standalone.node import Node
-from penstock.standalone.reconcile import run_only, validate
+from penstock.pipeline_files.connector_file import read_pipeline
+from penstock.standalone.node import Node, run_connectors, validate_connector
 from penstock.standalone.settings import default_state_dir, node_settings
 
-RESTARTS = "5"
-"""Restarts after retriable errors, where the pipeline says nothing: a person waits for the command
-to end."""
+DEFAULT_MAX_RESTARTS = "5"
+"""`restart.max` where the pipeline sets none: the user waits for the command to end."""
+
+POLL_INTERVAL_S = 0.25
+"""Time between two requests for the state of the tasks and of the connector."""
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
     """Add the options of the verb."""
     parser.add_argument("pipeline", type=Path, help="YAML or JSON file: source, transforms, sink")
     parser.add_argument("--state", type=Path, help="state folder; default: one per pipeline file")
-    parser.add_argument("--fresh", action="store_true", help="forget where the last run stopped")
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget the offsets and state of earlier runs"
+    )
     parser.add_argument(
         "--plugins",
         type=Path,
@@ -51,47 +64,47 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
-    return hosted(lambda earlier: _run(arguments, earlier), printed=ENDED_TASKS)
+    """Run the pipeline; end with 1 when a task has failed."""
+    return run_process(lambda previous: _run(arguments, previous), printed=TASK_FAILURE_LOGGERS)
 
 
-async def _run(arguments: argparse.Namespace, earlier: Earlier) -> int:
+async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
     connector = read_pipeline(arguments.pipeline)
-    state = arguments.state or state_of(arguments.pipeline, "run")
-    if arguments.fresh and not earlier.resumed:
-        shutil.rmtree(state, ignore_errors=True)
+    state_dir = arguments.state or pipeline_state_dir(arguments.pipeline, "run")
+    fresh = arguments.fresh and not previous.exists
+    if fresh:
+        shutil.rmtree(state_dir, ignore_errors=True)
     plugins = ",".join(str(folder.absolute()) for folder in arguments.plugins)
-    settings, _ = node_settings({"state.dir": str(state), "plugin.path": plugins})
-    before = Totals(**earlier.carried["totals"]) if earlier.resumed else Totals()
+    settings, _ = node_settings({"state.dir": str(state_dir), "plugin.path": plugins})
+    before = Totals(**previous.carried["totals"]) if previous.exists else Totals()
     tasks: dict[str, TaskStatus] = {}
     try:
         async with AsyncExitStack() as stack:
-            config = {"restart.max": RESTARTS, **connector.config}
-            with unseen() if arguments.no_progress else waiting(f"starting {connector.name}"):
+            config = {"restart.max": DEFAULT_MAX_RESTARTS, **connector.config}
+            starting = status_line(f"starting {connector.name}")
+            with no_status_line() if arguments.no_progress else starting:
                 node = await stack.enter_async_context(Node(settings))
-                checked, findings = await validate(node, _with(connector, config))
-                if arguments.fresh and not earlier.resumed:
-                    applied = await node.worker.apply(checked, ApplyAction.RESET)
+                validated, findings = await validate_connector(
+                    node, replace(connector, config=config)
+                )
+                if fresh:
+                    applied = await node.worker.apply(validated, ApplyAction.RESET)
                     findings = [*findings, *applied.diagnostics]
             for finding in findings:
                 print_diagnostic(finding)
-            await run_only(node, [checked])
+            await run_connectors(node, [validated])
             await _follow(node, connector.name, tasks, before, draw=not arguments.no_progress)
     except asyncio.CancelledError:  # interrupted: the node has drained
         if tasks:
-            _summary(arguments, before, list(tasks.values()), earlier.seconds())
+            _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
         raise
-    return _summary(arguments, before, list(tasks.values()), earlier.seconds())
-
-
-def _with(connector: Any, config: dict[str, str]) -> Any:
-    return type(connector)(connector.name, config, connector.kind)
+    return _summarize(arguments, before, list(tasks.values()), previous.elapsed_s())
 
 
 async def _follow(
     node: Node, name: str, tasks: dict[str, TaskStatus], before: Totals, *, draw: bool
 ) -> None:
-    """Show progress until every task has ended; `tasks` gets how they stand, and how they ended.
+    """Show progress until every task has ended. `tasks` receives the statuses of the tasks.
 
     Raises:
         JvmLostError: with the totals so far.
@@ -99,46 +112,50 @@ async def _follow(
     """
     console = Console(stderr=True)
     bar = ProgressBar(name, console) if draw and console.is_terminal else None
-    lost = asyncio.create_task(node.lost())
-    refused = asyncio.create_task(_refused(node, name))
-    ended = asyncio.create_task(_ended(node, tasks, before, bar))
+    jvm_lost = asyncio.create_task(node.wait_until_lost())
+    plan_failed = asyncio.create_task(_raise_plan_failure(node, name))
+    tasks_ended = asyncio.create_task(_wait_for_tasks(node, tasks, before, bar))
+    watchers = (tasks_ended, plan_failed, jvm_lost)
     try:
-        await asyncio.wait({lost, refused, ended}, return_when=asyncio.FIRST_COMPLETED)
-        for first in (ended, refused, lost):
-            if first.done():
-                first.result()
-        if lost.done() and not ended.done():
+        await asyncio.wait(watchers, return_when=asyncio.FIRST_COMPLETED)
+        for watcher in watchers:
+            if watcher.done():
+                watcher.result()
+        if jvm_lost.done() and not tasks_ended.done():
             raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
     finally:
-        for watching in (lost, refused, ended):
-            watching.cancel()
-        await asyncio.gather(lost, refused, ended, return_exceptions=True)
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
         if bar is not None:
             bar.close()
 
 
-async def _ended(
+async def _wait_for_tasks(
     node: Node, tasks: dict[str, TaskStatus], before: Totals, bar: ProgressBar | None
 ) -> None:
-    """Return when every task has ended."""
-    async for task in node.worker.watch_tasks(every=0.25):
+    async for task in node.worker.watch_tasks(interval_s=POLL_INTERVAL_S):
         tasks[task.task_id] = task
         if bar is not None:
-            bar.show(before.plus(list(tasks.values())))
-        if all(status.state in ENDED for status in tasks.values()):
+            bar.update(before.plus(list(tasks.values())))
+        if all(status.state in ENDED_STATES for status in tasks.values()):
             return
 
 
-async def _refused(node: Node, name: str) -> None:
-    """Raise the reason when the pipeline itself fails: then it has no tasks that could."""
-    async for status, _ in node.scheduler.watch(name):
-        if status.state is RunState.FAILED and status.diagnostic is not None:
-            raise error_of(status.diagnostic)
+async def _raise_plan_failure(node: Node, name: str) -> None:
+    """Raise the error when the connector itself fails: then there are no tasks that could."""
+    while True:
+        for status in await node.scheduler.list_statuses():
+            failed = status.name == name and status.state is RunState.FAILED
+            if failed and status.diagnostic is not None:
+                raise error_from_diagnostic(status.diagnostic)
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
-def _summary(
+def _summarize(
     arguments: argparse.Namespace, before: Totals, tasks: Sequence[TaskStatus], seconds: float
 ) -> int:
+    """Print the errors and totals of a run, write the report; return the exit code."""
     totals = before.plus(tasks)
     failed = [task for task in tasks if task.state is TaskState.FAILED]
     for task in failed:
@@ -147,22 +164,21 @@ def _summary(
     if arguments.report is not None:
         report = {**asdict(totals), "seconds": seconds, "failed": len(failed)}
         arguments.report.write_text(json.dumps(report), encoding="utf-8")
-    print(
+    print_status(
         f"{totals.rows_read:,} rows read, {totals.rows_written:,} written, "
-        f"{human_bytes(totals.bytes_read)} in {totals.batches:,} micro-batches, "
-        f"{seconds:.1f} s with start-up",
-        file=sys.stderr,
+        f"{format_bytes(totals.bytes_read)} in {totals.batches:,} micro-batches, "
+        f"{seconds:.1f} s with start-up"
     )
     if failed:
-        return FAILED
+        return EXIT_FAILED
     if any(task.state is not TaskState.COMPLETED for task in tasks):
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     if not totals.rows_read:
         print("Nothing new since the last run; --fresh starts over.", file=sys.stderr)
     return 0
 
 
-def state_of(pipeline: Path, verb: str) -> Path:
-    """Return a verb's state folder of a pipeline file: a namesake elsewhere has its own."""
+def pipeline_state_dir(pipeline: Path, verb: str) -> Path:
+    """Return a verb's state folder of a pipeline file; it depends on the whole path."""
     digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
     return default_state_dir() / verb / f"{pipeline.stem}-{digest}"

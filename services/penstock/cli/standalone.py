@@ -1,11 +1,10 @@
-"""`penstock standalone [worker file] connector files…`: all services in one process, as Kafka
-Connect's standalone.
+"""`penstock standalone [WORKER FILE] CONNECTOR FILE…`: all services in one process, as Kafka
+Connect's standalone mode.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -14,18 +13,18 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.errors import print_diagnostic, print_error
-from penstock.cli.process import Earlier, JvmLostError, hosted
+from penstock.cli.process import JvmLostError, PreviousProcess, run_process
+from penstock.cli.progress import print_status
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
 from penstock.pipeline_files.connector_file import is_connector, read_connector
 from penstock.pipeline_files.files import read_document, read_flat
-from penstock.standalone.fronting import fronted
-from penstock.standalone.node import Node
-from penstock.standalone.reconcile import run_only, validate
+from penstock.standalone.node import Node, run_connectors, validate_connector
+from penstock.standalone.rest_api import serve_rest_api
 from penstock.standalone.settings import NodeSettings, node_settings
 
-IN_USE: Final = "rpc.address_in_use"
-_ELSEWHERE: Final = "Set `listeners` to another http://HOST:PORT, or to none."
+ADDRESS_IN_USE: Final = "rpc.address_in_use"
+_OTHER_ADDRESS: Final = "Set `listeners` to another http://HOST:PORT, or to none."
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
@@ -40,96 +39,102 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the verb."""
-    return hosted(lambda earlier: _run(arguments.files, earlier), level="INFO", ended=0)
+    """Run the connectors until interrupted."""
+    return run_process(
+        lambda previous: _run(arguments.files, previous), level="INFO", stopped_code=0
+    )
 
 
-async def _run(files: Sequence[Path], earlier: Earlier) -> int:
-    began = time.monotonic()
-    worker, connectors = split(files)
-    settings, warnings = node_settings(worker)
+async def _run(files: Sequence[Path], previous: PreviousProcess) -> int:
+    started_at = time.monotonic()
+    config, connectors = split_files(files)
+    settings, warnings = node_settings(config)
     for warning in warnings:
         print_diagnostic(warning)
     async with Node(settings) as node:
-        say(f"control plane answers after {time.monotonic() - began:.1f} s")
-        if earlier.resumed:
-            # the process replaced itself: what was made or changed by REST meanwhile goes on, too
-            await node.begin()
+        print_status(f"control plane answers after {time.monotonic() - started_at:.1f} s")
+        if previous.exists:
+            # the files are older than what was created or changed by REST meanwhile: resume
+            await node.start_connectors()
         else:
-            await _begin(node, connectors)
+            await _start_connectors(node, connectors)
         async with AsyncExitStack() as stack:
-            await _front(stack, node, settings)
-            await node.engine_ready()
-            say(f"rows move after {time.monotonic() - began:.1f} s")
-            await node.lost()
+            await _start_rest(stack, node, settings)
+            await node.wait_until_ready()
+            print_status(f"rows move after {time.monotonic() - started_at:.1f} s")
+            await node.wait_until_lost()
     raise JvmLostError
 
 
-async def _begin(node: Node, connectors: Sequence[Connector]) -> None:
-    checked = [await _checked(node, connector) for connector in connectors]
-    await run_only(node, checked)
-    for connector in checked:
+async def _start_connectors(node: Node, connectors: Sequence[Connector]) -> None:
+    validated = [await _validate(node, connector) for connector in connectors]
+    await run_connectors(node, validated)
+    for connector in validated:
         state = (connector.target_state or TargetState.RUNNING).name.lower()
-        began_as = "started" if state == "running" else f"is {state}"
-        say(f"connector {connector.name} {began_as} ({connector.kind.name.lower()})")
+        started = "started" if state == "running" else f"is {state}"
+        print_status(f"connector {connector.name} {started} ({connector.kind.name.lower()})")
 
 
-async def _front(stack: AsyncExitStack, node: Node, settings: NodeSettings) -> None:
-    """Answer REST from now on. Where nobody said where, and another process is there already, that
-    is told and nothing more: rows move without.
+async def _start_rest(stack: AsyncExitStack, node: Node, settings: NodeSettings) -> None:
+    """Serve the REST API. When no address is configured and the default one is taken by another
+    process, print a warning: rows move without the API.
     """
     try:
-        places = await stack.enter_async_context(fronted(node, settings.rest))
+        urls = await stack.enter_async_context(serve_rest_api(node, settings.rest))
     except ConfigError as error:
-        if settings.placed or error.code != IN_USE:
+        if settings.has_listeners or error.code != ADDRESS_IN_USE:
             raise
-        print_diagnostic(replace(error.diagnostic, severity=Severity.WARNING, fix=_ELSEWHERE))
+        warning = replace(error.diagnostic, severity=Severity.WARNING, fix=_OTHER_ADDRESS)
+        print_diagnostic(warning)
         return
-    for place in places:
-        say(f"REST at {place}")
+    for url in urls:
+        print_status(f"REST at {url}")
 
 
-def split(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
-    """Return the worker's keys and the connectors: a first file that is no connector is the
+def split_files(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
+    """Return the worker's keys and the connectors. A first file that is not a connector's is the
     worker's.
+
+    Raises:
+        ConfigError: `config.duplicate_name`, `config.missing`, `config.file_…`.
     """
-    worker: dict[str, str] = {}
+    config: dict[str, str] = {}
     if not is_connector(read_document(files[0])):
-        worker, files = read_flat(files[0]), files[1:]
-    connectors = [_connector(path) for path in files]
+        config, files = read_flat(files[0]), files[1:]
+    connectors = [_read_connector(path) for path in files]
     names = [connector.name for connector in connectors]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(
                 "config.duplicate_name",
-                f"two connector files are named `{name}`",
+                f"two connector files have the name `{name}`",
                 fix="Give every connector a name of its own.",
                 config_path="name",
             )
     if not connectors:
         raise ConfigError(
             "config.missing",
-            "no connector file was given",
-            fix="Name the files of the connectors after that of the worker.",
+            "there is no connector file on the command line",
+            fix="Name the connector files after the worker file.",
         )
-    return worker, connectors
+    return config, connectors
 
 
-def _connector(path: Path) -> Connector:
+def _read_connector(path: Path) -> Connector:
     connector = read_connector(path)
     if connector.kind is not ConnectorKind.PIPELINE and "connector.class" not in connector.config:
         raise ConfigError(
             "config.missing",
-            f"{path} names no connector",
+            f"{path} has no `connector.class`",
             fix="Set `connector.class`; only the first file may be a worker file.",
             config_path="connector.class",
         )
     return connector
 
 
-async def _checked(node: Node, connector: Connector) -> Connector:
+async def _validate(node: Node, connector: Connector) -> Connector:
     try:
-        checked, findings = await validate(node, connector)
+        validated, findings = await validate_connector(node, connector)
     except ConfigError as error:
         print_error(error)
         raise ConfigError(
@@ -139,9 +144,4 @@ async def _checked(node: Node, connector: Connector) -> Connector:
         ) from error
     for finding in findings:
         print_diagnostic(finding)
-    return checked
-
-
-def say(text: str) -> None:
-    """Tell a person what happens, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    return validated

@@ -1,4 +1,4 @@
-"""`penstock workers …`: the workers of a cluster, which are emptied before they are taken away.
+"""`penstock workers …`: list the workers of a cluster, drain one before its machine is removed.
 
 `penstock worker` is the service itself.
 """
@@ -9,77 +9,82 @@ import argparse
 import time
 from typing import Any, Final
 
-from penstock.cli.progress import counting
-from penstock.cli.remote.asking import Server, path
-from penstock.cli.remote.nouns import Noun
-from penstock.cli.remote.showing import show
+from penstock.cli.gateway_client import GatewayClient, url_path
+from penstock.cli.gateway_options import NounParser
+from penstock.cli.output import print_value
+from penstock.cli.progress import counting_bar
 from penstock.model.errors import RetriableError
 
-LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at a worker that is emptied."""
+POLL_INTERVAL_S: Final = 1.0
+"""Time between two requests for the tasks that a drained worker still has."""
 
-WITHIN: Final = 600.0
-"""Seconds after which a worker that still has tasks is told of, unless told otherwise."""
+DEFAULT_TIMEOUT_S: Final = 600.0
 
 _NAME: Final = "name of the worker"
 
 
 def describe(parser: argparse.ArgumentParser, _: str) -> None:
-    """Add the options of the noun."""
-    noun = Noun(parser)
-    noun.verb("list", "who is there, and who leads", _list)
-    drain = noun.verb("drain", "move the tasks of a worker elsewhere, for good", _drain, name=_NAME)
-    drain.add_argument("--wait", action="store_true", help="end when it has no task any more")
-    drain.add_argument(
-        "--within", type=float, default=WITHIN, help=f"seconds of --wait (default: {WITHIN:.0f})"
+    """Add the verbs of the noun."""
+    noun = NounParser(parser)
+    noun.add_verb("list", "the workers and the leading scheduler", _list)
+    drain = noun.add_verb(
+        "drain", "move the tasks of a worker to others, until `undrain`", _drain, name=_NAME
     )
-    noun.verb("undrain", "let a worker have tasks again", _undrain, name=_NAME)
+    drain.add_argument("--wait", action="store_true", help="end when it has no tasks any more")
+    drain.add_argument(
+        "--within",
+        type=float,
+        default=DEFAULT_TIMEOUT_S,
+        help=f"seconds of --wait (default: {DEFAULT_TIMEOUT_S:.0f})",
+    )
+    noun.add_verb("undrain", "assign tasks to a worker again", _undrain, name=_NAME)
 
 
-def _list(server: Server, arguments: argparse.Namespace) -> int:
-    found = server.get("/v1/cluster")
-    rows = [{"name": one.pop("name"), **one} for one in (dict(w) for w in found["workers"])]
-    show(arguments.output, found, rows)
+def _list(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    cluster = gateway.get("/v1/cluster")
+    rows = [{"name": one.pop("name"), **one} for one in (dict(w) for w in cluster["workers"])]
+    print_value(arguments.output, cluster, rows)
     if arguments.output == "table":
         print(
-            f"leader {found['leader']}, {found['unassigned']} tasks of nobody, "
-            f"{found['moving']} on their way"
+            f"leader {cluster['leader']}, {cluster['unassigned']} tasks unassigned, "
+            f"{cluster['moving']} moving"
         )
     return 0
 
 
-def _drain(server: Server, arguments: argparse.Namespace) -> int:
-    where = path("v1", "workers", arguments.name, "drain")
-    found = server.send("PUT", where)
+def _drain(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "workers", arguments.name, "drain")
+    worker = gateway.send("PUT", path)
     if arguments.wait:
-        found = _emptied(server, arguments, found)
-    show(arguments.output, found)
+        worker = _wait_until_drained(gateway, arguments, worker)
+    print_value(arguments.output, worker)
     return 0
 
 
-def _emptied(server: Server, arguments: argparse.Namespace, found: Any) -> Any:
-    """Wait until a worker has no task any more.
+def _wait_until_drained(gateway: GatewayClient, arguments: argparse.Namespace, worker: Any) -> Any:
+    """Return the worker once it has no tasks any more.
 
     Raises:
         RetriableError: `worker.not_empty`.
     """
-    where, began = path("v1", "workers", arguments.name, "drain"), time.monotonic()
-    most = found["tasks_left"]
-    with counting(f"emptying {arguments.name}", most) as drawn:
-        while left := found["tasks_left"]:
-            drawn(most - left)
-            if time.monotonic() - began > arguments.within:
+    path, started_at = url_path("v1", "workers", arguments.name, "drain"), time.monotonic()
+    total = worker["tasks_left"]
+    with counting_bar(f"draining {arguments.name}", total) as update:
+        while left := worker["tasks_left"]:
+            update(total - left)
+            if time.monotonic() - started_at > arguments.within:
                 raise RetriableError(
                     "worker.not_empty",
                     f"{arguments.name} still has {left} tasks after {arguments.within:g} s",
-                    fix="It stays drained: wait on with the same command, look at its tasks with "
+                    fix="It stays drained. Wait on with the same command, see its tasks with "
                     f"`penstock connector list`, or `penstock workers undrain {arguments.name}`.",
                 )
-            time.sleep(LOOK_EVERY)
-            found = server.send("PUT", where)
-    return found
+            time.sleep(POLL_INTERVAL_S)
+            worker = gateway.send("PUT", path)
+    return worker
 
 
-def _undrain(server: Server, arguments: argparse.Namespace) -> int:
-    show(arguments.output, server.send("DELETE", path("v1", "workers", arguments.name, "drain")))
+def _undrain(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    path = url_path("v1", "workers", arguments.name, "drain")
+    print_value(arguments.output, gateway.send("DELETE", path))
     return 0

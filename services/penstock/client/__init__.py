@@ -1,17 +1,14 @@
-"""Typed clients of the services: an address in, values of the model out.
+"""Typed clients of the services. They take an address and return values of the model.
 
-- `call`    one call: its deadline, its bounded retries, its errors as ours
-- `config`  ConfigClient: connectors, history, target states, restarts, plans, log levels, watch
-- `follow`  the connectors as they are now, kept up from a list and a watch
-- `levels`  the levels of this process's loggers, as the config service has them
-- `plans`   task plans as an upload
+- `service_client`  ServiceClient: one channel, timeouts, bounded retries, errors of the model;
+  ProcessClient: the metrics of a process of any service
+- `config`  ConfigClient: connectors, revisions, target states, restarts, task plans, log levels
+- `config_watch`  the current connectors, and the current log levels, kept up to date by a watch
 - `offset`  OffsetClient: claim, commit, get, list, history, alter, reset, rewind
-- `process` ProcessClient: what a process of any service counts of itself
-- `scheduler`  SchedulerClient: sessions, who is there, how tasks are, drain
-- `worker`  WorkerClient: plugins, validation, plans; `shown`: its tasks, rows, log
+- `scheduler`  SchedulerClient: worker sessions, cluster, statuses, drain
+- `worker`  WorkerClient: plugins, validation, plans, previews; tasks, live rows, logs of a worker
 """
 
-from penstock.client.call import Caller
 from penstock.client.config import (
     ConfigClient,
     ConnectorList,
@@ -19,11 +16,10 @@ from penstock.client.config import (
     FoundConnector,
     StoredTaskPlan,
 )
-from penstock.client.follow import Connectors, follow
-from penstock.client.levels import keep_levels
-from penstock.client.offset import Claim, OffsetChange, OffsetClient, OffsetVersion, Rewound
-from penstock.client.process import ProcessClient
+from penstock.client.config_watch import Connectors, apply_log_levels, watch_connectors
+from penstock.client.offset import Claim, OffsetChange, OffsetClient, OffsetVersion, RewindProgress
 from penstock.client.scheduler import HeldTasks, SchedulerClient
+from penstock.client.service_client import ProcessClient, ServiceClient
 from penstock.client.worker import (
     AlteredOffsets,
     AppliedConnector,
@@ -35,7 +31,6 @@ from penstock.client.worker import (
 __all__ = [
     "AlteredOffsets",
     "AppliedConnector",
-    "Caller",
     "Claim",
     "ConfigClient",
     "ConnectorList",
@@ -48,11 +43,12 @@ __all__ = [
     "OffsetVersion",
     "PlannedConnector",
     "ProcessClient",
-    "Rewound",
+    "RewindProgress",
     "SchedulerClient",
+    "ServiceClient",
     "StoredTaskPlan",
     "ValidatedConnector",
     "WorkerClient",
-    "follow",
-    "keep_levels",
+    "apply_log_levels",
+    "watch_connectors",
 ]

@@ -1,4 +1,4 @@
-"""OffsetClient: how far."""
+"""OffsetClient: the offsets of tasks, and what their sinks have prepared."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, Final
 
 from penstock.api.offset.v1 import offset_service_pb2 as pb
 from penstock.api.offset.v1 import offset_service_pb2_grpc as grpc_api
-from penstock.client.call import DEADLINE, Caller
+from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.stream import Offsets, PreparedTxn
 from penstock.rpc import MAX_MESSAGE_BYTES
-from penstock.rpc.channels import Dial, open_channel
-from penstock.rpc.route import Place
+from penstock.rpc.channels import Dial, ServiceAddress, open_channel
 from penstock.wire.connector import prepared_from_proto, prepared_to_proto
-from penstock.wire.offset import add_offsets, offsets_from_proto
-from penstock.wire.record import offset_from_proto
+from penstock.wire.record import add_offsets, offset_from_proto, offsets_from_proto
 
-BULK: Final = 600.0
-"""Seconds for a change of every offset of a connector."""
+BULK_TIMEOUT_S: Final = 600.0
+"""Seconds for a change of all offsets of a connector."""
 
-AT_ONCE: Final = 10_000
-"""Partitions of one call to get; the service refuses more."""
+MAX_PARTITIONS_PER_READ: Final = 10_000
+"""Partitions of one `GetOffsets` call. The service refuses more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Where a claimed task stands. `recover`: the sink must apply `last_prepared` again. `floor`:
-    tokens of epochs up to this do not count any more, a person has altered offsets since. `number`
-    is for the commits that belong to it.
+    """The state of a claimed task.
+
+    `recover`: the sink must apply `last_prepared` again. `floor`: tokens of epochs up to this one
+    are no longer valid, because a user has altered offsets since. `number` identifies the claim in
+    its commits.
     """
 
     last_prepared: PreparedTxn | None
@@ -41,7 +41,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class OffsetVersion:
-    """An offset that a partition had from a time on; None when it was removed then."""
+    """An offset of a partition since a time. None: the offset was removed at that time."""
 
     offset: dict[str, Any] | None
     epoch: int
@@ -50,7 +50,7 @@ class OffsetVersion:
 
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
-    """A partition whose offset becomes another; None for no offset."""
+    """A partition with its offset before and after a rewind; None for no offset."""
 
     partition_id: str
     before: dict[str, Any] | None
@@ -58,8 +58,8 @@ class OffsetChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
-    """How far a rewind is. `changes` are told by a dry run; a `revision` says that it is done."""
+class RewindProgress:
+    """The progress of a rewind. Only a dry run has `changes`. With a `revision` it is complete."""
 
     seen: int
     changed: int
@@ -68,16 +68,18 @@ class Rewound:
     revision: int = 0
 
 
-class OffsetClient(Caller):
+class OffsetClient(ServiceClient):
     """The offset service. Every method may raise PenstockError."""
 
-    def __init__(self, place: Place, deadline: float = DEADLINE, dial: Dial = open_channel) -> None:
-        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `Caller`."""
-        super().__init__(place, deadline, dial)
+    def __init__(
+        self, place: ServiceAddress, timeout_s: float = DEFAULT_TIMEOUT_S, dial: Dial = open_channel
+    ) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `ServiceClient`."""
+        super().__init__(place, timeout_s, dial)
         self._stub = grpc_api.OffsetServiceStub(self._channel)
 
     async def claim(self, generation: str, task_id: str, epoch: int) -> Claim:
-        """Fence all older epochs of a task, end its earlier claims, and say where it stands."""
+        """Fence all older epochs of a task and end its earlier claims. Returns its state."""
         request = pb.ClaimTaskRequest(generation=generation, task_id=task_id, epoch=epoch)
         answer = await self._call("offset.claim", self._stub.ClaimTask, request)
         has = answer.HasField("last_prepared")
@@ -94,8 +96,9 @@ class OffsetClient(Caller):
         applied_txn_id: int = 0,
         claim: int = 0,
     ) -> int:
-        """Store offsets and prepared state in one fenced write; returns its revision. `claim` is
-        the number of the claim that it belongs to; 0: not compared.
+        """Store offsets and prepared state in one fenced write. Returns the revision of the write.
+
+        `claim` is the number of the claim that the commit belongs to; 0: not compared.
 
         Raises:
             RetriableError: `offset.claimed_again`.
@@ -117,12 +120,12 @@ class OffsetClient(Caller):
         return answer.revision
 
     async def get(self, generation: str, partition_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Read the offsets of partitions, of any number of them; those never committed are absent.
+        """Return the offsets of partitions. Partitions without a committed offset are absent.
 
-        Many are read in parts, and each part when it is asked for.
+        Any number of partitions is allowed: the client reads them in several calls.
         """
         found: dict[str, dict[str, Any]] = {}
-        size, begin = AT_ONCE, 0
+        size, begin = MAX_PARTITIONS_PER_READ, 0
         while begin < len(partition_ids):
             part = partition_ids[begin : begin + size]
             try:
@@ -130,7 +133,7 @@ class OffsetClient(Caller):
             except RetriableError as error:
                 if error.code != "rpc.exhausted" or len(part) == 1:
                     raise
-                size = len(part) // 2  # offsets may be large: they do not fit into one message
+                size = len(part) // 2  # the offsets are too large for one message
             else:
                 begin += len(part)
         return found
@@ -145,7 +148,7 @@ class OffsetClient(Caller):
     async def list(
         self, generation: str, prefix: str = ""
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Iterate over partition ids and offsets, ordered by id."""
+        """Iterate over the partition ids and offsets of a generation, ordered by id."""
         request = pb.ListOffsetsRequest(generation=generation, prefix=prefix)
         async for page in self._stream("offset.list", self._stub.ListOffsets(request)):
             for id_, offset in offsets_from_proto(page.offsets).items():
@@ -153,42 +156,34 @@ class OffsetClient(Caller):
                     yield id_, offset
 
     async def check_alterable(self, connector: str, generation: str) -> None:
-        """Be refused as `alter` would be now."""
+        """Raise the error that `alter` would raise now, if any."""
         request = pb.CheckAlterableRequest(connector=connector, generation=generation)
         await self._call("offset.check_alterable", self._stub.CheckAlterable, request)
 
     async def alter(
         self, connector: str, generation: str, offsets: Mapping[str, Mapping[str, Any] | None]
     ) -> int:
-        """Set offsets by hand, or remove those that are None; refused unless STOPPED."""
+        """Set offsets, or remove those that are None. Returns the revision of the write.
+
+        The service refuses it unless the connector is STOPPED.
+        """
         request = pb.AlterOffsetsRequest(connector=connector, generation=generation)
         add_offsets(request.offsets, offsets)
         answer = await self._call("offset.alter", self._stub.AlterOffsets, request)
         return answer.revision
 
-    async def alter_json(
-        self, connector: str, generation: str, offsets: Sequence[tuple[str, str]]
-    ) -> int:
-        """Set offsets that a person wrote: JSON objects of partition and offset, `null` removes."""
-        request = pb.AlterOffsetsRequest(
-            connector=connector,
-            generation=generation,
-            json_offsets=[pb.JsonOffset(partition=p, offset=o) for p, o in offsets],
-        )
-        answer = await self._call("offset.alter", self._stub.AlterOffsets, request)
-        return answer.revision
-
     async def reset(self, connector: str, generation: str, *, forget: bool = False) -> int:
-        """Remove all offsets of a generation, with their history on demand; refused unless
-        STOPPED.
+        """Remove all offsets of a generation; with `forget` also their history.
+
+        The service refuses it unless the connector is STOPPED.
         """
         request = pb.ResetOffsetsRequest(connector=connector, generation=generation, forget=forget)
         method = self._stub.ResetOffsets
-        answer = await self._call("offset.reset", method, request, deadline=BULK)
+        answer = await self._call("offset.reset", method, request, timeout_s=BULK_TIMEOUT_S)
         return answer.revision
 
-    async def history(self, generation: str, partition_id: str) -> tuple[OffsetVersion, ...]:
-        """Read the offsets that a partition had, newest first."""
+    async def list_history(self, generation: str, partition_id: str) -> tuple[OffsetVersion, ...]:
+        """Return the offsets that a partition had, newest first."""
         request = pb.GetOffsetHistoryRequest(generation=generation, partition_id=partition_id)
         answer = await self._call("offset.history", self._stub.GetOffsetHistory, request)
         return tuple(map(_version, answer.versions))
@@ -201,29 +196,32 @@ class OffsetClient(Caller):
         *,
         dry_run: bool = False,
         prefix: str = "",
-    ) -> AsyncGenerator[Rewound, None]:
-        """Give partitions the offsets that they had at a time; iterates over progress.
+    ) -> AsyncGenerator[RewindProgress, None]:
+        """Set partitions to the offsets that they had at a time. Iterates over the progress.
 
-        Refused unless STOPPED. Whoever stops iterating before the revision has changed nothing.
+        The service refuses it unless the connector is STOPPED. A caller that stops iterating before
+        the revision arrives has changed nothing.
         """
         request = pb.RewindOffsetsRequest(
             connector=connector, generation=generation, dry_run=dry_run, prefix=prefix
         )
         request.to_time.FromDatetime(to_time.astimezone(UTC))
-        answers = self._stub.RewindOffsets(request, timeout=BULK)
+        answers = self._stub.RewindOffsets(request, timeout=BULK_TIMEOUT_S)
         async for answer in self._stream("offset.rewind", answers):
             changes = tuple(map(_change, answer.changes))
-            yield Rewound(answer.seen, answer.changed, answer.removed, changes, answer.revision)
+            yield RewindProgress(
+                answer.seen, answer.changed, answer.removed, changes, answer.revision
+            )
 
 
 def _too_large(task_id: str, partitions: int, size: int) -> ConfigError:
-    """As gRPC would, whose error looks as if the same could succeed later."""
+    """The error that replaces the one of gRPC, which looks as if a later attempt could succeed."""
     return ConfigError(
         "offset.commit_too_large",
         f"one checkpoint of task {task_id} has offsets of {partitions} partitions, together {size} "
-        f"bytes; {MAX_MESSAGE_BYTES} is the limit of a commit",
-        fix="Raise `tasks.max`, so that a task has fewer partitions; or let the source make "
-        "checkpoints more often, each with those partitions alone that have moved.",
+        f"bytes; the limit of a commit is {MAX_MESSAGE_BYTES} bytes",
+        fix="Raise `tasks.max`, so that a task has fewer partitions; or have the source send "
+        "checkpoints more often, each with only the partitions that changed.",
         config_path="tasks.max",
     )
 

@@ -1,4 +1,4 @@
-"""SchedulerClient: who does what."""
+"""SchedulerClient: sessions of workers, the cluster, statuses of connectors and tasks."""
 
 from __future__ import annotations
 
@@ -7,77 +7,75 @@ from dataclasses import dataclass
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
-from penstock.client.call import DEADLINE, Caller
+from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
 from penstock.model.status import ClusterStatus, ConnectorStatus
-from penstock.rpc.channels import Dial, open_channel
-from penstock.rpc.route import Place
+from penstock.rpc.channels import Dial, ServiceAddress, open_channel
 from penstock.wire.scheduler import cluster_from_proto, connector_status_from_proto
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
-    """Tasks that are held. Every epoch that is given out after the answer is above `revision`."""
+    """Tasks that a worker holds. Every epoch that is assigned later is above `revision`."""
 
     tasks: tuple[str, ...]
     revision: int
 
 
-class SchedulerClient(Caller):
-    """An instance of the scheduler service. Every method may raise PenstockError;
-    `scheduler.not_leader` has the leader's address as its suggestion.
+class SchedulerClient(ServiceClient):
+    """An instance of the scheduler service.
+
+    Every method may raise PenstockError. The suggestion of `scheduler.not_leader` is the address of
+    the leader.
     """
 
-    def __init__(self, place: Place, deadline: float = DEADLINE, dial: Dial = open_channel) -> None:
-        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `Caller`."""
-        super().__init__(place, deadline, dial)
+    def __init__(
+        self, place: ServiceAddress, timeout_s: float = DEFAULT_TIMEOUT_S, dial: Dial = open_channel
+    ) -> None:
+        """`place` is `unix:/path` or `host:port`, or finds such addresses; see `ServiceClient`."""
+        super().__init__(place, timeout_s, dial)
         self._stub = grpc_api.SchedulerServiceStub(self._channel)
 
-    async def session(
+    async def open_session(
         self, reports: AsyncIterator[pb.SessionRequest]
     ) -> AsyncGenerator[pb.SessionResponse, None]:
-        """Be a worker: reports go up, frames of assignments come down. They are messages, because
-        what a worker starts is a message.
+        """Open the session of a worker: send reports, and iterate over frames of assignments.
+
+        Both are messages of the protocol, because a worker starts a task from a message.
         """
         async for frame in self._stream("scheduler.session", self._stub.Session(reports)):
             yield frame
 
-    async def cluster(self) -> ClusterStatus:
-        """Tell who is there."""
+    async def get_cluster(self) -> ClusterStatus:
+        """Return the workers of the cluster and its leader."""
         request = pb.GetClusterRequest()
         answer = await self._call("scheduler.cluster", self._stub.GetCluster, request)
         return cluster_from_proto(answer)
 
-    async def statuses(self, connector: str = "") -> list[ConnectorStatus]:
-        """Tell how a connector is, or all are, ordered by name."""
+    async def list_statuses(self, connector: str = "") -> list[ConnectorStatus]:
+        """Return the status of a connector, or of all connectors, ordered by name."""
 
         async def listed(
             request: pb.ListStatusRequest,
             *,
             timeout: float,  # noqa: ASYNC109 - gRPC's
         ) -> list[pb.ListStatusResponse]:
-            """Take the whole stream."""
+            """Return all messages of the stream."""
             return [answer async for answer in self._stub.ListStatus(request, timeout=timeout)]
 
-        # all or nothing, so it is repeated like any call, and follows the leader
+        # all messages or none: the call can be repeated, and can go to the leader
         request = pb.ListStatusRequest(connector=connector)
         answers = await self._call("scheduler.statuses", listed, request)
-        told = (one for answer in answers for one in (answer.connector, *answer.following))
-        return list(map(connector_status_from_proto, told))
+        found = (one for answer in answers for one in (answer.connector, *answer.following))
+        return list(map(connector_status_from_proto, found))
 
-    async def watch(self, connector: str = "") -> AsyncIterator[tuple[ConnectorStatus, bool]]:
-        """Iterate over changes of status, each with whether the connector is gone."""
-        answers = self._stub.WatchStatus(pb.WatchStatusRequest(connector=connector))
-        async for answer in self._stream("scheduler.watch", answers):
-            yield connector_status_from_proto(answer.connector), answer.gone
-
-    async def held(self, generation: str) -> HeldTasks:
-        """Tell which tasks of a generation a worker holds, or has not let go of yet."""
+    async def list_held_tasks(self, generation: str) -> HeldTasks:
+        """Return the tasks of a generation that a worker holds or has not released yet."""
         request = pb.ListHeldTasksRequest(generation=generation)
         answer = await self._call("scheduler.held", self._stub.ListHeldTasks, request)
         return HeldTasks(tuple(answer.task_ids), answer.revision)
 
-    async def drain(self, worker: str, *, undo: bool = False) -> int:
-        """Ask for a worker to be emptied; returns how many tasks it still has."""
+    async def drain_worker(self, worker: str, *, undo: bool = False) -> int:
+        """Drain a worker, or undo it. Returns how many tasks the worker still has."""
         request = pb.DrainWorkerRequest(worker_id=worker, undo=undo)
         answer = await self._call("scheduler.drain", self._stub.DrainWorker, request)
         return answer.tasks_left

@@ -1,8 +1,8 @@
 """Processes that outlive the command that started them, and are found again by the next one.
 
-`<name>.started` names each by its number and the moment of its start, so that another process that
-got the number later is never taken for it, and never signalled. `<name>.pid` has the number alone,
-for people and their tools. Linux: the end is seen through a pidfd.
+`<name>.started` holds the pid and the start time of a process, so that a later process with the
+same pid is never mistaken for it, and never signalled. `<name>.pid` holds the pid alone, for users
+and their tools. Linux only: the end is observed through a pidfd.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_ENDED: Final = frozenset("ZX")
-"""States of a process that is only waiting to be forgotten."""
+_ENDED_STATES: Final = frozenset("ZX")
+"""States of a process that has ended and was not reaped yet."""
 
-_LAST_BYTES: Final = 4096
-"""Bytes of a log that an error may quote from."""
+_LOG_TAIL_BYTES: Final = 4096
+"""Bytes at the end of a log that an error may quote from."""
 
 
 @dataclass(frozen=True, slots=True)
-class Detached:
-    """A process of a folder: `<name>.started` says which, `<name>.log` has what it prints."""
+class DetachedProcess:
+    """A process of a folder: `<name>.started` identifies it, `<name>.log` holds its output."""
 
     folder: Path
     name: str
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The file of its output."""
         return self.folder / f"{self.name}.log"
 
     @property
     def pid(self) -> int | None:
-        """Return its number while it runs."""
+        """The pid while it runs, else None."""
         try:
             pid, started = map(int, self._file("started").read_text(encoding="ascii").split())
         except (OSError, ValueError):
             return None
-        return pid if _started(pid) == started else None
+        return pid if _start_time(pid) == started else None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start it, unless it runs; in a session of its own, so that no terminal ends it."""
+        """Start it, unless it runs. It gets its own session, so that no terminal ends it."""
         if self.pid is not None:
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,18 +60,18 @@ class Detached:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        started = _started(process.pid)
+        started = _start_time(process.pid)
         self._write("started", str(process.pid) if started is None else f"{process.pid} {started}")
         self._write("pid", str(process.pid))
-        # whoever starts it does not wait for its end: that is what `pid` and `stop` are for
+        # no warning that the child was not waited for: it outlives this process
         process.returncode = 0
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """Send SIGTERM, if it runs."""
         self._signal(signal.SIGTERM)
 
-    async def ended(self, seconds: float) -> bool:
-        """Wait for its end; tell whether it came."""
+    async def wait_ended(self, seconds: float) -> bool:
+        """Wait for its end. Returns whether it has ended."""
         with self._handle() as handle, suppress(TimeoutError):
             if handle is not None:
                 async with asyncio.timeout(seconds):
@@ -86,11 +86,11 @@ class Detached:
         """Send SIGKILL, if it runs."""
         self._signal(signal.SIGKILL)
 
-    def last_words(self) -> str:
-        """Return the last error that it printed, else its last line."""
+    def last_error(self) -> str:
+        """Return the last error line of its output, else the last line."""
         try:
             with self.log.open("rb") as log:
-                log.seek(max(0, self.log.stat().st_size - _LAST_BYTES))
+                log.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
                 text = log.read().decode("utf-8", errors="replace")
         except OSError:
             return ""
@@ -102,7 +102,7 @@ class Detached:
         return self.folder / f"{self.name}.{suffix}"
 
     def _write(self, suffix: str, text: str) -> None:
-        """Write a file in one step: who reads it sees all of it or none."""
+        """Write a file atomically: a reader sees all of it or none."""
         new = self._file(f"{suffix}.new")
         new.write_text(f"{text}\n", encoding="ascii")
         new.replace(self._file(suffix))
@@ -114,13 +114,13 @@ class Detached:
 
     @contextmanager
     def _handle(self) -> Iterator[int | None]:
-        """Yield a handle of this process and of no later one; None when it does not run."""
+        """Yield a pidfd of this process and of no later one; None when it does not run."""
         pid, handle = self.pid, None
         if pid is not None:
             with suppress(ProcessLookupError):
                 handle = os.pidfd_open(pid)
         try:
-            # asked again now that its number cannot go to another process
+            # checked again: with an open pidfd the pid cannot go to another process
             yield handle if self.pid == pid else None
         finally:
             if handle is not None:
@@ -128,7 +128,7 @@ class Detached:
 
 
 async def _readable(handle: int) -> None:
-    """Wait until a process has ended: then its handle can be read."""
+    """Wait until a pidfd is readable: its process has ended."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(handle, ended.set)
     try:
@@ -137,12 +137,12 @@ async def _readable(handle: int) -> None:
         loop.remove_reader(handle)
 
 
-def _started(pid: int) -> int | None:
+def _start_time(pid: int) -> int | None:
     """Return when a process started, in ticks since boot; None when it does not run."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name in brackets may itself hold brackets and blanks: fields count from the last one.
+    # the name in brackets may contain brackets and blanks: count fields from the last bracket
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in _ENDED else int(fields[19])
+    return None if fields[0] in _ENDED_STATES else int(fields[19])

@@ -1,4 +1,4 @@
-"""The keys of each service of a cluster: what they take, and what they are when nothing is said."""
+"""The keys of each service of a cluster, with their defaults, and the variables that set them."""
 
 from __future__ import annotations
 
@@ -7,57 +7,61 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.etcd.settings import LEASE_TTL
+from penstock.etcd.settings import LEASE_TTL_S
 from penstock.gateway import settings as gateway
 from penstock.model.config_def import ConfigKey, did_you_mean
-from penstock.model.errors import ConfigError, nearest
-from penstock.offset.leftovers import KEPT
+from penstock.model.errors import ConfigError, nearest_names
+from penstock.offset.retention import DEFAULT_RETENTION_S
 from penstock.worker import process_keys as worker
 
 COMMON: Final = (
-    ConfigKey("cluster.name", default="default", doc="Name of the cluster in its etcd."),
+    ConfigKey("cluster.name", default="default", doc="Name of the cluster in etcd."),
     ConfigKey("instance.id", doc="Unique in the cluster; default: the host and a random part."),
-    ConfigKey("instance.name", doc="What an instance keeps when it is started anew; the host."),
+    ConfigKey("instance.name", doc="Name that survives restarts; default: the host."),
     ConfigKey("listen", default="127.0.0.1:0", doc="HOST:PORT to serve at; 0 takes a free port."),
-    ConfigKey("advertise", doc="HOST or HOST:PORT that others reach it by; default: `listen`."),
+    ConfigKey("advertise", doc="HOST or HOST:PORT at which others reach it; default: `listen`."),
     ConfigKey("etcd.endpoints", "list", ("127.0.0.1:2379",), doc="Members of etcd, HOST:PORT."),
     ConfigKey("etcd.user", default="", doc="User of etcd."),
     ConfigKey("etcd.password", "password", doc="Its password."),
-    ConfigKey("etcd.tls.authority", doc="PEM file that etcd's certificate is checked by."),
-    ConfigKey("etcd.tls.certificate", doc="PEM file that this process shows to etcd."),
+    ConfigKey("etcd.tls.authority", doc="PEM file of the authority of etcd's certificate."),
+    ConfigKey("etcd.tls.certificate", doc="PEM file of the certificate for etcd."),
     ConfigKey("etcd.tls.key", doc="PEM file with its key."),
-    ConfigKey("tls.authority", doc="PEM file that certificates of services are checked by."),
-    ConfigKey("tls.certificate", doc="PEM file that this process shows: <service>.penstock."),
+    ConfigKey("tls.authority", doc="PEM file of the authority of services' certificates."),
+    ConfigKey("tls.certificate", doc="PEM file of its certificate, for <service>.penstock."),
     ConfigKey("tls.key", doc="PEM file with its key; all three, or none."),
-    ConfigKey("lease.ttl", "duration", LEASE_TTL, doc="How long others wait for a silent one."),
-    ConfigKey("drain.timeout", "duration", 20.0, doc="Time that an end in order may take."),
+    ConfigKey(
+        "lease.ttl", "duration", LEASE_TTL_S, doc="Time until a silent instance counts as lost."
+    ),
+    ConfigKey("drain.timeout", "duration", 20.0, doc="Time for an orderly shutdown."),
 )
 
 STORE: Final = (
-    ConfigKey("store", default="etcd", choices=("etcd", "postgresql"), doc="Where state is."),
+    ConfigKey(
+        "store", default="etcd", choices=("etcd", "postgresql"), doc="Where state is stored."
+    ),
     ConfigKey("store.url", "password", doc="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
     ConfigKey("store.schema", default="penstock", doc="Schema of the database, for this cluster."),
-    ConfigKey("store.seal.keys", doc="File with keys that all that is stored is sealed by."),
+    ConfigKey("store.seal.keys", doc="File with keys that encrypt everything stored."),
 )
 
 OFFSET: Final = (
     ConfigKey(
         "offsets.deleted.retention",
         "duration",
-        KEPT,
+        DEFAULT_RETENTION_S,
         doc="How long offsets of a deleted connector are kept.",
     ),
 )
 
 SCHEDULER: Final = (
-    ConfigKey("rebalance.delay", "duration", 0.0, doc="How long tasks of a lost worker wait."),
+    ConfigKey("rebalance.delay", "duration", 0.0, doc="Time before tasks of a lost worker move."),
 )
 
 WORKER: Final = (
     ConfigKey("state.dir", doc="Folder for scratch files, and for topics where no other is set."),
-    ConfigKey("labels", "list", (), doc="name=value, …: what `placement` of connectors matches."),
-    ConfigKey("capacity", "double", 1.0, doc="Tasks it takes, compared with other workers."),
-    # one file put on a machine must not be enough to have it run with the secrets of a cluster
+    ConfigKey("labels", "list", (), doc="name=value, …: matched by `placement` of connectors."),
+    ConfigKey("capacity", "double", 1.0, doc="Share of tasks, relative to other workers."),
+    # a plugin copied onto a machine must not run with the secrets of a cluster
     *(replace(key, default=True) if key.name == worker.ONLY_SEALED else key for key in worker.KEYS),
 )
 
@@ -70,13 +74,13 @@ KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
 }
 """The keys of each service."""
 
-OPEN: Final = worker.OPEN
-"""What keys start with that are no fixed list; only a worker has such."""
+OPEN_PREFIXES: Final = worker.OPEN_PREFIXES
+"""Prefixes of keys that are not a fixed list. Only a worker has such keys."""
 
 
 PREFIX: Final = "PENSTOCK_"
 
-_OTHERS: Final = frozenset(
+_OTHER_VARIABLES: Final = frozenset(
     PREFIX + name
     for name in (
         *("LOG_LEVEL", "FAULTS", "EARLIER"),  # of every process
@@ -86,47 +90,51 @@ _OTHERS: Final = frozenset(
         *("ANCHORS", "BENCH_HOME", "STORM_SECONDS", "STORM_SEED"),  # of tests and benchmarks
     )
 )
-"""Variables that are no keys."""
+"""Variables that are not keys."""
 
 _KUBERNETES: Final = re.compile(
     r"PENSTOCK_([A-Z0-9_]+_)?"
     r"(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-_LINK: Final = re.compile(r"(tcp|udp|sctp)://.*")
-"""What Kubernetes says to every pod about services named `penstock…`, the last as `…_PORT`."""
+_KUBERNETES_LINK: Final = re.compile(r"(tcp|udp|sctp)://.*")
+"""Value of the variable `…_PORT` that Kubernetes sets in every pod for each service named
+`penstock…`.
+"""
 
 
-def variable(key: ConfigKey) -> str:
+def variable_name(key: ConfigKey) -> str:
     """Return the variable of a key."""
     return PREFIX + key.name.upper().replace(".", "_")
 
 
-def written(keys: Iterable[ConfigKey], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what an environment says of these keys."""
-    return {k.name: environment[variable(k)] for k in keys if variable(k) in environment}
+def read_variables(keys: Iterable[ConfigKey], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that an environment sets."""
+    return {k.name: environment[variable_name(k)] for k in keys if variable_name(k) in environment}
 
 
-def unknown(keys: Iterable[ConfigKey], environment: Mapping[str, str]) -> list[ConfigError]:
-    """Return an error for each variable of ours that nobody reads. `keys` are those of all
+def unknown_variables(
+    keys: Iterable[ConfigKey], environment: Mapping[str, str]
+) -> list[ConfigError]:
+    """Return an error for each `PENSTOCK_…` variable that no service reads. `keys` are those of all
     services: they may share one environment.
     """
-    known = {variable(key) for key in keys}
+    known = {variable_name(key) for key in keys}
     ours = sorted(name for name in environment if name.startswith(PREFIX))
     return [
         _unknown(name, known)
         for name in ours
-        if name not in known | _OTHERS and not _of_kubernetes(name, environment[name])
+        if name not in known | _OTHER_VARIABLES and not _of_kubernetes(name, environment[name])
     ]
 
 
 def _of_kubernetes(name: str, value: str) -> bool:
-    link = name.endswith("_PORT") and _LINK.fullmatch(value)
+    link = name.endswith("_PORT") and _KUBERNETES_LINK.fullmatch(value)
     return bool(link or _KUBERNETES.fullmatch(name))
 
 
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:
-    # by what follows the prefix: with it, all of them look alike
-    near = nearest(name.removeprefix(PREFIX), (one.removeprefix(PREFIX) for one in known))
+    # compare what follows the prefix, which all of them share
+    near = nearest_names(name.removeprefix(PREFIX), (one.removeprefix(PREFIX) for one in known))
     names = [PREFIX + one for one in near]
     return ConfigError(
         "config.unknown_variable",

@@ -1,4 +1,4 @@
-"""A worker, as a process: holds the tasks that its session assigns, as long as it is a member."""
+"""A worker, as a process: it runs the tasks that its session assigns, as long as it is a member."""
 
 from __future__ import annotations
 
@@ -9,62 +9,62 @@ from typing import Any
 
 from penstock.api.worker.v1.worker_service_pb2_grpc import add_WorkerServiceServicer_to_server
 from penstock.client import ConfigClient, OffsetClient, SchedulerClient
+from penstock.cluster import EngineLostError
 from penstock.cluster.instance import Instance
-from penstock.cluster.lost import EngineLostError
 from penstock.cluster.settings import InstanceSettings
 from penstock.etcd import Discovery, Election, Leader
-from penstock.standalone.scratch import scratch
-from penstock.worker.runtime.host import Hosting
-from penstock.worker.runtime.scheduler_session import Identity, Session
+from penstock.standalone.settings import scratch_folder
+from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
 from penstock.worker.runtime.service import WorkerService
-from penstock.worker.runtime.task_registry import Holdings
+from penstock.worker.runtime.task_registry import TaskRegistry
+from penstock.worker.runtime.worker import WorkerHost
 
 log = logging.getLogger(__name__)
 
 
 async def worker(settings: InstanceSettings) -> None:
-    """Be a worker until cancelled; then it is drained: its tasks move before it ends.
+    """Run a worker until cancelled. Then it is drained: its tasks move before it ends.
 
     Raises:
-        EngineLostError: the JVM is gone.
+        EngineLostError: the JVM is lost.
     """
     async with Instance(settings) as instance:
-        runtime = instance.stack.enter_context(scratch())
+        runtime = instance.stack.enter_context(scratch_folder())
         connectors = ConfigClient(await instance.route("config"), dial=instance.dial("config"))
         await instance.stack.enter_async_context(connectors)
-        instance.keep_levels(connectors.watch_log_levels)
+        instance.apply_log_levels(connectors.watch_log_levels)
         offsets = OffsetClient(await instance.route("offset"), dial=instance.dial("offset"))
         await instance.stack.enter_async_context(offsets)
-        way = Way(await instance.follow("scheduler"))
-        schedulers = SchedulerClient(way, dial=instance.dial("scheduler"))
+        route = SchedulerRoute(await instance.follow("scheduler"))
+        schedulers = SchedulerClient(route, dial=instance.dial("scheduler"))
         await instance.stack.enter_async_context(schedulers)
-        hosting = Hosting(settings.machine(), offsets, connectors, runtime)
-        await instance.stack.enter_async_context(hosting)
-        instance.numbers.append(hosting.numbers)
-        service = WorkerService(hosting.worker)
+        host = WorkerHost(settings.worker(), offsets, connectors, runtime)
+        await instance.stack.enter_async_context(host)
+        instance.metrics.append(host.metrics)
+        service = WorkerService(host.worker)
         await instance.serve(add_WorkerServiceServicer_to_server, service)
-        await hosting.ready()  # who takes tasks must be able to run them
+        await host.wait_until_ready()  # a member must be able to run tasks
         instance.join(settings.labels())
-        who = Identity(
+        identity = WorkerIdentity(
             instance.address,
             settings.name,
             settings.id,
             settings.labels(),
             settings.values["capacity"],
         )
-        membership = Taking(instance, schedulers, hosting.worker.holdings, who)
+        membership = ClusterMembership(instance, schedulers, host.worker.task_registry, identity)
         election = Election(instance.etcd, "scheduler", "")
-        following = way.follow(election, membership)
-        await taking_part(following, _until_lost(hosting), membership.run())
+        following = route.follow(election, membership)
+        await run_with_leader(following, _until_lost(host), membership.run())
 
 
-async def taking_part(
+async def run_with_leader(
     following: Coroutine[Any, Any, None], *parts: Coroutine[Any, Any, None]
 ) -> None:
-    """Run parts until cancelled, and follow who leads until the last of them has ended.
+    """Run parts until cancelled, and follow the leader until the last of them has ended.
 
-    A drain is the work of whoever leads. The leader may end with the machine that drains, so the
-    next one has to be found while the parts are ending.
+    The leader carries out a drain. It may end together with the machine that drains, so the next
+    one has to be found while the parts are ending.
     """
     async with asyncio.TaskGroup() as outer:
         outer.create_task(following)
@@ -73,69 +73,77 @@ async def taking_part(
                 inner.create_task(part)
 
 
-class Way:
-    """The way to the leading scheduler: to it where it is known, else to any that names it."""
+class SchedulerRoute:
+    """The route to the leading scheduler, or to any scheduler while the leader is not known."""
 
     def __init__(self, schedulers: Discovery) -> None:
         self._schedulers = schedulers
         self._leader: Leader | None = None
 
     def __call__(self) -> list[str]:
-        """Return addresses to try: the leader's first, but it may be gone before the news of it."""
+        """Return the addresses to try: that of the leader first, which may already be gone."""
         leader = [] if self._leader is None else [self._leader.address]
-        others = (member.address for member in self._schedulers.now.members.values())
+        others = (member.address for member in self._schedulers.current.members.values())
         return [*leader, *(address for address in others if address not in leader)]
 
-    async def follow(self, election: Election, taking: Taking) -> None:
-        """Follow who leads. A leader that hangs ends no session: only the election tells."""
+    async def follow(self, election: Election, membership: ClusterMembership) -> None:
+        """Follow the leader. A leader that hangs ends no session: only the election shows the
+        change.
+        """
         async for leader in election.observe():
             before, self._leader = self._leader, leader
             if leader is not None and leader != before:
-                taking.restart(leader.address)
+                membership.restart(leader.address)
 
 
-class Taking:
-    """Takes part in the cluster while it is a member, and holds nothing while it is not."""
+class ClusterMembership:
+    """Runs tasks while this process is a member, and none while it is not."""
 
     def __init__(
-        self, instance: Instance, schedulers: SchedulerClient, holdings: Holdings, who: Identity
+        self,
+        instance: Instance,
+        schedulers: SchedulerClient,
+        task_registry: TaskRegistry,
+        identity: WorkerIdentity,
     ) -> None:
         self._instance, self._schedulers = instance, schedulers
-        self._holdings, self._who = holdings, who
-        self._session: Session | None = None
+        self._task_registry, self._identity = task_registry, identity
+        self._session: SchedulerSession | None = None
 
     async def run(self) -> None:
         """Take part until cancelled, then be drained."""
         while True:
-            registration = await self._instance.membership.registered()
-            log.info("registered as %s, at %s", self._instance.membership.key, self._who.address)
-            self._session = Session(self._schedulers, self._holdings, self._who)
+            registration = await self._instance.membership.wait_until_registered()
+            log.info(
+                "registered as %s, at %s", self._instance.membership.key, self._identity.address
+            )
+            self._session = SchedulerSession(self._schedulers, self._task_registry, self._identity)
             session = asyncio.create_task(self._session.run())
             lost = asyncio.create_task(registration.lost.wait())
-            why = "no member any more"
+            why = "no longer a member"
             try:
                 await asyncio.wait({lost, session}, return_when=asyncio.FIRST_COMPLETED)
                 if session.done():
                     session.result()
             except asyncio.CancelledError:
-                why = await self._drained(self._session, lost)
+                why = await self._drain(self._session, lost)
                 raise
             finally:
-                # first the session, so that it takes nothing in any more
+                # the session first, so that it assigns no more tasks
                 session.cancel()
                 lost.cancel()
                 await asyncio.gather(session, lost, return_exceptions=True)
-                await self._cut_off(why)
+                await self._release_tasks(why)
 
     def restart(self, leader: str) -> None:
-        """Have another session, with who leads now: the old leader may hang, and say nothing."""
-        self._schedulers.turn_to(leader)
+        """Open another session with the present leader: the old one may hang silently."""
+        self._schedulers.prefer_address(leader)
         if self._session is not None:
             self._session.restart()
 
-    async def _drained(self, session: Session, lost: asyncio.Task[bool]) -> str:
-        """Wait until the session has emptied us, as long as we are a member and it is in time.
-        Return why it has not.
+    async def _drain(self, session: SchedulerSession, lost: asyncio.Task[bool]) -> str:
+        """Wait until the session is drained, as long as this process is a member and in time.
+        Returns why it is not drained.
         """
         seconds = self._instance.settings.drain
         draining = asyncio.create_task(session.drain())
@@ -144,19 +152,19 @@ class Taking:
                 {draining, lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if lost.done():
-                return "no member any more while it was drained"
+                return "no longer a member during the drain"
             return f"stage worker.drain took longer than {seconds:g} s"
         finally:
             draining.cancel()
             await asyncio.gather(draining, return_exceptions=True)
 
-    async def _cut_off(self, why: str) -> None:
-        """Let go of what is held: others may begin with it from now on (self-fencing)."""
-        if len(self._holdings):
-            log.warning("%s: all tasks are cut off", why)
-        await self._holdings.release(at_once=True)
+    async def _release_tasks(self, why: str) -> None:
+        """Release all tasks: other workers may start them from now on (self-fencing)."""
+        if len(self._task_registry):
+            log.warning("%s: all tasks are cancelled", why)
+        await self._task_registry.release(immediately=True)
 
 
-async def _until_lost(hosting: Hosting) -> None:
-    await hosting.lost()
+async def _until_lost(host: WorkerHost) -> None:
+    await host.wait_until_lost()
     raise EngineLostError

@@ -1,38 +1,33 @@
-"""The config service: what should be. Connectors, their history, target states and task plans.
+"""The config service: connectors with their versions, target states and task plans.
 
-- `rules`       pure: what a connector becomes, and what is refused
-- `plan_chunks` pure: task plans as chunks under a generation
-- `stored`      the keys, and the stored forms
-- `connectors`  reads and writes connectors in a store
-- `revisions`   versions of a configuration: list, diff, the way back
-- `task_plans`  reads and writes task plans in a store
-- `log_levels`  levels of loggers, for every instance of a service
-- `topics`      which topics connectors have rows of
-- `validation`  checks a configuration with the help of a worker
-- `sweeping`    removes what deleted connectors leave
-- `service`     the gRPC surface, thin
+- `rules`       pure: what a change makes of a connector, and which changes are refused
+- `records`     the keys, and their stored forms
+- `connectors`  reads and writes connectors, and the versions of their configurations
+- `task_plans`  reads and writes task plans, as chunks under a generation
+- `topics`      the topics of which connectors have rows
+- `log_levels`  the log levels of every instance of a service
+- `deletions`   deletes what belongs to deleted connectors, also in external systems
+- `service`     the gRPC service; validates configurations with the help of a worker
 
-Invariant 10 is upheld here: plans and versions are kept by generation, never by name. State is in
-the store alone, so several instances may serve it.
+Invariant 10 is upheld here: plans and versions are stored by generation, never by name. All state
+is in the store, so several instances may serve it.
 """
 
-from penstock.config.connectors import KEPT_REVISIONS, ConnectorPage, Connectors
+from penstock.config.connectors import MAX_REVISIONS, ConnectorPage, Connectors, Revisions
 from penstock.config.log_levels import LogLevels
-from penstock.config.revisions import Revisions
-from penstock.config.service import ConfigService
-from penstock.config.stored import Stored
+from penstock.config.records import StoredConnector
+from penstock.config.service import ConfigService, Validator
 from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
-from penstock.config.validation import Validator
 
 __all__ = [
-    "KEPT_REVISIONS",
+    "MAX_REVISIONS",
     "ConfigService",
     "ConnectorPage",
     "Connectors",
     "LogLevels",
     "Revisions",
-    "Stored",
+    "StoredConnector",
     "TaskPlans",
     "Topics",
     "Validator",

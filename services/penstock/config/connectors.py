@@ -1,147 +1,172 @@
-"""Reads and writes connectors in a store.
+"""Reads and writes connectors, and the versions of their configurations.
 
-Every change reads, decides by a rule, and writes if nothing came between; else it decides again.
-A change of the configuration writes the connector and a version of its history at once.
+Every change reads, decides by a rule, and writes if no other write came between; else it is decided
+again (`retry_on_conflict`). A change of the configuration writes the connector and a new version
+together.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from penstock.config import rules
-from penstock.config.stored import (
-    CONNECTORS,
-    Stored,
+from penstock.config.deletions import delete_leftovers
+from penstock.config.records import (
+    CONNECTOR_PREFIX,
+    StoredConnector,
     connector_key,
-    decode,
-    encode,
+    connector_name,
+    decode_connector,
+    decode_revision,
+    deleted_key,
+    encode_connector,
     encode_revision,
     generation_key,
-    gone_key,
-    index_key,
-    name_of,
+    plan_index_key,
     revision_key,
+    revision_prefix,
 )
-from penstock.config.sweeping import sweep
 from penstock.model import faults
-from penstock.model.connector import Connector, Restart, Revision, RevisionCause, TargetState
-from penstock.model.errors import RetriableError
+from penstock.model.config_redaction import compare_configs
+from penstock.model.connector import (
+    ConfigDifference,
+    Connector,
+    RestartRequest,
+    Revision,
+    RevisionCause,
+    TargetState,
+)
+from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.identity import new_generation
 from penstock.store import Check, Conflict, Put, Store
 
 _T = TypeVar("_T")
 
-ATTEMPTS: Final = 16
-"""Times that a change is decided anew when others come between. Each loss means that somebody else
-made progress, so more than a few in a row is a storm, which the caller should wait out."""
+MAX_ATTEMPTS: Final = 16
+"""Attempts of a change. Each conflict means that another write succeeded, so more than a few in a
+row are a storm, which the caller should wait out."""
 
-MOST_PAGE: Final = 1000
-MOST_PAGE_BYTES: Final = 4 << 20
+MAX_PAGE_SIZE: Final = 1000
+MAX_PAGE_BYTES: Final = 4 << 20
 """Bounds of one page of a list (invariant 12)."""
 
-READ_FIRST: Final = 50
-"""Connectors in the first read of a page: of the largest, these are 25 MiB."""
+FIRST_READ_SIZE: Final = 50
+"""Connectors in the first read of a page: 25 MiB if all have the maximum size."""
 
-READ_AT_ONCE: Final = 250
-"""Connectors in each read after it, if those that were read were small."""
+MAX_READ_SIZE: Final = 250
+"""Connectors in each later read, if the earlier ones were small."""
 
-KEPT_REVISIONS: Final = 50
+MAX_REVISIONS: Final = 50
 """Versions of a connector's configuration that are kept, the newest included."""
 
-MOST_NAMES: Final = 1000
-"""Names that are looked through for one that a person may have meant."""
+REVISION_READ_SIZE: Final = 10
+"""Versions in one read of the store: 5 MiB if all have the maximum size."""
+
+MAX_SUGGESTED_NAMES: Final = 1000
+"""Names that are compared with one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorPage:
-    """Connectors ordered by name. `revision`: nothing that was written after it is sure to be here;
-    `more`: names follow the last one.
+    """Connectors ordered by name.
+
+    A write after `revision` may be missing in the page. `more`: there are names after the last one.
     """
 
-    connectors: tuple[Stored, ...]
+    connectors: tuple[StoredConnector, ...]
     revision: int
     more: bool = False
 
 
 class Connectors:
-    """The connectors of a store. Keeps no state of its own."""
+    """The connectors of a store. Has no state of its own."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives the time of a write, in seconds since the epoch."""
+        """`clock` returns the time of a write, in seconds since the epoch."""
         self._store, self._clock = store, clock
 
-    async def get(self, name: str) -> Stored:
-        """Read one; refuses with `config.not_found`."""
-        return (await self.get_at(name))[0]
+    async def get(self, name: str) -> StoredConnector:
+        """Return a connector.
 
-    async def get_at(self, name: str) -> tuple[Stored, int]:
-        """Read one, and the revision that it was read at."""
-        found, revision = await self._find_at(name)
+        Raises:
+            ConfigError: `config.not_found`.
+        """
+        return (await self.get_with_revision(name))[0]
+
+    async def get_with_revision(self, name: str) -> tuple[StoredConnector, int]:
+        """Return a connector, and the revision at which it was read.
+
+        Raises:
+            ConfigError: `config.not_found`.
+        """
+        found, revision = await self._find_with_revision(name)
         if found is None:
-            page = await self._store.range(CONNECTORS, limit=MOST_NAMES)
-            raise rules.not_found(name, [name_of(entry.key) for entry in page.entries])
+            page = await self._store.range(CONNECTOR_PREFIX, limit=MAX_SUGGESTED_NAMES)
+            raise rules.not_found(name, [connector_name(entry.key) for entry in page.entries])
         return found, revision
 
-    async def find_generation(self, generation: str) -> tuple[Stored | None, int]:
-        """Read the living connector of a generation, and the revision that it was read at."""
+    async def find_generation(self, generation: str) -> tuple[StoredConnector | None, int]:
+        """Return the connector that has a generation, and the revision at which it was read."""
         key = generation_key(generation)
         entry = (await self._store.get(key)).get(key)
         if entry is not None:
-            found, revision = await self._find_at(entry.value.decode())
-            alive = found is not None and found.connector.generation == generation
-            return found if alive else None, revision
-        return await self._search(generation)
+            found, revision = await self._find_with_revision(entry.value.decode())
+            exists = found is not None and found.connector.generation == generation
+            return found if exists else None, revision
+        return await self._search_generation(generation)
 
-    async def page(self, prefix: str = "", after: str = "", size: int = MOST_PAGE) -> ConnectorPage:
-        """Read a page, ordered by name."""
-        found: list[Stored] = []
-        revision, bytes_, more = 0, 0, True
-        place = connector_key(after) if after else ""
-        while more and len(found) < size and bytes_ < MOST_PAGE_BYTES:
-            limit = min(_next_read(len(found), bytes_), size - len(found))
-            page = await self._store.range(connector_key(prefix), place, limit)
+    async def read_page(
+        self, prefix: str = "", after: str = "", size: int = MAX_PAGE_SIZE
+    ) -> ConnectorPage:
+        """Return a page of connectors, ordered by name, after the name `after`."""
+        found: list[StoredConnector] = []
+        revision, bytes_read, more = 0, 0, True
+        after_key = connector_key(after) if after else ""
+        while more and len(found) < size and bytes_read < MAX_PAGE_BYTES:
+            limit = min(_next_read_size(len(found), bytes_read), size - len(found))
+            page = await self._store.range(connector_key(prefix), after_key, limit)
             revision = revision or page.revision
             more = page.more
             for number, entry in enumerate(page.entries, 1):
-                found.append(decode(entry))
-                bytes_ += len(entry.value)
-                place = entry.key
-                if bytes_ >= MOST_PAGE_BYTES:
+                found.append(decode_connector(entry))
+                bytes_read += len(entry.value)
+                after_key = entry.key
+                if bytes_read >= MAX_PAGE_BYTES:
                     more = more or number < len(page.entries)
                     break
         return ConnectorPage(tuple(found), revision, more)
 
-    async def create(self, wanted: Connector) -> Stored:
-        """Store a new one, under a generation of its own (invariant 10)."""
-        rules.check_name(wanted.name)
-        rules.check_config(wanted.name, wanted.config)
+    async def create(self, new: Connector) -> StoredConnector:
+        """Store a new connector, under a new generation (invariant 10)."""
+        rules.check_name(new.name)
+        rules.check_config(new.name, new.config)
 
-        async def _attempt() -> Stored:
-            existing = await self._find(wanted.name)
-            new = rules.created(existing, wanted, new_generation(), self._clock())
-            return await self._write_version(new, RevisionCause.CREATED)
+        async def _attempt() -> StoredConnector:
+            existing = await self._find(new.name)
+            created = rules.create_connector(existing, new, new_generation(), self._clock())
+            return await self._write_version(created, RevisionCause.CREATED)
 
-        return await decided(_attempt)
+        return await retry_on_conflict(_attempt)
 
-    async def put(self, wanted: Connector, expected_revision: int) -> tuple[Stored, bool]:
-        """Store a configuration, if it is new; tells whether it was."""
-        rules.check_name(wanted.name)
-        rules.check_config(wanted.name, wanted.config)
+    async def put(self, new: Connector, expected_revision: int) -> tuple[StoredConnector, bool]:
+        """Create a connector, or change its configuration; returns whether it changed."""
+        rules.check_name(new.name)
+        rules.check_config(new.name, new.config)
 
-        async def _attempt() -> tuple[Stored, bool]:
-            existing = await self._find(wanted.name)
+        async def _attempt() -> tuple[StoredConnector, bool]:
+            existing = await self._find(new.name)
             if existing is None and expected_revision == 0:
-                first = replace(wanted, target_state=TargetState.RUNNING)
-                new = rules.created(None, first, new_generation(), self._clock())
-                return await self._write_version(new, RevisionCause.CREATED), True
-            existing = existing or await self.get(wanted.name)
+                first = replace(new, target_state=TargetState.RUNNING)
+                created = rules.create_connector(None, first, new_generation(), self._clock())
+                return await self._write_version(created, RevisionCause.CREATED), True
+            existing = existing or await self.get(new.name)
             rules.check_revision(existing, expected_revision)
-            return await self._changed(existing, wanted, RevisionCause.PUT)
+            return await self._change(existing, new, RevisionCause.PUT)
 
-        return await decided(_attempt)
+        return await retry_on_conflict(_attempt)
 
     async def patch(
         self,
@@ -149,94 +174,99 @@ class Connectors:
         settings: Mapping[str, str],
         removed: Collection[str],
         expected_revision: int,
-    ) -> tuple[Stored, bool]:
-        """Set and remove single keys; tells whether anything became different."""
+    ) -> tuple[StoredConnector, bool]:
+        """Set and remove single keys; returns whether the configuration changed."""
 
-        async def _attempt() -> tuple[Stored, bool]:
+        async def _attempt() -> tuple[StoredConnector, bool]:
             existing = await self.get(name)
             rules.check_revision(existing, expected_revision)
-            wanted = rules.patched(existing, settings, removed)
-            rules.check_config(name, wanted.config)
-            return await self._changed(existing, wanted, RevisionCause.PATCHED)
+            new = rules.patch_config(existing, settings, removed)
+            rules.check_config(name, new.config)
+            return await self._change(existing, new, RevisionCause.PATCHED)
 
-        return await decided(_attempt)
+        return await retry_on_conflict(_attempt)
 
-    async def restore(
+    async def restore_version(
         self,
         name: str,
-        version: Callable[[Stored], Awaitable[Revision]],
+        read_version: Callable[[StoredConnector], Awaitable[Revision]],
         expected_revision: int,
-    ) -> tuple[Stored, bool]:
-        """Take an earlier version's configuration again; tells whether it was another."""
+    ) -> tuple[StoredConnector, bool]:
+        """Set the configuration of an earlier version; returns whether that is a change."""
 
-        async def _attempt() -> tuple[Stored, bool]:
+        async def _attempt() -> tuple[StoredConnector, bool]:
             existing = await self.get(name)
             rules.check_revision(existing, expected_revision)
-            earlier = await version(existing)
-            wanted = replace(existing.connector, config=earlier.config)
+            earlier = await read_version(existing)
+            new = replace(existing.connector, config=earlier.config)
             cause = RevisionCause.ROLLED_BACK
-            return await self._changed(existing, wanted, cause, earlier.version)
+            return await self._change(existing, new, cause, earlier.version)
 
-        return await decided(_attempt)
+        return await retry_on_conflict(_attempt)
 
-    async def set_target_state(self, name: str, state: TargetState) -> Stored:
-        """Say whether it should run."""
+    async def set_target_state(self, name: str, state: TargetState) -> StoredConnector:
+        """Set whether a connector should run."""
 
-        async def _attempt() -> Stored:
+        async def _attempt() -> StoredConnector:
             existing = await self.get(name)
-            new = rules.targeted(existing, state, self._clock())
+            new = rules.change_target_state(existing, state, self._clock())
             return existing if new is existing else await self._write(new)
 
-        return await decided(_attempt)
+        return await retry_on_conflict(_attempt)
 
-    async def restart(self, name: str, request: Restart) -> Stored:
-        """Note a request to restart. The connector's own revision stays: who changes what he has
-        read is not disturbed by it.
+    async def request_restart(self, name: str, request: RestartRequest) -> StoredConnector:
+        """Store a restart request. The revision of the connector stays, so that a user who changes
+        a configuration that he read before gets no conflict.
         """
 
-        async def _attempt() -> Stored:
-            new = rules.restarted(await self.get(name), request, self._clock())
+        async def _attempt() -> StoredConnector:
+            new = rules.add_restart_request(await self.get(name), request, self._clock())
             key = connector_key(name)
             await faults.reach("config.storing")
-            puts: list[Put] = [(key, encode(new, pinned=True))]
-            entry = await self._store.write([Check(key, new.entry)], puts)
+            puts: list[Put] = [(key, encode_connector(new, keep_revision=True))]
+            revision = await self._store.write([Check(key, new.entry_revision)], puts)
             await faults.reach("config.stored")
-            return replace(new, entry=entry)
+            return replace(new, entry_revision=revision)
 
-        return await decided(_attempt)
+        return await retry_on_conflict(_attempt)
 
     async def delete(self, name: str, expected_revision: int) -> Connector:
-        """Remove one with its plans and its history; returns it. Its offsets stay, under its
-        generation, and so does a note of it, for what it owns outside.
+        """Delete a connector with its plans and versions; returns it.
+
+        Its offsets stay, under its generation. It is stored as deleted until its resources in
+        external systems are removed.
         """
 
         async def _attempt() -> Connector:
             existing = await self.get(name)
             rules.check_revision(existing, expected_revision)
             generation = existing.connector.generation
-            index = index_key(generation)
+            index = plan_index_key(generation)
             entry = (await self._store.get(index)).get(index)
             checks = [
-                Check(connector_key(name), existing.entry),
+                Check(connector_key(name), existing.entry_revision),
                 Check(index, entry.revision if entry else 0),
             ]
-            gone = [connector_key(name), generation_key(generation), index]
+            removed: list[Put] = [
+                (connector_key(name), None),
+                (generation_key(generation), None),
+                (index, None),
+            ]
+            deleted: Put = (deleted_key(generation), encode_connector(existing))
             await faults.reach("config.storing")
-            await self._store.write(
-                checks, [*((key, None) for key in gone), (gone_key(generation), encode(existing))]
-            )
+            await self._store.write(checks, [*removed, deleted])
             await faults.reach("config.stored")
             return existing.connector
 
-        deleted = await decided(_attempt)
-        await sweep(self._store, deleted.generation)
+        deleted = await retry_on_conflict(_attempt)
+        await delete_leftovers(self._store, deleted.generation)
         return deleted
 
-    async def _search(self, generation: str) -> tuple[Stored | None, int]:
-        """Look through all: a connector of before generations had keys."""
+    async def _search_generation(self, generation: str) -> tuple[StoredConnector | None, int]:
+        """Search all connectors: one from before generations had keys."""
         after, more, revision = "", True, 0
         while more:
-            page = await self.page(after=after)
+            page = await self.read_page(after=after)
             for stored in page.connectors:
                 after = stored.connector.name
                 if stored.connector.generation == generation:
@@ -244,67 +274,146 @@ class Connectors:
             more, revision = page.more, page.revision
         return None, revision
 
-    async def _find(self, name: str) -> Stored | None:
+    async def _find(self, name: str) -> StoredConnector | None:
         key = connector_key(name)
         entry = (await self._store.get(key)).get(key)
-        return None if entry is None else decode(entry)
+        return None if entry is None else decode_connector(entry)
 
-    async def _find_at(self, name: str) -> tuple[Stored | None, int]:
+    async def _find_with_revision(self, name: str) -> tuple[StoredConnector | None, int]:
         key = connector_key(name)
-        page = await self._store.range(key, limit=1)  # of the keys with this prefix, it is first
+        page = await self._store.range(key, limit=1)  # of the keys with this prefix it is the first
         entry = next((entry for entry in page.entries if entry.key == key), None)
-        return None if entry is None else decode(entry), page.revision
+        return None if entry is None else decode_connector(entry), page.revision
 
-    async def _changed(
-        self, existing: Stored, wanted: Connector, cause: RevisionCause, restored: int = 0
-    ) -> tuple[Stored, bool]:
-        new = rules.changed(existing, wanted, self._clock())
-        if new is existing:
+    async def _change(
+        self, existing: StoredConnector, new: Connector, cause: RevisionCause, restored: int = 0
+    ) -> tuple[StoredConnector, bool]:
+        changed = rules.change_config(existing, new, self._clock())
+        if changed is existing:
             return existing, False
-        if new.connector.version == existing.connector.version:
-            return await self._write(new), False
-        return await self._write_version(new, cause, restored), True
+        if changed.connector.version == existing.connector.version:
+            return await self._write(changed), False
+        return await self._write_version(changed, cause, restored), True
 
-    async def _write_version(self, new: Stored, cause: RevisionCause, restored: int = 0) -> Stored:
-        """Put a configuration and the version that it is; the oldest version goes."""
-        made = new.connector
-        version = Revision(made.version, 0, new.updated_at, cause, restored, made.kind, made.config)
-        generation = made.generation
-        more: list[Put] = [(revision_key(generation, made.version), encode_revision(version))]
-        if made.version == 1:
-            more.append((generation_key(generation), made.name.encode()))
-        if made.version > KEPT_REVISIONS:
-            more.append((revision_key(generation, made.version - KEPT_REVISIONS), None))
+    async def _write_version(
+        self, new: StoredConnector, cause: RevisionCause, restored: int = 0
+    ) -> StoredConnector:
+        """Write a connector with its new version, and delete the oldest version."""
+        connector = new.connector
+        generation, number = connector.generation, connector.version
+        version = Revision(
+            number, 0, new.updated_at, cause, restored, connector.kind, connector.config
+        )
+        more: list[Put] = [(revision_key(generation, number), encode_revision(version))]
+        if number == 1:
+            more.append((generation_key(generation), connector.name.encode()))
+        if number > MAX_REVISIONS:
+            more.append((revision_key(generation, number - MAX_REVISIONS), None))
         return await self._write(new, more)
 
-    async def _write(self, new: Stored, more: Collection[Put] = ()) -> Stored:
-        """Put it over the entry that it was made from."""
+    async def _write(self, new: StoredConnector, more: Collection[Put] = ()) -> StoredConnector:
+        """Write a connector over the entry that it was made from."""
         key = connector_key(new.connector.name)
         await faults.reach("config.storing")
-        revision = await self._store.write([Check(key, new.entry)], [(key, encode(new)), *more])
+        revision = await self._store.write(
+            [Check(key, new.entry_revision)], [(key, encode_connector(new)), *more]
+        )
         await faults.reach("config.stored")
-        return new.at(revision)
+        return new.at_revision(revision)
 
 
-def _next_read(count: int, bytes_: int) -> int:
-    """Return how many connectors to read next, after `count` of `bytes_`: if those that come are
-    like them, what is read fills the page and no more.
+class Revisions:
+    """The versions of configurations in a store. Has no state of its own."""
+
+    def __init__(self, store: Store, connectors: Connectors) -> None:
+        """`connectors` reads the current generation, and writes."""
+        self._store, self._connectors = store, connectors
+
+    async def list(self, name: str) -> list[Revision]:
+        """Return the versions, newest first, without configurations."""
+        generation = (await self._connectors.get(name)).connector.generation
+        revisions: list[Revision] = []
+        after, more = "", True
+        while more and len(revisions) < 2 * MAX_REVISIONS:
+            page = await self._store.range(revision_prefix(generation), after, REVISION_READ_SIZE)
+            more = page.more
+            for entry in page.entries:
+                after = entry.key
+                revisions.append(replace(decode_revision(entry), config={}))
+        return revisions[::-1]
+
+    async def get(self, name: str, version: int) -> Revision:
+        """Return one version.
+
+        Raises:
+            ConfigError: `config.not_found`, `config.revision_not_found`.
+        """
+        return await self._read(await self._connectors.get(name), version)
+
+    async def diff(
+        self, name: str, from_version: int, to_version: int
+    ) -> Sequence[ConfigDifference]:
+        """Return the differences between two versions; `to_version` 0 is the newest."""
+        existing = await self._connectors.get(name)
+        before = await self._read(existing, from_version)
+        after = await self._read(existing, to_version or existing.connector.version)
+        return compare_configs(before.config, after.config, existing.connector.secret_keys)
+
+    async def rollback(
+        self, name: str, version: int, expected_revision: int
+    ) -> tuple[StoredConnector, bool]:
+        """Make a new version with the configuration of an earlier one; returns whether the
+        configuration changed.
+        """
+        return await self._connectors.restore_version(
+            name, lambda existing: self._read(existing, version), expected_revision
+        )
+
+    async def _read(self, existing: StoredConnector, version: int) -> Revision:
+        connector = existing.connector
+        if not 0 < version <= connector.version:
+            raise _version_not_found(connector.name, version, connector.version)
+        key = revision_key(connector.generation, version)
+        entry = (await self._store.get(key)).get(key)
+        if entry is None:
+            raise _version_not_found(connector.name, version, connector.version)
+        return decode_revision(entry)
+
+
+def _version_not_found(name: str, version: int, newest: int) -> ConfigError:
+    oldest = max(1, newest - MAX_REVISIONS + 1)
+    return ConfigError(
+        "config.revision_not_found",
+        f"{name} has no version {version} of its configuration",
+        fix=f"Versions from {oldest} to {newest} may exist; list them."
+        if newest
+        else "Its configuration has not changed since versions are counted.",
+    )
+
+
+def _next_read_size(count: int, bytes_read: int) -> int:
+    """Return how many connectors to read next, after `count` of `bytes_read`: as many as fill the
+    page, if they are like those before.
     """
     if not count:
-        return READ_FIRST
-    return max(1, min(READ_AT_ONCE, (MOST_PAGE_BYTES - bytes_) * count // bytes_))
+        return FIRST_READ_SIZE
+    return max(1, min(MAX_READ_SIZE, (MAX_PAGE_BYTES - bytes_read) * count // bytes_read))
 
 
-async def decided(attempt: Callable[[], Awaitable[_T]]) -> _T:
-    """Run an attempt until no other write comes between."""
-    for _ in range(ATTEMPTS):
+async def retry_on_conflict(attempt: Callable[[], Awaitable[_T]]) -> _T:
+    """Await an attempt until no other write comes between its read and its write.
+
+    Raises:
+        RetriableError: `config.contended`: after `MAX_ATTEMPTS`.
+    """
+    for _ in range(MAX_ATTEMPTS):
         try:
             return await attempt()
         except Conflict:
             continue
     raise RetriableError(
         "config.contended",
-        f"other writes came first {ATTEMPTS} times in a row",
+        f"other writes came first {MAX_ATTEMPTS} times in a row",
         fix="Repeat the change later.",
-        retry_after=0.5,
+        retry_after_s=0.5,
     )

@@ -1,45 +1,110 @@
-"""The gRPC surface of the config service: messages in, values through, messages out."""
+"""The gRPC service of the config service: converts messages to values, calls the operation, and
+converts the result back.
+
+It also validates configurations without storing them: by the rules of this service, then by a
+worker that has the plugin. Task plans are stored as the bytes in which they came.
+"""
 
 # ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
-from penstock.config import messages, rules
-from penstock.config.connectors import Connectors
-from penstock.config.departures import Applier, Departures
+from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
+from penstock.config import rules
+from penstock.config.connectors import MAX_PAGE_SIZE, ConnectorPage, Connectors, Revisions
+from penstock.config.deletions import ChangeApplier, ResourceRemover, resume_deletions
 from penstock.config.log_levels import LogLevels
-from penstock.config.revisions import Revisions
-from penstock.config.stored import CONNECTORS, name_of
-from penstock.config.sweeping import sweep_all
+from penstock.config.records import CONNECTOR_PREFIX, StoredConnector, connector_name
 from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
-from penstock.config.validation import Validator, validated
-from penstock.rpc import stepwise, within
+from penstock.model.connector import Connector, ConnectorKind, RestartRequest
+from penstock.model.errors import ConfigError, Diagnostic, RetriableError
+from penstock.rpc import streaming_deadline, unary_deadline
 from penstock.store import Store
 from penstock.wire import config as wire
+from penstock.wire import error
 
-QUICK: Final = 15.0
-"""Seconds for a call whose caller names no deadline. Every store answers in milliseconds; one that
-needs longer is broken, and the caller had better know."""
+CALL_TIMEOUT_S: Final = 15.0
+"""Seconds for a call without a deadline of its caller. Every store answers in milliseconds; one
+that needs longer is broken, and the caller should know."""
 
-SLOW: Final = 60.0
-"""Seconds for plans of a hundred thousand tasks, and for a worker that has to start a plugin."""
+LONG_CALL_TIMEOUT_S: Final = 60.0
+"""Seconds for plans of a hundred thousand tasks, and for a worker that must start a plugin."""
+
+MAX_MESSAGE_BYTES: Final = 1 << 20
+"""Bytes of one message with plans. A single plan may be larger."""
+
+_MAX_PAGE_TOKEN_LENGTH: Final = 256
 
 
-class Worker(Validator, Applier, Protocol):
-    """What is needed of a worker; its client has it."""
+class Findings(Protocol):
+    """The result of a worker's check of a configuration."""
+
+    @property
+    def diagnostics(self) -> Sequence[Diagnostic]:
+        """Errors and warnings."""
+
+    @property
+    def kind(self) -> ConnectorKind:
+        """The kind of the connector: source or sink."""
+
+    @property
+    def secret_keys(self) -> Sequence[str]:
+        """Keys whose values the plugins declare secret."""
+
+
+class Validator(Protocol):
+    """The part of the worker's client that validates."""
+
+    async def validate(self, connector: Connector) -> Findings:
+        """Check a configuration against its plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedConfig:
+    """The findings about a configuration. It is valid if none of them is an error."""
+
+    diagnostics: Sequence[Diagnostic]
+    kind: ConnectorKind
+    secret_keys: Sequence[str] = ()
+
+
+async def validate_config(connector: Connector, worker: Validator | None) -> ValidatedConfig:
+    """Check a configuration. When the rules of this service refuse it, no worker is called.
+
+    Raises:
+        RetriableError: `config.no_worker`.
+    """
+    try:
+        rules.check_name(connector.name)
+        rules.check_config(connector.name, connector.config)
+    except ConfigError as refused:
+        return ValidatedConfig([refused.diagnostic], connector.kind)
+    if worker is None:
+        raise RetriableError(
+            "config.no_worker",
+            "no worker is known that could check the configuration",
+            fix="Start a worker that has the plugin of the connector.",
+        )
+    found = await worker.validate(connector)
+    return ValidatedConfig(found.diagnostics, found.kind, found.secret_keys)
+
+
+class Worker(Validator, ChangeApplier, Protocol):
+    """The part of the worker's client that is needed here."""
 
 
 class ConfigService(grpc_api.ConfigServiceServicer):
-    """Serves `penstock.api.config.v1.ConfigService` from a store, which its maker closes.
+    """Serves `penstock.api.config.v1.ConfigService` from a store, which the caller closes.
 
-    `start` goes on with what an earlier life left.
+    `start` continues what earlier processes left.
     """
 
     def __init__(
@@ -48,8 +113,8 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         worker: Worker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Serve `store`; `worker` checks configurations, and removes what deleted connectors own
-        outside; `clock` tells seconds since the epoch.
+        """`worker` validates configurations, and removes the external resources of deleted
+        connectors; `clock` returns seconds since the epoch.
         """
         self._store, self._worker = store, worker
         self._connectors = Connectors(store, clock)
@@ -57,216 +122,293 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         self._revisions = Revisions(store, self._connectors)
         self._levels = LogLevels(store, clock)
         self._topics = Topics(store, self._connectors)
-        self._departures = Departures(store, worker)
+        self._remover = ResourceRemover(store, worker)
 
     async def start(self) -> None:
-        """Sweep what deleted connectors left when a crash came between."""
-        for connector in await sweep_all(self._store):
-            await self._departures.begin(connector)
+        """Continue deletions that a crash interrupted."""
+        for connector in await resume_deletions(self._store):
+            await self._remover.start(connector)
 
     async def close(self) -> None:
-        """End what runs beside calls; the next start goes on with it."""
-        await self._departures.close()
+        """End the work in the background. The next start continues it."""
+        await self._remover.close()
 
-    @within(SLOW)
+    @unary_deadline(LONG_CALL_TIMEOUT_S)
     async def ValidateConnector(
         self, request: pb.ValidateConnectorRequest, context: Any
     ) -> pb.ValidateConnectorResponse:
-        """Check a configuration."""
-        found = await validated(wire.connector_from_proto(request.connector), self._worker)
-        return messages.validated(found)
+        """Check a configuration without storing it."""
+        connector = wire.connector_from_proto(request.connector)
+        return _validated_to_proto(await validate_config(connector, self._worker))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def CreateConnector(
         self, request: pb.CreateConnectorRequest, context: Any
     ) -> pb.CreateConnectorResponse:
-        """Store a new connector."""
-        rules.check_target_state(request.connector.target_state, unset=True)
+        """Create a connector."""
+        rules.check_target_state(request.connector.target_state, may_be_unset=True)
         stored = await self._connectors.create(wire.connector_from_proto(request.connector))
-        return pb.CreateConnectorResponse(connector=messages.connector(stored))
+        return pb.CreateConnectorResponse(connector=_connector_to_proto(stored))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def PutConnector(
         self, request: pb.PutConnectorRequest, context: Any
     ) -> pb.PutConnectorResponse:
-        """Store a new revision, or the first."""
-        wanted = wire.connector_from_proto(request.connector)
-        stored, changed = await self._connectors.put(wanted, request.expected_revision)
-        created = changed and stored.connector.version == 1
-        message = messages.connector(stored)
-        return pb.PutConnectorResponse(connector=message, changed=changed, created=created)
+        """Create a connector, or change its configuration."""
+        new = wire.connector_from_proto(request.connector)
+        stored, changed = await self._connectors.put(new, request.expected_revision)
+        return pb.PutConnectorResponse(connector=_connector_to_proto(stored), changed=changed)
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def PatchConnector(
         self, request: pb.PatchConnectorRequest, context: Any
     ) -> pb.PatchConnectorResponse:
-        """Set and remove single keys."""
+        """Set and remove single keys of a configuration."""
         stored, changed = await self._connectors.patch(
             request.name, request.set, set(request.remove), request.expected_revision
         )
-        return pb.PatchConnectorResponse(connector=messages.connector(stored), changed=changed)
+        return pb.PatchConnectorResponse(connector=_connector_to_proto(stored), changed=changed)
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def GetConnector(
         self, request: pb.GetConnectorRequest, context: Any
     ) -> pb.GetConnectorResponse:
-        """Read one, by name or by generation."""
+        """Return a connector, by name or by generation."""
         if request.generation and not request.name:
             found, revision = await self._connectors.find_generation(request.generation)
-            message = None if found is None else messages.connector(found)
+            message = None if found is None else _connector_to_proto(found)
             return pb.GetConnectorResponse(connector=message, revision=revision)
-        stored, revision = await self._connectors.get_at(request.name)
-        return pb.GetConnectorResponse(connector=messages.connector(stored), revision=revision)
+        stored, revision = await self._connectors.get_with_revision(request.name)
+        return pb.GetConnectorResponse(connector=_connector_to_proto(stored), revision=revision)
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def ListConnectors(
         self, request: pb.ListConnectorsRequest, context: Any
     ) -> pb.ListConnectorsResponse:
-        """Read a page."""
-        page = await self._connectors.page(
-            request.prefix, messages.place(request.page_token), messages.size(request.page_size)
-        )
-        return messages.page(page)
+        """Return a page of connectors."""
+        after = _checked_page_token(request.page_token)
+        size = min(request.page_size or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
+        return _page_to_proto(await self._connectors.read_page(request.prefix, after, size))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def DeleteConnector(
         self, request: pb.DeleteConnectorRequest, context: Any
     ) -> pb.DeleteConnectorResponse:
-        """Remove one with its plans and its history."""
+        """Delete a connector with its plans and versions."""
         deleted = await self._connectors.delete(request.name, request.expected_revision)
-        await self._departures.begin(deleted)
+        await self._remover.start(deleted)
         return pb.DeleteConnectorResponse()
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def SetTargetState(
         self, request: pb.SetTargetStateRequest, context: Any
     ) -> pb.SetTargetStateResponse:
-        """Say whether one should run."""
-        rules.check_target_state(request.target_state, unset=False)
+        """Set whether a connector should run."""
+        rules.check_target_state(request.target_state, may_be_unset=False)
         state = wire.state_from_proto(request.target_state)
         stored = await self._connectors.set_target_state(request.name, state)
-        return pb.SetTargetStateResponse(connector=messages.connector(stored))
+        return pb.SetTargetStateResponse(connector=_connector_to_proto(stored))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def RequestRestart(
         self, request: pb.RequestRestartRequest, context: Any
     ) -> pb.RequestRestartResponse:
-        """Note that something is to be started anew."""
-        stored = await self._connectors.restart(request.name, messages.restart(request))
+        """Request a restart of a connector or its tasks."""
+        stored = await self._connectors.request_restart(request.name, _restart_request(request))
         newest = wire.restart_to_proto(stored.connector.restarts[-1])
-        return pb.RequestRestartResponse(restart=newest, generation=stored.connector.generation)
+        return pb.RequestRestartResponse(restart=newest)
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def ListRevisions(
         self, request: pb.ListRevisionsRequest, context: Any
     ) -> pb.ListRevisionsResponse:
-        """Read the history of a configuration."""
-        found, generation = await self._revisions.list(request.name)
-        revisions = map(wire.revision_to_proto, found)
-        return pb.ListRevisionsResponse(revisions=revisions, generation=generation)
+        """Return the versions of a configuration."""
+        revisions = await self._revisions.list(request.name)
+        return pb.ListRevisionsResponse(revisions=map(wire.revision_to_proto, revisions))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def GetRevision(
         self, request: pb.GetRevisionRequest, context: Any
     ) -> pb.GetRevisionResponse:
-        """Read one version."""
-        found = await self._revisions.get(request.name, request.version)
-        return pb.GetRevisionResponse(revision=wire.revision_to_proto(found))
+        """Return one version of a configuration."""
+        revision = await self._revisions.get(request.name, request.version)
+        return pb.GetRevisionResponse(revision=wire.revision_to_proto(revision))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def DiffRevisions(
         self, request: pb.DiffRevisionsRequest, context: Any
     ) -> pb.DiffRevisionsResponse:
-        """Tell what differs."""
-        found, to = await self._revisions.diff(
-            request.name, request.from_version, request.to_version, set(request.sensitive_keys)
+        """Return the differences between two versions."""
+        differences = await self._revisions.diff(
+            request.name, request.from_version, request.to_version
         )
-        differences = map(wire.difference_to_proto, found)
-        return pb.DiffRevisionsResponse(differences=differences, to_version=to)
+        return pb.DiffRevisionsResponse(differences=map(wire.difference_to_proto, differences))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def RollbackConnector(
         self, request: pb.RollbackConnectorRequest, context: Any
     ) -> pb.RollbackConnectorResponse:
-        """Take an earlier version again."""
+        """Set the configuration of an earlier version."""
         stored, changed = await self._revisions.rollback(
             request.name, request.version, request.expected_revision
         )
-        return pb.RollbackConnectorResponse(connector=messages.connector(stored), changed=changed)
+        return pb.RollbackConnectorResponse(connector=_connector_to_proto(stored), changed=changed)
 
-    @within(SLOW)
+    @unary_deadline(LONG_CALL_TIMEOUT_S)
     async def UploadTaskPlans(
         self, requests: AsyncIterator[pb.UploadTaskPlansRequest], context: Any
     ) -> pb.UploadTaskPlansResponse:
         """Store the plans of a generation, however large."""
-        name, generation, tasks = await messages.uploaded_tasks(requests)
+        name, generation, tasks = await _uploaded_plans(requests)
         return pb.UploadTaskPlansResponse(epoch=await self._plans.put(name, generation, tasks))
 
-    @stepwise(QUICK)
+    @streaming_deadline(CALL_TIMEOUT_S)
     async def StreamTaskPlans(
         self, request: pb.StreamTaskPlansRequest, context: Any
     ) -> AsyncIterator[pb.StreamTaskPlansResponse]:
-        """Read the plans of a generation, however large."""
-        epoch, found = await self._plans.read(request.name, request.generation)
-        async for answer in messages.plan_pages(found, epoch):
-            yield answer
+        """Stream the plans of a generation, however large."""
+        epoch, plans = await self._plans.read(request.name, request.generation)
+        async for response in _plans_to_proto(plans, epoch):
+            yield response
 
     async def WatchConnectors(
         self, request: pb.WatchConnectorsRequest, context: Any
     ) -> AsyncIterator[pb.WatchConnectorsResponse]:
-        """Tell that something changed. The first metadata says that the watch stands."""
-        changes = self._store.watch(CONNECTORS, request.after_revision)
+        """Send the names of changed connectors. The initial metadata means that the watch has
+        started.
+        """
+        changes = self._store.watch(CONNECTOR_PREFIX, request.after_revision)
         await context.send_initial_metadata(())
         async for change in changes:
-            names = [name_of(key) for key in change.keys]
-            yield pb.WatchConnectorsResponse(
-                revision=change.revision, names=names, list_again=not names
-            )
+            names = [connector_name(key) for key in change.keys]
+            yield pb.WatchConnectorsResponse(revision=change.revision, names=names)
 
-    @within(QUICK)
-    async def NoteTopics(
-        self, request: pb.NoteTopicsRequest, context: Any
-    ) -> pb.NoteTopicsResponse:
-        """Keep topics that a connector has rows of."""
-        await self._topics.note(request.generation, request.topics)
-        return pb.NoteTopicsResponse()
+    @unary_deadline(CALL_TIMEOUT_S)
+    async def TrackTopics(
+        self, request: pb.TrackTopicsRequest, context: Any
+    ) -> pb.TrackTopicsResponse:
+        """Record topics of which a connector has rows."""
+        await self._topics.record(request.generation, request.topics)
+        return pb.TrackTopicsResponse()
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def ListTopics(
         self, request: pb.ListTopicsRequest, context: Any
     ) -> pb.ListTopicsResponse:
-        """Tell the topics of a connector."""
-        return pb.ListTopicsResponse(topics=await self._topics.of(request.name))
+        """Return the topics of a connector."""
+        return pb.ListTopicsResponse(topics=await self._topics.get(request.name))
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def ResetTopics(
         self, request: pb.ResetTopicsRequest, context: Any
     ) -> pb.ResetTopicsResponse:
-        """Forget the topics of a connector."""
+        """Delete the topics of a connector."""
         await self._topics.reset(request.name)
         return pb.ResetTopicsResponse()
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def SetLogLevel(
         self, request: pb.SetLogLevelRequest, context: Any
     ) -> pb.SetLogLevelResponse:
-        """Set a level, or take it away."""
-        revision = await self._levels.set(request.service, request.logger, request.level)
-        return pb.SetLogLevelResponse(revision=revision)
+        """Set a log level, or remove it."""
+        await self._levels.set(request.service, request.logger, request.level)
+        return pb.SetLogLevelResponse()
 
-    @within(QUICK)
+    @unary_deadline(CALL_TIMEOUT_S)
     async def ListLogLevels(
         self, request: pb.ListLogLevelsRequest, context: Any
     ) -> pb.ListLogLevelsResponse:
-        """Read the levels that were set."""
-        levels, revision = await self._levels.list(request.service)
-        found = map(wire.log_level_to_proto, levels)
-        return pb.ListLogLevelsResponse(levels=found, revision=revision)
+        """Return the log levels that are set."""
+        levels, _ = await self._levels.list(request.service)
+        return pb.ListLogLevelsResponse(levels=map(wire.log_level_to_proto, levels))
 
     async def WatchLogLevels(
         self, request: pb.WatchLogLevelsRequest, context: Any
     ) -> AsyncIterator[pb.WatchLogLevelsResponse]:
-        """Send the levels, and again whenever they changed."""
-        async for levels, revision in self._levels.watch(request.service):
-            found = map(wire.log_level_to_proto, levels)
-            yield pb.WatchLogLevelsResponse(levels=found, revision=revision)
+        """Send the log levels, and again whenever they changed."""
+        async for levels in self._levels.watch(request.service):
+            yield pb.WatchLogLevelsResponse(levels=map(wire.log_level_to_proto, levels))
+
+
+def _connector_to_proto(stored: StoredConnector) -> pb.Connector:
+    return wire.connector_to_proto(stored.connector)
+
+
+def _validated_to_proto(validated: ValidatedConfig) -> pb.ValidateConnectorResponse:
+    return pb.ValidateConnectorResponse(
+        diagnostics=map(error.to_proto, validated.diagnostics),
+        kind=int(validated.kind),  # type: ignore[arg-type] # enums share numbers
+        secret_keys=validated.secret_keys,
+    )
+
+
+def _page_to_proto(page: ConnectorPage) -> pb.ListConnectorsResponse:
+    """Return the message for a page. The name of its last connector is the token of the next."""
+    names = [stored.connector.name for stored in page.connectors]
+    return pb.ListConnectorsResponse(
+        connectors=map(_connector_to_proto, page.connectors),
+        revision=page.revision,
+        next_page_token=names[-1] if page.more and names else "",
+    )
+
+
+def _checked_page_token(token: str) -> str:
+    """Return a page token: the name after which a page begins.
+
+    Raises:
+        ConfigError: `config.page_token`.
+    """
+    if len(token) > _MAX_PAGE_TOKEN_LENGTH:
+        raise ConfigError(
+            "config.page_token",
+            f"the page token has {len(token)} characters, the limit is {_MAX_PAGE_TOKEN_LENGTH}",
+            fix="Pass the next_page_token of the page before, or no token.",
+        )
+    return token
+
+
+def _restart_request(request: pb.RequestRestartRequest) -> RestartRequest:
+    """Return a restart request without a marker, which it gets when it is stored."""
+    return RestartRequest(0, request.include_tasks, request.only_failed, request.task_id)
+
+
+async def _plans_to_proto(
+    plans: AsyncIterator[bytes], epoch: int
+) -> AsyncIterator[pb.StreamTaskPlansResponse]:
+    """Yield messages of bounded size for plans."""
+    response, size = pb.StreamTaskPlansResponse(), 0
+    async for body in plans:
+        size += len(body)
+        if size > MAX_MESSAGE_BYTES and response.plans:
+            yield response
+            response, size = pb.StreamTaskPlansResponse(), len(body)
+        plan = connector_pb.TaskPlan.FromString(body)
+        response.plans.append(pb.StoredTaskPlan(plan=plan, epoch=epoch))
+    if response.plans:
+        yield response
+
+
+async def _uploaded_plans(
+    requests: AsyncIterator[pb.UploadTaskPlansRequest],
+) -> tuple[str, str, AsyncIterator[tuple[str, bytes]]]:
+    """Return the name and the generation of an upload, and its task ids and plans as they come.
+
+    Raises:
+        ConfigError: `config.empty_upload`.
+    """
+    first = await anext(requests, None)
+    if first is None:
+        raise ConfigError(
+            "config.empty_upload",
+            "the upload has no message",
+            fix="Send at least one message, which names the connector.",
+        )
+
+    async def _tasks() -> AsyncIterator[tuple[str, bytes]]:
+        for plan in first.plans:
+            yield plan.task_id, plan.SerializeToString()
+        async for request in requests:
+            for plan in request.plans:
+                yield plan.task_id, plan.SerializeToString()
+
+    return first.name, first.generation, _tasks()

@@ -1,78 +1,78 @@
-"""Which topics connectors have rows of, for people: noted by workers, kept until they are reset."""
+"""The topics of which connectors have rows. Workers record them; they are kept until reset."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.config.connectors import Connectors, decided
-from penstock.config.stored import generation_key, topic_key, topics_prefix
-from penstock.config.sweeping import remove_all
+from penstock.config.connectors import Connectors, retry_on_conflict
+from penstock.config.deletions import delete_prefix
+from penstock.config.records import generation_key, topic_key, topic_prefix
 from penstock.model.errors import ConfigError
 from penstock.store import Check, Store
 
-MOST_AT_ONCE: Final = 1000
-MOST_KEPT: Final = 10_000
+MAX_TOPICS_PER_CALL: Final = 1000
+MAX_TOPICS: Final = 10_000
 """Topics of one call, and of one connector (invariant 12). A source whose rows name topics may name
-any number of them; of more than this nobody reads a list."""
+any number; a longer list has no reader."""
 
-WRITTEN_AT_ONCE: Final = 100
-"""Keys of one write: a transaction of etcd takes 128 operations."""
+KEYS_PER_WRITE: Final = 100
+"""Keys of one write. A transaction of etcd takes 128 operations."""
 
 
 class Topics:
-    """The noted topics of a store. Keeps no state of its own."""
+    """The recorded topics of a store. Has no state of its own."""
 
     def __init__(self, store: Store, connectors: Connectors) -> None:
-        """`connectors` tells which generation is alive."""
+        """`connectors` reads the current generation."""
         self._store, self._connectors = store, connectors
 
-    async def note(self, generation: str, topics: Sequence[str]) -> None:
-        """Keep topics that are not known yet, while their connector lives (invariant 10).
+    async def record(self, generation: str, topics: Sequence[str]) -> None:
+        """Store topics that are not known yet, while their connector exists (invariant 10).
 
         Raises:
             ConfigError: `config.too_many_topics`.
         """
-        if len(topics) > MOST_AT_ONCE:
+        if len(topics) > MAX_TOPICS_PER_CALL:
             raise ConfigError(
                 "config.too_many_topics",
-                f"{len(topics)} topics were noted at once",
-                fix=f"Note at most {MOST_AT_ONCE} in a call.",
+                f"the call has {len(topics)} topics, the limit is {MAX_TOPICS_PER_CALL}",
+                fix=f"Send at most {MAX_TOPICS_PER_CALL} topics in a call.",
             )
-        known = set(await self._of(generation))
-        new = sorted(set(topics) - known)[: max(0, MOST_KEPT - len(known))]
-        for first in range(0, len(new), WRITTEN_AT_ONCE):
-            part = new[first : first + WRITTEN_AT_ONCE]
+        known = set(await self._read(generation))
+        new = sorted(set(topics) - known)[: max(0, MAX_TOPICS - len(known))]
+        for start in range(0, len(new), KEYS_PER_WRITE):
+            batch = new[start : start + KEYS_PER_WRITE]
 
-            async def _attempt(part: Sequence[str] = part) -> None:
-                await self._write(generation, part)
+            async def _attempt(batch: Sequence[str] = batch) -> None:
+                await self._write(generation, batch)
 
-            await decided(_attempt)
+            await retry_on_conflict(_attempt)
 
-    async def of(self, name: str) -> list[str]:
+    async def get(self, name: str) -> list[str]:
         """Return the topics of a connector, ordered by name."""
-        return await self._of((await self._connectors.get(name)).connector.generation)
+        return await self._read((await self._connectors.get(name)).connector.generation)
 
     async def reset(self, name: str) -> None:
-        """Forget the topics of a connector."""
+        """Delete the topics of a connector."""
         generation = (await self._connectors.get(name)).connector.generation
-        await remove_all(self._store, topics_prefix(generation))
+        await delete_prefix(self._store, topic_prefix(generation))
 
     async def _write(self, generation: str, topics: Sequence[str]) -> None:
         key = generation_key(generation)
-        alive = (await self._store.get(key)).get(key)
-        if alive is None:
+        existing = (await self._store.get(key)).get(key)
+        if existing is None:
             return
         puts = [(topic_key(generation, topic), b"") for topic in topics]
-        await self._store.write([Check(key, alive.revision)], puts)
+        await self._store.write([Check(key, existing.revision)], puts)
 
-    async def _of(self, generation: str) -> list[str]:
-        prefix, after, more = topics_prefix(generation), "", True
-        found: list[str] = []
-        while more and len(found) < MOST_KEPT:
+    async def _read(self, generation: str) -> list[str]:
+        prefix, after, more = topic_prefix(generation), "", True
+        topics: list[str] = []
+        while more and len(topics) < MAX_TOPICS:
             page = await self._store.range(prefix, after)
             more = page.more
             for entry in page.entries:
                 after = entry.key
-                found.append(after.removeprefix(prefix))
-        return found
+                topics.append(after.removeprefix(prefix))
+        return topics

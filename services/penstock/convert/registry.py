@@ -1,4 +1,4 @@
-"""Converters by name, and their keys."""
+"""Creates converters by name, from their keys."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.convert.connect import NotASchemaError
-from penstock.convert.json import JsonConverter, JsonOptions
-from penstock.convert.numbers import NUMBERS
-from penstock.convert.plain import BytesConverter, StringConverter
-from penstock.convert.port import Converter
+from penstock.convert import Converter
+from penstock.convert.connect_schema import InvalidSchemaError
+from penstock.convert.json_converter import JsonConverter, JsonOptions
+from penstock.convert.simple_converters import NUMBERS, BytesConverter, StringConverter
 from penstock.model.config_def import ConfigKey
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.errors import ConfigError, nearest_names
 
 _KAFKA: Final = "org.apache.kafka.connect"
 _JSON_KEYS: Final = (
-    ConfigKey("schemas.enable", "boolean", default=True, doc="Messages have their schema in them."),
-    ConfigKey("schemas.cache.size", "int", 1000, doc="Schemas that are remembered."),
-    ConfigKey("decimal.format", default="BASE64", doc="How decimals are written.",
+    ConfigKey("schemas.enable", "boolean", default=True,
+              doc="Whether messages contain their schema."),
+    ConfigKey("schemas.cache.size", "int", 1000, doc="Number of cached schemas."),
+    ConfigKey("decimal.format", default="BASE64", doc="Form of decimals in messages.",
               choices=("BASE64", "NUMERIC")),
     ConfigKey("replace.null.with.default", "boolean", default=True,
-              doc="A null becomes the default of its schema."),
-    ConfigKey("schema.content", doc="The schema of all messages that are read."),
+              doc="Whether a null becomes the default of its schema."),
+    ConfigKey("schema.content", doc="Schema of all messages to decode, in JSON."),
 )  # fmt: skip
 
 Config = Mapping[str, str]
@@ -30,34 +30,34 @@ Config = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ConverterKind:
-    """A converter: its names, its own first, its keys, and how it is made of their values."""
+    """A kind of converter: its names (the first is its own), its keys, and its constructor."""
 
     names: tuple[str, ...]
     keys: tuple[ConfigKey, ...]
-    make: Callable[[Config], Converter]
+    create: Callable[[Config], Converter]
 
 
-def converter(name: str, config: Config) -> Converter:
-    """Return a converter.
+def create_converter(name: str, config: Config) -> Converter:
+    """Create a converter.
 
     Args:
         name: Its name, or Kafka Connect's class name.
-        config: Its keys, without the `value.converter.` before them.
+        config: Its keys, without the prefix `value.converter.`.
 
     Raises:
         ConfigError: `converter.unknown`, `config.unknown_key`, `config.invalid_value`, …
     """
-    found = _BY_NAME.get(name)
-    if found is None:
-        like = nearest(name, _BY_NAME)
-        own = ", ".join(kind.names[0] for kind in KINDS)
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        like = nearest_names(name, _BY_NAME)
+        own = ", ".join(one.names[0] for one in KINDS)
         raise ConfigError(
             "converter.unknown",
-            f"there is no converter {name!r}",
+            f"the converter {name!r} does not exist",
             suggestion=like[0] if like else "",
-            fix=f"The converters are {own}; a plugin may bring others.",
+            fix=f"Use one of {own}, or that of a plugin.",
         )
-    keys = [key.name for key in found.keys]
+    keys = [key.name for key in kind.keys]
     for key in config:
         if key not in (*keys, "converter.type"):
             raise ConfigError(
@@ -66,10 +66,10 @@ def converter(name: str, config: Config) -> Converter:
                 config_path=key,
                 fix=f"Its keys are: {', '.join(keys) or 'none'}.",
             )
-    return found.make(config)
+    return kind.create(config)
 
 
-def _json(config: Config) -> Converter:
+def _create_json(config: Config) -> Converter:
     cache = config.get("schemas.cache.size", "1000")
     if not cache.isdigit():
         raise _invalid("schemas.cache.size", cache, "a whole number")
@@ -85,10 +85,10 @@ def _json(config: Config) -> Converter:
     )
     try:
         return JsonConverter(options)
-    except NotASchemaError as error:
-        raise _invalid("schema.content", str(error), "a schema of Kafka Connect") from None
+    except InvalidSchemaError as error:
+        raise _invalid("schema.content", str(error), "a schema of Kafka Connect, in JSON") from None
     except ValueError:
-        raise _invalid("schema.content", "no JSON", "a schema of Kafka Connect") from None
+        raise _invalid("schema.content", "not JSON", "a schema of Kafka Connect, in JSON") from None
 
 
 def _flag(config: Config, key: str, *, default: bool) -> bool:
@@ -98,12 +98,12 @@ def _flag(config: Config, key: str, *, default: bool) -> bool:
     return text == "true"
 
 
-def _invalid(key: str, value: str, wanted: str) -> ConfigError:
+def _invalid(key: str, value: str, expected: str) -> ConfigError:
     return ConfigError(
         "config.invalid_value",
-        f"`{key}` cannot be {value[:100]!r}",
+        f"`{key}` is {value[:100]!r}",
         config_path=key,
-        fix=f"Give {wanted}.",
+        fix=f"Use {expected}.",
     )
 
 
@@ -114,19 +114,19 @@ def _number(name: str) -> Callable[[Config], Converter]:
 def _kind(
     name: str,
     java: str,
-    make: Callable[[Config], Converter],
+    create: Callable[[Config], Converter],
     keys: tuple[ConfigKey, ...] = (),
 ) -> ConverterKind:
-    return ConverterKind((name, java.rpartition(".")[2], f"{_KAFKA}.{java}"), keys, make)
+    return ConverterKind((name, java.rpartition(".")[2], f"{_KAFKA}.{java}"), keys, create)
 
 
 KINDS: Final = (
-    _kind("json", "json.JsonConverter", _json, _JSON_KEYS),
+    _kind("json", "json.JsonConverter", _create_json, _JSON_KEYS),
     _kind(
         "string",
         "storage.StringConverter",
         lambda config: StringConverter(config.get("converter.encoding", "UTF-8")),
-        (ConfigKey("converter.encoding", default="UTF-8", doc="How texts are bytes."),),
+        (ConfigKey("converter.encoding", default="UTF-8", doc="Encoding of texts."),),
     ),
     _kind("bytes", "converters.ByteArrayConverter", lambda _config: BytesConverter()),
     *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),

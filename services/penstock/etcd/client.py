@@ -1,52 +1,88 @@
-"""The client: what the rooms above say to etcd, in plain values."""
+"""The client of etcd: calls in plain values, watches that resume, and lists that follow changes.
+
+A watch is a hint (invariant 7): events may come late, but none is skipped silently. A caller that
+needs state lists it, and lists it again when a hint comes; `Etcd.snapshots` does exactly this.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+import grpc.aio
 
 from penstock.api.etcd.v3 import etcd_pb2 as pb
-from penstock.etcd import methods, ops
-from penstock.etcd.calls import Calls, Failed
-from penstock.etcd.errors import Kind, refuse_older, unreachable
-from penstock.etcd.ops import Done, Found
+from penstock.etcd import calls, operations
+from penstock.etcd.calls import MIN_RETRY_DELAY_S, AttemptFailedError, Calls
+from penstock.etcd.errors import (
+    CompactedError,
+    FailureKind,
+    check_version,
+    classify_failure,
+    unreachable,
+)
+from penstock.etcd.operations import RangeResult, TxnResult
 from penstock.etcd.settings import EtcdSettings
-from penstock.etcd.watch import Events, watch
-from penstock.model.errors import PenstockError
+from penstock.model.errors import PenstockError, RetriableError
 
-log = logging.getLogger(__name__)
+LIST_INTERVAL_S: Final = 10.0
+"""Time after which a list is read again without a hint. A lost hint costs this much; a shorter time
+loads etcd with lists that change nothing."""
 
-_LOOK: Final = 2.0
-"""Seconds of one round of attempts at the start, after which the log says what is waited for."""
+_LIST_RETRY_DELAY_S: Final = 0.5
+"""Time until a list is read again when etcd did not answer."""
+
+_PAGE: Final = 1000
+
+_CONNECT_ROUND_S: Final = 2.0
+"""Time of one round of attempts at the start; after each round the log says what is awaited."""
+
+_MIN_ROUND_S: Final = 0.1
+"""Shortest round, and pause between rounds: a shorter round ends before any answer."""
+
+_MAX_REOPEN_DELAY_S: Final = 2.0
+"""Delay before a watch is opened again, doubling. A watch has no deadline, because its caller waits
+for a hint forever. With a longer delay the caller still waits when etcd is available again."""
+
+_Stream = grpc.aio.StreamStreamCall[Any, Any]
+
+_log = logging.getLogger(__name__)
 
 
-_LEAST: Final = 0.1
-"""Seconds of the shortest round, and between rounds: a shorter one ends before any answer."""
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Keys that changed up to `revision`, in order; the value of a removed key is None."""
+
+    revision: int
+    changes: tuple[tuple[str, bytes | None], ...]
 
 
 class Etcd:
-    """One client of one etcd cluster. Made by `connect`, ended by `close`; one event loop."""
+    """A client of one etcd cluster, from `connect` to `close`. Belongs to one event loop."""
 
     def __init__(self, settings: EtcdSettings) -> None:
-        """Prepare; nothing is sent yet."""
+        """Connects at the first call."""
         self.settings = settings
         self._calls = Calls(settings)
 
     @staticmethod
     async def connect(settings: EtcdSettings) -> Etcd:
-        """Return a client that has had an answer. Waits for members that are still starting.
+        """Return a client that has received an answer. Waits for members that are still starting.
 
         Raises:
-            PenstockError: `etcd.unreachable` after `start_for` seconds, or at once what etcd
-                refused: `etcd.credentials_refused`, `etcd.permission_denied`, …; or
+            PenstockError: `etcd.unreachable` after `connect_timeout_s`, or at once the error of a
+                refusal: `etcd.credentials_refused`, `etcd.permission_denied`, …; or
                 `etcd.unsupported_version`.
         """
         client = Etcd(settings)
         try:
-            await client._greet()
-            refuse_older(client.endpoint, await client.version())
+            await client._wait_for_answer()
+            check_version(client.endpoint, await client.version())
         except BaseException:
             await client.close()
             raise
@@ -54,43 +90,45 @@ class Etcd:
 
     @property
     def prefix(self) -> str:
-        """What every key of the Penstock cluster begins with."""
+        """The prefix of all keys of the Penstock cluster."""
         return self.settings.prefix
 
     @property
     def revision(self) -> int:
-        """The newest revision that any answer has told."""
+        """The newest revision of all responses so far."""
         return self._calls.revision
 
     @property
     def endpoint(self) -> str:
-        """The member that is spoken to now."""
+        """The current member."""
         return self._calls.channel.endpoint
 
     async def version(self) -> str:
-        """Return the version of the member that is spoken to."""
-        answer = await self._calls.call(methods.STATUS, pb.StatusRequest(), "ask for the version")
-        return str(answer.version)
+        """Return the version of the current member."""
+        response = await self._calls.call(calls.STATUS, pb.StatusRequest(), "read the version")
+        return str(response.version)
 
-    async def get(self, key: str) -> Found:
+    async def get(self, key: str) -> RangeResult:
         """Read one key."""
         request = pb.RangeRequest(key=key.encode())
-        answer = await self._calls.call(methods.RANGE, request, f"get {key}")
-        return ops.found(answer, answer.header.revision)
+        response = await self._calls.call(calls.RANGE, request, f"get {key}")
+        return operations.range_from_proto(response, response.header.revision)
 
-    async def range(self, prefix: str, after: str = "", limit: int = 0, revision: int = 0) -> Found:
-        """Read keys under a prefix that come after another, now or as they were at a revision.
+    async def range(
+        self, prefix: str, after: str = "", limit: int = 0, revision: int = 0
+    ) -> RangeResult:
+        """Read the keys under a prefix that come after a key, now or at a revision.
 
         Raises:
-            CompactedError: that revision is forgotten.
+            CompactedError: etcd no longer has that revision.
         """
         first = max(prefix.encode(), after.encode() + b"\0" if after else b"")
-        end = ops.end_of(prefix)
-        if first >= end:  # etcd would take it for an open end
-            return Found((), revision or self.revision)
+        end = operations.prefix_end(prefix)
+        if first >= end:  # etcd would read to the end of all keys
+            return RangeResult((), revision or self.revision)
         request = pb.RangeRequest(key=first, range_end=end, limit=limit, revision=revision)
-        answer = await self._calls.call(methods.RANGE, request, f"range {prefix}")
-        return ops.found(answer, revision or answer.header.revision)
+        response = await self._calls.call(calls.RANGE, request, f"range {prefix}")
+        return operations.range_from_proto(response, revision or response.header.revision)
 
     async def txn(
         self,
@@ -100,98 +138,246 @@ class Etcd:
         *,
         stage: str,
         repeat: bool = False,
-    ) -> Done:
-        """Do all of `then` when every condition holds, else all of `otherwise`.
+    ) -> TxnResult:
+        """Make all operations of `then` if every condition holds, else all of `otherwise`.
 
-        `repeat`: it may happen twice, so it is tried again when no answer came.
+        `repeat`: the transaction may happen twice, so it is repeated when no answer came.
 
         Raises:
-            OutcomeUnknownError: no answer came, and it may not happen twice.
+            OutcomeUnknownError: no answer came, and the transaction may not happen twice.
         """
         request = pb.TxnRequest(compare=conditions, success=then, failure=otherwise)
-        return ops.done(await self._calls.call(methods.TXN, request, stage, repeat=repeat))
+        response = await self._calls.call(calls.TXN, request, stage, repeat=repeat)
+        return operations.txn_from_proto(response)
 
-    async def grant(self, ttl: int) -> tuple[int, int]:
-        """Make a lease; returns its id and how many seconds it really lives.
+    async def grant_lease(self, ttl_s: int) -> tuple[int, int]:
+        """Grant a lease; return its id and the seconds for which it was granted.
 
-        A grant whose answer is lost leaves a lease behind that nobody pings, and so ends.
+        When the answer is lost, the lease has no owner that keeps it alive, and so it ends.
         """
-        request = pb.LeaseGrantRequest(ttl=ttl)
-        answer = await self._calls.call(methods.GRANT, request, "grant a lease")
-        return answer.id, answer.ttl
+        request = pb.LeaseGrantRequest(ttl=ttl_s)
+        response = await self._calls.call(calls.GRANT, request, "grant a lease")
+        return response.id, response.ttl
 
-    async def revoke(self, lease: int) -> None:
-        """End a lease and remove its keys; one that has ended already is fine."""
+    async def revoke_lease(self, lease: int) -> None:
+        """End a lease and remove its keys; a lease that has ended is no error."""
         try:
             request = pb.LeaseRevokeRequest(id=lease)
-            await self._calls.call(methods.REVOKE, request, "revoke a lease")
+            await self._calls.call(calls.REVOKE, request, "revoke a lease")
         except PenstockError as error:
             if error.code != "etcd.lease_lost":
                 raise
 
-    async def ping(self, lease: int, timeout: float) -> int:  # noqa: ASYNC109 - the call's own
-        """Let a lease live on; returns for how many seconds, 0 when it is gone. One attempt.
+    async def keep_alive(self, lease: int, timeout_s: float) -> int:
+        """Renew a lease, in one attempt; return its seconds, 0 when it has ended.
 
         Raises:
             PenstockError: no answer, or a refusal.
         """
-        calls = self._calls
         try:
-            async with calls.guarded():
-                call = calls.channel.stream(methods.KEEP_ALIVE)(
+            async with self._calls.translate_errors():
+                call = self._calls.channel.stream(calls.KEEP_ALIVE)(
                     iter((pb.LeaseKeepAliveRequest(id=lease),)),
-                    timeout=timeout,
-                    metadata=await calls.metadata(),
+                    timeout=timeout_s,
+                    metadata=await self._calls.metadata(),
                 )
-                answer = await call.read()
+                response = await call.read()
                 call.cancel()
-                if not isinstance(answer, pb.LeaseKeepAliveResponse):  # the end of the stream
-                    raise Failed(Kind.UNKNOWN, await call.code(), await call.details() or "")
-        except Failed as failed:
-            if failed.kind is Kind.REFUSED:
-                raise calls.refusal(failed, "keep a lease") from None
-            one = (self.endpoint,)
-            raise unreachable(one, timeout, "keep a lease", str(failed)) from None
-        calls.note(answer)
-        return answer.ttl
+                if not isinstance(response, pb.LeaseKeepAliveResponse):  # the end of the stream
+                    raise AttemptFailedError(
+                        FailureKind.UNKNOWN, await call.code(), await call.details() or ""
+                    )
+        except AttemptFailedError as failed:
+            if failed.kind is FailureKind.REFUSED:
+                raise self._calls.refusal_error(failed, "keep a lease") from None
+            endpoints = (self.endpoint,)
+            raise unreachable(endpoints, timeout_s, "keep a lease", str(failed)) from None
+        self._calls.record_header(response)
+        return response.ttl
 
     def watch(
         self, prefix: str, after: int, *, exact: bool = False
     ) -> AsyncGenerator[Events, None]:
-        """Tell about changes under a prefix (or of one key) after a revision, across reconnects.
+        """Iterate over changes under a prefix after a revision, across reconnects.
 
-        Ends when the client is closed.
+        With `exact`, `prefix` is one key. Ends when the client is closed.
 
         Raises:
-            CompactedError: what came after that revision is forgotten, or never was: list again.
+            CompactedError: etcd no longer has the events after that revision, or the revision
+                never existed: list again.
         """
-        return watch(self._calls, prefix, after, exact=exact)
+        return _watch(self._calls, prefix, after, exact=exact)
+
+    async def snapshots(
+        self, prefix: str, *, exact: bool = False, interval_s: float = LIST_INTERVAL_S
+    ) -> AsyncIterator[RangeResult]:
+        """Yield the keys under a prefix, at one revision, and again whenever they may have changed.
+
+        With `exact`, `prefix` is one key. While etcd is unavailable, nothing is yielded: the last
+        snapshot stays the newest. Ends when the client is closed.
+
+        Raises:
+            PenstockError: etcd refuses: credentials, permissions.
+        """
+        while True:
+            try:
+                snapshot = await self._list(prefix, exact=exact)
+            except RetriableError as error:
+                _log.warning("cannot list %s: %s", prefix, error.diagnostic.message)
+                await asyncio.sleep(_LIST_RETRY_DELAY_S)
+                continue
+            except PenstockError as error:
+                if error.code == "etcd.closed":
+                    return
+                raise
+            yield snapshot
+            await self._wait_for_hint(prefix, snapshot.revision, interval_s, exact=exact)
 
     async def close(self) -> None:
-        """End every call and watch. Idempotent."""
+        """Cancel every call and watch. Idempotent."""
         await self._calls.close()
 
-    async def _greet(self) -> None:
-        """Have an answer, and say meanwhile what is waited for."""
+    async def _list(self, prefix: str, *, exact: bool) -> RangeResult:
+        """Read all keys under a prefix at one revision, page by page."""
+        if exact:
+            return await self.get(prefix)
+        page = await self.range(prefix, limit=_PAGE)
+        entries, revision = list(page.entries), page.revision
+        while page.has_more:
+            page = await self.range(prefix, entries[-1].key, _PAGE, revision)
+            entries += page.entries
+        return RangeResult(tuple(entries), revision)
+
+    async def _wait_for_hint(
+        self, prefix: str, after: int, interval_s: float, *, exact: bool
+    ) -> None:
+        """Wait for an event, at most `interval_s`."""
+        try:
+            watch = self.watch(prefix, after, exact=exact)
+            async with asyncio.timeout(interval_s), aclosing(watch) as events:
+                await anext(events, None)
+        except TimeoutError:
+            return
+        except CompactedError:
+            return
+
+    async def _wait_for_answer(self) -> None:
+        """Wait for a first answer; log meanwhile what is awaited."""
         settings, loop = self.settings, asyncio.get_running_loop()
         key = f"{self.prefix}cluster"
-        end = loop.time() + settings.start_for
+        end = loop.time() + settings.connect_timeout_s
         while True:
-            left = end - loop.time()
+            round_s = min(_CONNECT_ROUND_S, end - loop.time())
             try:
                 request = pb.RangeRequest(key=key.encode(), keys_only=True)
-                patience = min(_LOOK, left)
-                await self._calls.call(methods.RANGE, request, "connect", try_for=patience)
+                await self._calls.call(calls.RANGE, request, "connect", timeout_s=round_s)
             except PenstockError as error:
                 if error.code != "etcd.unreachable":
                     raise
-                left = end - loop.time()
-                if left < _LEAST:
+                remaining_s = end - loop.time()
+                if remaining_s < _MIN_ROUND_S:
                     why = error.diagnostic.message.rpartition(" s: ")[2]
                     raise unreachable(
-                        settings.endpoints, settings.start_for, "connect", why
+                        settings.endpoints, settings.connect_timeout_s, "connect", why
                     ) from None
-                log.warning("%s; trying for %.1f s more", error.diagnostic.message, left)
-                await asyncio.sleep(_LEAST)
+                _log.warning("%s; trying for %.1f s more", error.diagnostic.message, remaining_s)
+                await asyncio.sleep(_MIN_ROUND_S)
             else:
                 return
+
+
+async def _watch(
+    client_calls: Calls, prefix: str, after: int, *, exact: bool
+) -> AsyncGenerator[Events, None]:
+    """Iterate over events; after each loss, open the watch again after the last event."""
+    end = b"" if exact else operations.prefix_end(prefix)
+    position, delay = after, MIN_RETRY_DELAY_S
+    while not client_calls.is_closed():
+        stream: _Stream | None = None
+        try:
+            async with client_calls.translate_errors():
+                stream = await _open_watch(client_calls, prefix.encode(), end, position)
+            delay = MIN_RETRY_DELAY_S
+            while True:
+                async with client_calls.translate_errors():
+                    response = await _next_response(stream)
+                if response.events:
+                    events = _events_from_proto(response)
+                    yield events
+                    position = events.revision - 1 if response.fragment else events.revision
+                client_calls.record_header(response)
+        except AttemptFailedError as failed:
+            if client_calls.is_closed():
+                return
+            if failed.kind is FailureKind.REFUSED:
+                raise client_calls.refusal_error(failed, f"watch {prefix}") from None
+            _log.debug("the watch of %s continues at another member: %s", prefix, failed)
+        finally:
+            if stream is not None:
+                stream.cancel()
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, _MAX_REOPEN_DELAY_S)
+
+
+async def _open_watch(client_calls: Calls, key: bytes, end: bytes, position: int) -> _Stream:
+    """Return a stream whose watch has begun."""
+    create = pb.WatchCreateRequest(
+        key=key, range_end=end, start_revision=position + 1, fragment=True
+    )
+    stream = client_calls.channel.stream(calls.WATCH)(metadata=await client_calls.metadata())
+    try:
+        async with asyncio.timeout(client_calls.settings.call_timeout_s):
+            await stream.write(pb.WatchRequest(create_request=create))
+            response = await _next_response(stream)
+    except TimeoutError:
+        stream.cancel()
+        raise AttemptFailedError(
+            FailureKind.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, "no answer"
+        ) from None
+    except BaseException:
+        stream.cancel()
+        raise
+    if response.header.revision < position:
+        await _check_not_restored(client_calls, key, position)
+    return stream
+
+
+async def _check_not_restored(client_calls: Calls, key: bytes, position: int) -> None:
+    """Raise when the cluster was restored from a backup; a member that lags behind is no error."""
+    request = pb.RangeRequest(key=key, keys_only=True, limit=1)
+    response = await client_calls.attempt(calls.RANGE, request)
+    if response.header.revision < position:
+        raise CompactedError(
+            f"revision {position} does not exist: etcd was restored from a backup or rebuilt"
+        )
+
+
+async def _next_response(stream: _Stream) -> pb.WatchResponse:
+    """Return the next response of a watch."""
+    response = await stream.read()
+    if not isinstance(response, pb.WatchResponse):  # the end of the stream
+        code, details = await stream.code(), await stream.details() or ""
+        kind = classify_failure(code, details)
+        is_ok = code is grpc.StatusCode.OK
+        raise AttemptFailedError(FailureKind.UNKNOWN if is_ok else kind, code, details)
+    if response.compact_revision:
+        raise CompactedError(f"events before revision {response.compact_revision} were compacted")
+    if response.canceled:
+        raise _watch_cancelled(response.cancel_reason)
+    return response
+
+
+def _watch_cancelled(reason: str) -> AttemptFailedError:
+    kind = classify_failure(grpc.StatusCode.UNAVAILABLE, reason)
+    if "permission denied" in reason:
+        kind = FailureKind.REFUSED
+    return AttemptFailedError(kind, grpc.StatusCode.UNAVAILABLE, reason)
+
+
+def _events_from_proto(response: pb.WatchResponse) -> Events:
+    """The revision is that of the last event: events up to that of the header may still follow."""
+    changes = tuple(
+        (event.kv.key.decode(), None if event.removed else event.kv.value)
+        for event in response.events
+    )
+    return Events(response.events[-1].kv.mod_revision, changes)

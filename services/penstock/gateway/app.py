@@ -1,85 +1,133 @@
-"""The ASGI application: its routes, and what every request passes."""
+"""The ASGI application: its routes, and the middleware that every request passes."""
 
 from __future__ import annotations
 
+import time
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from fastapi import Depends, FastAPI
-from starlette.types import ASGIApp
+from opentelemetry.metrics import get_meter
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.gateway import documents
-from penstock.gateway.access.audit import Audited
-from penstock.gateway.access.guard import Guard, guard
-from penstock.gateway.clients import Asks
-from penstock.gateway.errors import answer_failures
-from penstock.gateway.metrics import route as metrics
-from penstock.gateway.paths import ExactPaths
-from penstock.gateway.routes import (
+from penstock.gateway import cluster_metrics, openapi_models
+from penstock.gateway.access.audit import AuditMiddleware
+from penstock.gateway.access.guard import Guard, authorize
+from penstock.gateway.clients import ServiceClients
+from penstock.gateway.errors import install_error_handlers
+from penstock.gateway.http_server import refuse_other_listener
+from penstock.gateway.request_input import ExactPathMiddleware
+from penstock.gateway.routes import connectors, loggers, offsets, plugins, rocketmq, root
+from penstock.gateway.v1 import cluster as cluster_routes
+from penstock.gateway.v1 import dead_letters, history, live_streams, replay, validation
+from penstock.rpc.tracing import server_span
+
+_DURATION: Final = get_meter("penstock").create_histogram(
+    "http.server.request.duration", "s", "Duration of requests."
+)
+
+_STATUS: Final = "http.response.status_code"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class TraceMiddleware:
+    """Records a span and the duration of each request. Continues the trace of the sender."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """`app` receives the requests."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = [
+            (name.decode("latin-1"), one.decode("latin-1")) for name, one in scope["headers"]
+        ]
+        began = time.monotonic()
+        attributes: dict[str, Any] = {"http.request.method": _known_method(scope["method"])}
+        with server_span(scope["method"], headers) as span:
+
+            async def send_recorded(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    attributes[_STATUS] = message["status"]
+                    span.set_attribute(_STATUS, message["status"])
+                await send(message)
+
+            await self._app(scope, receive, send_recorded)
+            # the route, not the path, which has names: their number is not bounded
+            route = getattr(scope.get("route"), "path", "")
+            span.update_name(f"{scope['method']} {route}".strip())
+        _DURATION.record(time.monotonic() - began, {**attributes, "http.route": route})
+
+
+def _known_method(method: str) -> str:
+    """Return a method as a label. Unknown ones are `_OTHER`, to bound the labels (invariant 12)."""
+    return method if method in _METHODS else "_OTHER"
+
+
+KAFKA_ROUTES: Final = (
+    root,
     connectors,
-    loggers,
     offsets,
     plugins,
+    loggers,
     rocketmq,
-    root,
-    target_state,
-    topics,
+    cluster_metrics,
 )
-from penstock.gateway.server.http_server import served
-from penstock.gateway.tracing import Traced
-from penstock.gateway.v1 import cluster as cluster_routes
-from penstock.gateway.v1 import (
-    configurations,
-    dead_letters,
-    live_rows,
-    logs,
-    offset_history,
-    replay,
+"""The modules of Kafka Connect's and RocketMQ Connect's routes."""
+
+NATIVE_ROUTES: Final = (
+    history,
     validation,
+    live_streams,
+    dead_letters,
+    replay,
+    cluster_routes,
 )
-
-PARTS: Final = (
-    *(root, connectors, target_state, offsets, plugins, loggers, rocketmq, topics),
-    metrics,
-)
-"""The files of Kafka Connect's routes, and RocketMQ Connect's."""
-
-MORE: Final = (
-    *(configurations, validation, offset_history),
-    *(live_rows, dead_letters, replay, logs, cluster_routes),
-)
-"""The files of our own."""
+"""The modules of the routes that only Penstock has."""
 
 
-def application(
-    asks: Asks, cluster: str, asked: Guard, tracking: topics.Tracking | None = None
-) -> ASGIApp:
-    """Return the application; `cluster` is the name of the cluster whose services `asks` are,
-    `asked` says who may what, and `tracking` is that of topics.
-    """
-    return Traced(ExactPaths(Audited(framework(asks, cluster, asked, tracking))))
-
-
-def framework(
-    asks: Asks | None,
+def build_app(
+    clients: ServiceClients,
     cluster: str,
-    asked: Guard | None = None,
-    tracking: topics.Tracking | None = None,
+    guard: Guard,
+    topic_tracking: connectors.TopicTracking | None = None,
+) -> ASGIApp:
+    """Return the application with its middleware.
+
+    `clients` call the services of the cluster that is called `cluster`. `guard` authenticates the
+    callers.
+    """
+    return TraceMiddleware(
+        ExactPathMiddleware(AuditMiddleware(build_api(clients, cluster, guard, topic_tracking)))
+    )
+
+
+def build_api(
+    clients: ServiceClients | None,
+    cluster: str,
+    guard: Guard | None = None,
+    topic_tracking: connectors.TopicTracking | None = None,
 ) -> FastAPI:
-    """Return what takes requests apart. Without `asks` it only has a document."""
+    """Return the application without middleware. Without `clients` it has only the document."""
     app = FastAPI(
         title="Penstock",
         summary="Kafka Connect's REST API, and more.",
         version=version("penstock"),
-        docs_url=None,  # its pages fetch scripts from elsewhere
+        docs_url=None,  # its pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,  # a name may end with a slash
-        openapi_url=None,  # a route of ours, which is guarded like the others
-        dependencies=[Depends(served), Depends(guard)],
+        openapi_url=None,  # routes.root has the route, which needs a role like the others
+        dependencies=[Depends(refuse_other_listener), Depends(authorize)],
     )
-    app.state.asks, app.state.cluster, app.state.was_healthy = asks, cluster, False
-    app.state.guard, app.state.tracking = asked or Guard(), tracking or topics.Tracking()
-    answer_failures(app)
-    for part in (*PARTS, *MORE):
-        app.include_router(part.routes, responses=documents.failures())
+    app.state.clients, app.state.cluster, app.state.was_healthy = clients, cluster, False
+    app.state.guard, app.state.tracking = (
+        guard or Guard(),
+        topic_tracking or connectors.TopicTracking(),
+    )
+    install_error_handlers(app)
+    for module in (*KAFKA_ROUTES, *NATIVE_ROUTES):
+        app.include_router(module.router, responses=openapi_models.error_responses())
     return app

@@ -1,4 +1,4 @@
-"""Configurations as people write them, and as they are shown. Pure."""
+"""Configurations as users write them, and as responses show them. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,83 +6,88 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.gateway.errors import InvalidConfigError
-from penstock.gateway.request_body import Number, objects
-from penstock.model.config_size import check_keys, check_size
+from penstock.gateway.request_input import JsonNumber, require_object
+from penstock.model.config_def import check_config_size, check_key_count
+from penstock.model.config_redaction import REDACTED, is_redacted, redact_value
 from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest
-from penstock.model.sensitive import MASK, is_mask, shown
+from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest_names
 
 _FIELDS: Final = ("name", "config", "initial_state")
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 
-def requested(body: Any) -> Connector:
-    """Return the connector that a body asks for, with its initial state.
+def parse_connector(body: Any) -> Connector:
+    """Return the connector of a request body, with its initial state.
 
     Raises:
-        ConfigError: a field is unknown, or not what it has to be.
+        ConfigError: a field is unknown, or has the wrong type.
     """
-    fields = objects(body, "the connector")
+    fields = require_object(body, "the connector")
     for field in fields:
         if field not in _FIELDS:
-            near = nearest(field, _FIELDS)
+            near = nearest_names(field, _FIELDS)
             raise ConfigError(
                 "config.unknown_field",
-                f"there is no field `{field[:100]}`",
+                f"unknown field `{field[:100]}`",
                 fix=f"Did you mean `{near[0]}`?" if near else f"Valid: {', '.join(_FIELDS)}.",
             )
-    config = texts(fields.get("config"))
+    config = parse_config(fields.get("config"))
     name = fields.get("name", config.get("name"))
     if name is not None and not isinstance(name, str):
         raise ConfigError(
-            "config.not_text", "`name` is no text", fix="Put it in quotes.", config_path="name"
+            "config.not_text",
+            "`name` is not a string",
+            fix="Write the name in quotes.",
+            config_path="name",
         )
     if name is None or not name.strip():
         raise ConfigError(
             "config.missing", "the connector has no name", fix="Set `name`.", config_path="name"
         )
-    return named(name.strip(), config, _state(fields.get("initial_state")))
+    return make_connector(name.strip(), config, _parse_state(fields.get("initial_state")))
 
 
-def named(
+def make_connector(
     name: str, config: Mapping[str, str], state: TargetState = TargetState.UNSPECIFIED
 ) -> Connector:
-    """Return a connector of a name, whose configuration must not say another one.
+    """Return the connector with this name and configuration.
 
     Raises:
-        ConfigError: `config.name_mismatch`.
+        ConfigError: `config.name_mismatch`: the configuration has another name.
     """
-    said = config.get("name", name).strip()
-    if said != name:
+    other_name = config.get("name", name).strip()
+    if other_name != name:
         raise ConfigError(
             "config.name_mismatch",
-            f"the configuration of {name[:200]!r} names another connector, {said[:200]!r}",
-            fix="Leave `name` out of the configuration.",
+            f"`name` in the configuration is {other_name[:200]!r}, expected {name[:200]!r}",
+            fix="Remove `name` from the configuration.",
             config_path="name",
         )
-    kind = ConnectorKind.UNSPECIFIED  # a plugin says what it is
+    kind = ConnectorKind.UNSPECIFIED  # validation by the plugin sets it
     if "source.connector.class" in config and "connector.class" not in config:
         kind = ConnectorKind.PIPELINE
     return Connector(name, {**config, "name": name}, kind, target_state=state)
 
 
-def texts(value: Any) -> dict[str, str]:
-    """Return a configuration: values are text, as they were written; a null is no value. Its size
-    is compared before anything is looked for in it: a body of 4 MiB may have 300,000 keys.
+def parse_config(value: Any) -> dict[str, str]:
+    """Return the configuration of a request body: each value is the text that was written.
+
+    A key whose value is null is left out. The number of keys is checked first: a body of 4 MiB may
+    have 300,000 keys.
 
     Raises:
         ConfigError: `config.not_text`, `config.too_large`.
     """
-    given = objects(value, "the configuration")
-    check_keys("this connector", len(given))
-    pairs = ((key, text(key, one)) for key, one in given.items())
+    given = require_object(value, "the configuration")
+    check_key_count("this connector", len(given))
+    pairs = ((key, parse_value(key, one)) for key, one in given.items())
     found = {key: one for key, one in pairs if one is not None}
-    check_size("this connector", found)
+    check_config_size("this connector", found)
     return found
 
 
-def text(key: str, value: Any) -> str | None:
-    """Return a value as text, None for null.
+def parse_value(key: str, value: Any) -> str | None:
+    """Return a value as text; None for null.
 
     Raises:
         ConfigError: `config.not_text`.
@@ -90,73 +95,77 @@ def text(key: str, value: Any) -> str | None:
     match value:
         case bool():
             return "true" if value else "false"
-        case Number():
+        case JsonNumber():
             return str(value)
         case None | str():
             return value
     raise ConfigError(
         "config.not_text",
-        f"`{key[:200]}` is {'a list' if isinstance(value, list) else 'an object'}",
-        fix="Write a list as text with commas; an object has no form in a configuration.",
+        f"`{key[:200]}` is {'a list' if isinstance(value, list) else 'an object'}, expected a "
+        "string, a number or a boolean",
+        fix="Write a list as a string with commas. A configuration cannot have objects.",
         config_path=key,
     )
 
 
-def masked(config: Mapping[str, str], secret_keys: Collection[str] = ()) -> dict[str, str]:
-    """Return a configuration without the secrets that somebody wrote into it (invariant 9);
-    `secret_keys` are those that the plugins say are some.
+def redact_config(config: Mapping[str, str], secret_keys: Collection[str] = ()) -> dict[str, str]:
+    """Return a configuration whose secret values are redacted (invariant 9).
+
+    `secret_keys` are the keys that the plugins declare as secrets.
     """
-    return {key: shown(key, value, sensitive=key in secret_keys) for key, value in config.items()}
+    return {
+        key: redact_value(key, value, sensitive=key in secret_keys) for key, value in config.items()
+    }
 
 
-def unmasked(
-    wanted: Mapping[str, str], stored: Mapping[str, str], secret_keys: Collection[str] = ()
+def restore_secrets(
+    config: Mapping[str, str], stored: Mapping[str, str], secret_keys: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return a configuration that was read masked and is written back: what is still the mask of
-    what is stored means that.
+    """Return a configuration in which redacted values are replaced by the stored secrets.
+
+    A client may read a redacted configuration and write it back: values that are still as they were
+    shown mean the stored values.
     """
-    seen = masked(stored, secret_keys)
-    return {key: stored[key] if value == seen.get(key) else value for key, value in wanted.items()}
+    shown = redact_config(stored, secret_keys)
+    return {key: stored[key] if value == shown.get(key) else value for key, value in config.items()}
 
 
-def refuse_masks(config: Mapping[str, str], secret_keys: Collection[str] = ()) -> None:
-    """Refuse what is shown for a secret where the secret should be: it would be stored as one, and
-    nothing would work.
+def refuse_redacted(config: Mapping[str, str], secret_keys: Collection[str] = ()) -> None:
+    """Refuse a redacted value where a secret is expected: it would be stored as the secret.
 
     Raises:
         ConfigError: `config.masked`.
     """
     for key, value in config.items():
-        if is_mask(key, value, sensitive=key in secret_keys):
+        if is_redacted(key, value, sensitive=key in secret_keys):
             raise ConfigError(
                 "config.masked",
-                f"`{key}` has {MASK}, which is shown for a secret, and is none",
-                fix="Write the secret, or a reference to it; or leave the value exactly as it was "
-                "shown.",
+                f"`{key}` is {REDACTED}, which replaces a secret in responses, expected a secret",
+                fix="Write the secret or a reference to it, or send the value exactly as it was "
+                "returned.",
                 config_path=key,
             )
 
 
-def check_findings(findings: Iterable[Diagnostic]) -> None:
-    """Refuse a configuration in which something is wrong; all of it is said.
+def refuse_errors(findings: Iterable[Diagnostic]) -> None:
+    """Refuse a configuration that has errors.
 
     Raises:
-        InvalidConfigError: `config.invalid`.
+        InvalidConfigError: `config.invalid`, with all errors.
     """
-    wrong = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if not wrong:
-        return
-    raise InvalidConfigError(wrong)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if errors:
+        raise InvalidConfigError(errors)
 
 
-def _state(value: Any) -> TargetState:
+def _parse_state(value: Any) -> TargetState:
     if value is None:
         return TargetState.UNSPECIFIED
-    state = value.upper() if isinstance(value, str) else value  # as Kafka Connect takes it
+    state = value.upper() if isinstance(value, str) else value  # any case, as in Kafka Connect
     if state not in _STATES:
         raise ConfigError(
             "config.target_state",
-            f"{str(value)[:100]!r} is no initial state",
+            f"`initial_state` is {str(value)[:100]!r}, which is not an initial state",
             fix=f"Valid: {', '.join(_STATES)}.",
             config_path="initial_state",
         )

@@ -1,8 +1,8 @@
-"""Errors as statuses and bodies: Kafka Connect's `{error_code, message}`, and what ours know more.
+"""Errors as HTTP statuses and bodies: Kafka Connect's `{error_code, message}`, and more fields.
 
-The status follows from the gRPC status of an error, which follows from its class and code. Kafka
-Connect's own: 409 while nobody leads or a revision is another one, 500 for a time-out whose message
-names the stage, 400 for offsets of what is not stopped.
+The HTTP status follows from the gRPC status of an error, which follows from its class and code. As
+in Kafka Connect: 409 while no scheduler leads and for another revision, 500 for a timeout (the
+message names the stage), 400 for offsets of a connector that is not STOPPED.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from penstock.gateway.access.users import Level, Person
-from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_of
+from penstock.gateway.access.users import Level, Principal
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_from_diagnostic
 from penstock.rpc.status import status_code
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ _STATUS: Final[Mapping[grpc.StatusCode, int]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: 500,
     grpc.StatusCode.INTERNAL: 500,
 }
-_BY_CODE: Final[Mapping[str, int]] = {
+_STATUS_BY_CODE: Final[Mapping[str, int]] = {
     "scheduler.not_leader": 409,
     "scheduler.starting": 409,
     "config.contended": 409,
@@ -66,16 +66,19 @@ _BY_CODE: Final[Mapping[str, int]] = {
     "plugin.not_installed": 404,
     "plugin.no_such_version": 404,
 }
-"""Codes whose class says less: Kafka Connect answers 404 for a level or a plugin that is not."""
+"""Codes whose HTTP status does not follow from their class. For example, Kafka Connect returns 404
+for an unknown level or plugin."""
 
-_NEAR: Final = frozenset({"config.not_found", "scheduler.not_found"})
-"""Codes of errors that tell names which are like the one that was asked for."""
+_CODES_WITH_NAMES: Final = frozenset({"config.not_found", "scheduler.not_found"})
+"""Codes of errors whose fix suggests names of other connectors."""
 
-_TIMED_OUT: Final = frozenset({"deadline.exceeded", "plugin.deadline", "plugin.handshake_timeout"})
+_TIMEOUT_CODES: Final = frozenset(
+    {"deadline.exceeded", "plugin.deadline", "plugin.handshake_timeout"}
+)
 
 
 class InvalidConfigError(ConfigError):
-    """All that is wrong with a configuration, in the words of Kafka Connect."""
+    """All errors in a configuration. The message has the words of Kafka Connect."""
 
     def __init__(self, findings: Sequence[Diagnostic]) -> None:
         """`findings` are errors, at least one."""
@@ -91,47 +94,47 @@ class InvalidConfigError(ConfigError):
         self.findings = tuple(findings)
 
 
-def status_of(diagnostic: Diagnostic) -> int:
-    """Return the HTTP status of an error: 503 for what may be better soon."""
-    return _BY_CODE.get(diagnostic.code) or _STATUS.get(status_code(diagnostic), 503)
+def http_status(diagnostic: Diagnostic) -> int:
+    """Return the HTTP status of an error; 503 for an error that may soon be over."""
+    return _STATUS_BY_CODE.get(diagnostic.code) or _STATUS.get(status_code(diagnostic), 503)
 
 
-def body_of(diagnostic: Diagnostic, status: int) -> dict[str, Any]:
-    """Return the body of an error."""
-    begin = "Request timed out: " if diagnostic.code in _TIMED_OUT else ""
-    said = f"{begin}{diagnostic.message.rstrip('.')}. {diagnostic.fix}".strip()
-    body = {"error_code": status, "message": said}
-    return body | _fields(diagnostic)
+def error_body(diagnostic: Diagnostic, status: int) -> dict[str, Any]:
+    """Return the response body of an error."""
+    prefix = "Request timed out: " if diagnostic.code in _TIMEOUT_CODES else ""
+    message = f"{prefix}{diagnostic.message.rstrip('.')}. {diagnostic.fix}".strip()
+    body = {"error_code": status, "message": message}
+    return body | _extra_fields(diagnostic)
 
 
-def refused(status: int, code: str, message: str, fix: str = "") -> JSONResponse:
-    """Return the answer to a request that no service is asked about."""
-    return JSONResponse(body_of(Diagnostic(code, message, fix=fix), status), status)
+def refusal_response(status: int, code: str, message: str, fix: str = "") -> JSONResponse:
+    """Return the response to a request that the gateway itself refuses."""
+    return JSONResponse(error_body(Diagnostic(code, message, fix=fix), status), status)
 
 
-def answer_of(error: PenstockError) -> JSONResponse:
-    """Return the answer to a request that failed."""
-    status, headers = status_of(error.diagnostic), {}
+def error_response(error: PenstockError) -> JSONResponse:
+    """Return the response to a request that failed."""
+    status, headers = http_status(error.diagnostic), {}
     if status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
-        headers["Retry-After"] = str(max(1, round(error.diagnostic.retry_after)))
+        headers["Retry-After"] = str(max(1, round(error.diagnostic.retry_after_s)))
     if error.code == "config.revision_changed":
         headers["ETag"] = f'"{error.diagnostic.suggestion}"'
-    body = body_of(error.diagnostic, status)
+    body = error_body(error.diagnostic, status)
     if isinstance(error, InvalidConfigError):
-        body["errors"] = [{"message": d.message, **_fields(d)} for d in error.findings]
+        body["errors"] = [{"message": d.message, **_extra_fields(d)} for d in error.findings]
     return JSONResponse(body, status, headers)
 
 
-def answer_failures(app: FastAPI) -> None:
-    """Have an application answer every error so."""
-    app.add_exception_handler(PenstockError, _ours)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _parameters)
-    app.add_exception_handler(Exception, _unexpected)
+def install_error_handlers(app: FastAPI) -> None:
+    """Have an application answer all errors with these bodies."""
+    app.add_exception_handler(PenstockError, _handle_penstock_error)
+    app.add_exception_handler(HTTPException, _handle_http_error)
+    app.add_exception_handler(RequestValidationError, _handle_parameter_error)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
 
 
-def _fields(diagnostic: Diagnostic) -> dict[str, str]:
-    """Return what else is known, but for what is empty."""
+def _extra_fields(diagnostic: Diagnostic) -> dict[str, str]:
+    """Return the fields besides `error_code` and `message` that are not empty."""
     fields = {
         "code": diagnostic.code,
         "config_path": diagnostic.config_path,
@@ -142,39 +145,42 @@ def _fields(diagnostic: Diagnostic) -> dict[str, str]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _ours(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, PenstockError)  # noqa: S101 - it is registered for these alone
-    answer = answer_of(_without_names(request, error))
+def _handle_penstock_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, PenstockError)  # noqa: S101 - it is registered for this type only
+    answer = error_response(_hide_names(request, error))
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         answer.headers["WWW-Authenticate"] = request.app.state.guard.schemes()
     return answer
 
 
-def _without_names(request: Request, error: PenstockError) -> PenstockError:
-    """Return an error without the names of connectors that whoever asked may not see."""
-    person: Person | None = getattr(request.state, "person", None)
-    if error.code not in _NEAR or (person is not None and person.level() >= Level.VIEWER):
+def _hide_names(request: Request, error: PenstockError) -> PenstockError:
+    """Remove suggested names of connectors unless the caller may see all connectors."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if error.code not in _CODES_WITH_NAMES or (
+        principal is not None and principal.level() >= Level.VIEWER
+    ):
         return error
-    told = replace(error.diagnostic, fix="List the connectors that you may see.", suggestion="")
-    return error_of(told)
+    hidden = replace(error.diagnostic, fix="List the connectors that you may see.", suggestion="")
+    return error_from_diagnostic(hidden)
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+def _handle_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
     word = HTTPStatus(error.status_code).phrase
-    said = {404: f"there is nothing at {request.url.path[:200]}"}.get(error.status_code, word)
+    message = {404: f"no route has the path {request.url.path[:200]}"}.get(error.status_code, word)
     code = f"http.{word.lower().replace(' ', '_')}"
-    fix = {404: "See /openapi.json for the paths.", 405: "See Allow for the methods."}
-    answer = refused(error.status_code, code, said, fix.get(error.status_code, ""))
+    fix = {404: "See /openapi.json for the paths.", 405: "The header Allow lists the methods."}
+    answer = refusal_response(error.status_code, code, message, fix.get(error.status_code, ""))
     answer.headers.update(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        answer.headers["Allow"] = ", ".join(_methods(request))
+        answer.headers["Allow"] = ", ".join(_allowed_methods(request))
     return answer
 
 
-def _methods(request: Request) -> list[str]:
-    """Return the methods that there are for a path: several routes may share it. One that names the
-    path counts more than those that have a connector's name there.
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of a path, which several routes may share.
+
+    A route with exactly this path has precedence over routes with a parameter there.
     """
     named = request.app.openapi()["paths"].get(request.scope["path"])
     if named is not None:
@@ -187,24 +193,26 @@ def _methods(request: Request) -> list[str]:
     ]
 
 
-def _parameters(_: Request, error: Exception) -> JSONResponse:
+def _handle_parameter_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     first = error.errors()[0]
     where, name = first["loc"][0], first["loc"][-1]
-    # a path whose number is none is the path of nothing, as Kafka Connect has it
+    # an invalid number in a path is an unknown path, as in Kafka Connect
     status = 404 if where == "path" else 400
     what = f"{where} parameter `{name}`: {first['msg']}"
-    return refused(status, "http.parameter", what, "See /openapi.json for what it may be.")
+    return refusal_response(
+        status, "http.parameter", what, "See /openapi.json for the valid values."
+    )
 
 
-def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    # its text may hold anything, a secret too: it goes to the log alone (invariant 9)
+def _handle_unexpected_error(request: Request, error: Exception) -> JSONResponse:
+    # its text may contain a secret, so it is only logged (invariant 9)
     number = secrets.token_hex(4)
     what = f"{request.method} {request.url.path[:200]}"
     log.error("unexpected error %s in %s", number, what, exc_info=error)
-    return refused(
+    return refusal_response(
         500,
         "internal.unexpected",
         f"{what} failed unexpectedly ({type(error).__name__}, number {number})",
-        f"Look for {number} in the log of the gateway, and report it.",
+        f"Find {number} in the log of the gateway, and report the error.",
     )

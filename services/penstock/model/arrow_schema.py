@@ -1,61 +1,142 @@
-"""Arrow schemas that a plugin sends, decoded and checked before anything uses them."""
+"""Arrow schemas and columns: decoding with bounds, semantic types, the range of times of day.
+
+A plugin's schema is checked here before anything uses it.
+
+Spark and Delta have fewer types than databases: a UUID, a time of day, a decimal of 65 digits
+travel as text. The semantic type of a field says which it was, as `{"penstock.type": "json"}` in
+the field's metadata. A sink may use it to create a column of the same kind. It is never needed to
+read a value, and it is the only field metadata that is carried from source to sink.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kind
 
 MAX_COLUMNS: Final = 10_000
 MAX_NESTING: Final = 32
 MAX_BYTES: Final = 8 << 20
-"""Of the Arrow IPC schema message; 10,000 columns with long names take about 2 MiB."""
+"""Size of the Arrow IPC schema message; 10,000 columns with long names take about 2 MiB."""
 
 
-class BadSchemaError(ValueError):
-    """The bytes are not a schema that is taken; the text completes "the schema …"."""
+class InvalidSchemaError(ValueError):
+    """The bytes are not an acceptable schema. The text completes "the schema …"."""
 
 
 def decode_schema(data: bytes) -> pa.Schema:
     """Return the schema of an Arrow IPC schema message.
 
     Raises:
-        BadSchemaError: it is no schema, too large, too deep, or two columns have one name.
+        InvalidSchemaError: not an Arrow schema, too large, too deep, or a duplicate column name.
     """
     if len(data) > MAX_BYTES:
-        raise BadSchemaError(f"is larger than {MAX_BYTES} bytes")
+        raise InvalidSchemaError(f"is larger than {MAX_BYTES} bytes")
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
-        _check(schema)  # Arrow decodes names when they are looked at, not before
-    except BadSchemaError:
+        _check_schema(schema)  # Arrow decodes names on first use, so undecodable ones fail here
+    except InvalidSchemaError:
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        raise BadSchemaError(f"is no Arrow IPC schema: {error}") from None
+        raise InvalidSchemaError(f"is not an Arrow IPC schema: {error}") from None
     return schema
 
 
-def _check(schema: pa.Schema) -> None:
+def _check_schema(schema: pa.Schema) -> None:
     names: list[str] = schema.names
     if len(names) > MAX_COLUMNS:
-        raise BadSchemaError(f"has {len(names)} columns, {MAX_COLUMNS} are allowed")
+        raise InvalidSchemaError(f"has {len(names)} columns, {MAX_COLUMNS} are allowed")
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadSchemaError(f"has the column {twice!r} twice")
-    for depth, _ in _walk(schema):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InvalidSchemaError(f"has the column {duplicate!r} twice")
+    for depth in _iterate_depths(schema):
         if depth > MAX_NESTING:
-            raise BadSchemaError(f"is nested deeper than {MAX_NESTING} levels")
+            raise InvalidSchemaError(f"is nested deeper than {MAX_NESTING} levels")
 
 
-def _walk(schema: pa.Schema) -> Iterator[tuple[int, pa.DataType]]:
-    """Yield every type with its depth; stops one below the limit, so it is bounded itself."""
+def _iterate_depths(schema: pa.Schema) -> Iterator[int]:
+    """Yield the depth of every nested type. Stops one level below the limit: bounded itself."""
     todo = [(1, field.type) for field in schema]
     while todo:
         depth, type_ = todo.pop()
-        yield depth, type_
+        yield depth
         if depth <= MAX_NESTING:
             fields = [type_.field(i) for i in range(type_.num_fields)]
             children = [field.type for field in fields if field.name is not None]
             if pa.types.is_dictionary(type_):
                 children.append(type_.value_type)
             todo.extend((depth + 1, child) for child in children)
+
+
+SEMANTIC_TYPE_KEY: Final = b"penstock.type"
+
+
+def semantic_type(field: pa.Field) -> str:
+    """Return the semantic type of a field; empty when its Arrow type says all."""
+    text: bytes = (field.metadata or {}).get(SEMANTIC_TYPE_KEY, b"")
+    return text.decode("utf-8", "replace")
+
+
+def copy_semantic_type(field: pa.Field, of: pa.Field) -> pa.Field:
+    """Return the field with the semantic type of another field as its only metadata."""
+    found = (of.metadata or {}).get(SEMANTIC_TYPE_KEY)
+    return field.with_metadata({SEMANTIC_TYPE_KEY: found}) if found else field.remove_metadata()
+
+
+def copy_semantic_types(schema: pa.Schema, of: pa.Schema) -> pa.Schema:
+    """Copy semantic types to those fields that have the same name and type in `of`."""
+    known = {field.name: field for field in of}
+    fields = []
+    for field in schema:
+        other = known.get(field.name)
+        same = other is not None and other.type == field.type
+        fields.append(copy_semantic_type(field, other) if same else field)
+    return pa.schema(fields)
+
+
+def set_semantic_types(schema: pa.Schema, semantic_types: Mapping[str, str]) -> pa.Schema:
+    """Return the schema with exactly these semantic types, by column name, and no others."""
+    fields = [
+        field.with_metadata({SEMANTIC_TYPE_KEY: semantic_types[field.name].encode()})
+        if field.name in semantic_types
+        else field.remove_metadata()
+        for field in schema
+    ]
+    return pa.schema(fields)
+
+
+_DAY_US: Final = 86_400_000_000
+
+
+def iterate_types(type_: pa.DataType) -> Iterator[pa.DataType]:
+    """Yield a type and the types nested in it, at every depth."""
+    yield type_
+    for n in range(type_.num_fields):
+        yield from iterate_types(type_.field(n).type)
+
+
+def check_times_of_day(column: pa.Array) -> None:
+    """Refuse times of day outside of 24 hours; Arrow holds them and formats `<value out of range>`.
+
+    Args:
+        column: Its times of day, at any depth, are in microseconds.
+
+    Raises:
+        pa.ArrowInvalid: a time of day is negative, or 24 hours or more.
+    """
+    type_ = column.type
+    if not any(kind.is_time(part) for part in iterate_types(type_)):
+        return
+    if kind.is_time(type_):
+        extremes = pc.min_max(column.cast(pa.int64())).as_py()
+        if (extremes["min"] or 0) < 0 or (extremes["max"] or 0) >= _DAY_US:
+            raise pa.ArrowInvalid("a time of the day is beyond its 24 hours")
+    elif kind.is_map(type_):
+        check_times_of_day(column.keys)
+        check_times_of_day(column.items)
+    else:
+        for inner in column.flatten() if kind.is_struct(type_) else [column.flatten()]:
+            check_times_of_day(inner)

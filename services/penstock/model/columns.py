@@ -1,13 +1,18 @@
-"""The reserved columns of a row (protocol rule R20). All of them are optional; every other column
-is the row.
+"""The reserved columns of a row (protocol rule R20). All are optional; all other columns are data.
 
-`__op` int8 (see `Op`) · `__ts_us` int64, microseconds since the epoch · `__key` the key, any type ·
-`__before` struct, the row before an update · `__headers` map<string, binary> · `__offset` binary,
-the source's offset ·
-`__raw_key`, `__raw_value` binary, bytes that a converter is to decode.
+| column | type | value |
+|---|---|---|
+| `__op` | int8 | the kind of change, see `Op` |
+| `__ts_us` | int64 | time of the row in microseconds since the epoch |
+| `__key` | any | the key |
+| `__before` | struct | the row before an update |
+| `__headers` | map<string, binary> | headers |
+| `__offset` | binary | the source's offset |
+| `__raw_key`, `__raw_value` | binary | bytes for a converter to decode |
+| `__partition` | int32 | partition of the topic that the row is read from |
 
-`__partition` int32 is there inside of a chain only, with `__offset` int64: where a row stands in
-the topic that it is read from. They are given where the chain asks for them, and end with it.
+`__partition` exists only inside of a transform chain that uses it. There, `__offset` is the row's
+offset in the topic, an int64. Both are dropped behind the chain.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ RESERVED: Final = frozenset(
 
 
 class Op(IntEnum):
-    """The change a row stands for. Numbers equal penstock.api.record.v1.Op."""
+    """The change that a row describes. Numbers equal penstock.api.record.v1.Op."""
 
     UNSPECIFIED = 0
     CREATE = 1
@@ -45,5 +50,5 @@ class Op(IntEnum):
 
 
 def is_reserved(name: str) -> bool:
-    """Tell whether a column is metadata and not part of the row."""
+    """Whether a column is metadata and not data of the row."""
     return name in RESERVED

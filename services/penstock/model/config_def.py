@@ -1,11 +1,16 @@
-"""Typed configuration keys of the framework, and one way to read them.
+"""Configuration keys: definition, parsing, errors, size bounds; definitions of connectors for forms
+(Kafka Connect's `ConfigDef`).
 
-Everything that is wrong with a configuration is said at once, each with the key it is about:
-`config.unknown_key`, `config.wrong_type`, `config.missing`, `config.bad_choice`.
+`ConfigKey` is a key of the framework, parsed here. `KeyDefinition` describes any key, also those of
+plugins, for forms and tools.
+
+Parsing reports all errors of a configuration at once, each with its key: `config.unknown_key`,
+`config.wrong_type`, `config.missing`, `config.bad_choice`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +22,8 @@ from penstock.model.errors import (
     ErrorClass,
     PenstockError,
     Severity,
-    error_of,
-    nearest,
+    error_from_diagnostic,
+    nearest_names,
 )
 
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", re.ASCII)
@@ -33,27 +38,27 @@ _BYTES: Final[Mapping[str, float]] = {
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of `5s`, `100ms`, `1.5h`. A bare number is in milliseconds, as in Kafka.
+    """Parse `5s`, `100ms`, `1.5h` into seconds. A bare number is in milliseconds, as in Kafka.
 
     Raises:
-        ValueError: it is not a duration.
+        ValueError: the text is not a duration.
     """
-    return _quantity(text, _SECONDS)
+    return _parse_quantity(text, _SECONDS)
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of `1MiB`, `64kB`, `4096`.
+    """Parse `1MiB`, `64kB`, `4096` into bytes.
 
     Raises:
-        ValueError: it is not a size, or not a whole number of bytes.
+        ValueError: the text is not a size, or not a whole number of bytes.
     """
-    size = _quantity(text, _BYTES)
+    size = _parse_quantity(text, _BYTES)
     if size != int(size):
         raise ValueError(text)
     return int(size)
 
 
-def _quantity(text: str, units: Mapping[str, float]) -> float:
+def _parse_quantity(text: str, units: Mapping[str, float]) -> float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2] not in units:
         raise ValueError(text)
@@ -69,12 +74,12 @@ KeyType: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """A key: what it takes, and what it does.
+    """The definition of a configuration key.
 
-    `default` is a value, not a text: seconds for a duration, bytes for a size, a tuple for a list.
-    `no_effect`: why the key, which is known from elsewhere, does nothing here.
-    `sensitive` (and type `password`) keeps the value out of every message. `choices` bound a
-    string, or each item of a list.
+    `default` is a parsed value: seconds for a duration, bytes for a size, a tuple for a list.
+    `no_effect`: why the key, which other products have, does nothing here.
+    `sensitive` (and type `password`) keeps the value out of every message. `choices` are the valid
+    values of a string, or of each item of a list.
     """
 
     name: str
@@ -88,57 +93,57 @@ class ConfigKey:
 
 
 def parse(keys: Iterable[ConfigKey], config: Mapping[str, str], path: str = "") -> dict[str, Any]:
-    """Return the value of every key, defaults filled in.
+    """Parse a configuration into the value of every key, with defaults.
 
     Args:
         keys: The valid keys.
         config: What the user wrote.
-        path: Where `config` stands in the whole configuration, put before each key in errors.
+        path: Prefix of `config` in the whole configuration, put before each key in errors.
 
     Raises:
-        ConfigError: something is wrong; all that is wrong, when it is more.
+        ConfigError: the configuration has an error; a `CombinedError` when it has several.
     """
-    values, errors = read(keys, config, path)
+    values, errors = parse_with_errors(keys, config, path)
     if errors:
-        raise combined(errors)
+        raise combine_errors(errors)
     return values
 
 
-def read(
+def parse_with_errors(
     keys: Iterable[ConfigKey], config: Mapping[str, str], path: str = ""
 ) -> tuple[dict[str, Any], list[ConfigError]]:
-    """Return the values that could be read, and everything that is wrong."""
+    """Return the values that could be parsed, and all errors."""
     by_name = {key.name: key for key in keys}
-    errors = [_unknown(name, by_name, path) for name in config if name not in by_name]
+    errors = [_unknown_key(name, by_name, path) for name in config if name not in by_name]
     values: dict[str, Any] = {}
     for key in by_name.values():
         try:
-            values[key.name] = _value(key, config.get(key.name), path)
+            values[key.name] = _parse_value(key, config.get(key.name), path)
         except ConfigError as error:
             errors.append(error)
     return values, errors
 
 
-def combined(errors: Iterable[PenstockError]) -> PenstockError:
-    """Return one error for all of them; those that are made of others count as these."""
-    flat = [one for error in errors for one in single_errors(error)]
+def combine_errors(errors: Iterable[PenstockError]) -> PenstockError:
+    """Return one error for all of them. Combined errors among them are flattened."""
+    flat = [one for error in errors for one in split_errors(error)]
     return flat[0] if len(flat) == 1 else CombinedError(flat)
 
 
-def single_errors(error: PenstockError) -> Sequence[PenstockError]:
-    """Return the errors that an error is made of; one that is not combined is the only one."""
+def split_errors(error: PenstockError) -> Sequence[PenstockError]:
+    """Return the errors of a combined error; a plain error is returned alone."""
     return error.errors if isinstance(error, CombinedError) else (error,)
 
 
-def changed_errors(
-    error: PenstockError, change: Callable[[Diagnostic], Diagnostic]
-) -> PenstockError:
-    """Return an error with its diagnostic changed; of a combined one, each of them."""
-    return combined(error_of(change(one.diagnostic)) for one in single_errors(error))
+def map_errors(error: PenstockError, change: Callable[[Diagnostic], Diagnostic]) -> PenstockError:
+    """Apply a function to the diagnostic of an error, or of each error of a combined one."""
+    return combine_errors(
+        error_from_diagnostic(change(one.diagnostic)) for one in split_errors(error)
+    )
 
 
 class CombinedError(ConfigError):
-    """Everything that is wrong with a configuration: the first error, all as detail."""
+    """All errors of a configuration: the message of the first one, all of them as detail."""
 
     def __init__(self, errors: Sequence[PenstockError]) -> None:
         first = errors[0].diagnostic
@@ -153,19 +158,19 @@ class CombinedError(ConfigError):
         self.errors = tuple(errors)
 
 
-def without_effect(
+def find_keys_without_effect(
     keys: Iterable[ConfigKey], config: Mapping[str, str], path: str = ""
 ) -> list[Diagnostic]:
-    """Return a warning for each key that is set and does nothing here."""
+    """Return a warning for each key that is set and has no effect here."""
     return [
-        no_effect(_join(path, key.name), key.no_effect)
+        no_effect_warning(_join(path, key.name), key.no_effect)
         for key in keys
         if key.no_effect and key.name in config
     ]
 
 
-def no_effect(key: str, why: str, fix: str = "") -> Diagnostic:
-    """Return the warning about a key that was set and has no effect."""
+def no_effect_warning(key: str, why: str, fix: str = "") -> Diagnostic:
+    """Build the warning `config.no_effect` about a key."""
     return Diagnostic(
         "config.no_effect",
         f"`{key}` has no effect here: {why}",
@@ -176,8 +181,8 @@ def no_effect(key: str, why: str, fix: str = "") -> Diagnostic:
     )
 
 
-def written(key: ConfigKey) -> str:
-    """Return a key's default as a person would write it; empty when it has none."""
+def format_default(key: ConfigKey) -> str:
+    """Return a key's default as text in a configuration; empty when there is none."""
     if key.default is None or key.type == "password":
         return ""
     if key.type == "list":
@@ -188,16 +193,16 @@ def written(key: ConfigKey) -> str:
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
-    """Return a fix that names the nearest valid names, or all of them when none is near."""
+    """Return the fix for a misspelt name: the nearest valid names, or all when none is near."""
     valid = sorted(valid)
-    near = nearest(word, valid)
+    near = nearest_names(word, valid)
     if near:
         return f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
     return f"Valid: {', '.join(f'`{name}`' for name in valid)}."
 
 
-def _unknown(name: str, by_name: Mapping[str, ConfigKey], path: str) -> ConfigError:
-    near = nearest(name, by_name)
+def _unknown_key(name: str, by_name: Mapping[str, ConfigKey], path: str) -> ConfigError:
+    near = nearest_names(name, by_name)
     return ConfigError(
         "config.unknown_key",
         f"there is no key `{name}`",
@@ -207,7 +212,7 @@ def _unknown(name: str, by_name: Mapping[str, ConfigKey], path: str) -> ConfigEr
     )
 
 
-def _value(key: ConfigKey, text: str | None, path: str) -> Any:
+def _parse_value(key: ConfigKey, text: str | None, path: str) -> Any:
     if text is None or (key.required and not text.strip()):
         if key.required:
             raise ConfigError(
@@ -280,3 +285,82 @@ _EXPECTED: Final[Mapping[KeyType, str]] = {
     "size": "a size like `1MiB` or `4096`",
     "list": "a list separated by commas",
 }
+
+
+MAX_CONFIG_KEYS: Final = 5_000
+MAX_CONFIG_BYTES: Final = 512 << 10
+"""Bounds of one configuration in its stored form (invariant 12). A write contains it twice, as the
+current configuration and as a version of the history, and etcd accepts 1.5 MB."""
+
+
+def check_config_size(name: str, config: Mapping[str, str]) -> None:
+    """Refuse a configuration with too many keys or bytes. Called before all other validation.
+
+    Raises:
+        ConfigError: `config.too_large`.
+    """
+    check_key_count(name, len(config))
+    size = len(json.dumps(dict(config), ensure_ascii=False, separators=(",", ":")).encode())
+    if size > MAX_CONFIG_BYTES:
+        raise _too_large(name, f"{len(config)} keys and {size} bytes")
+
+
+def check_key_count(name: str, count: int) -> None:
+    """Refuse a configuration with too many keys. Called before its values are read.
+
+    Raises:
+        ConfigError: `config.too_large`.
+    """
+    if count > MAX_CONFIG_KEYS:
+        raise _too_large(name, f"{count} keys")
+
+
+def _too_large(name: str, found: str) -> ConfigError:
+    return ConfigError(
+        "config.too_large",
+        f"the configuration of {name} has {found}",
+        fix=f"Stay within {MAX_CONFIG_KEYS} keys and {MAX_CONFIG_BYTES} bytes; "
+        "put large texts into files.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDefinition:
+    """The definition of a key. `default` is text, None when there is none; `type` is one of the
+    protocol (`plugin_service.proto`): boolean, string, int, duration and others.
+    """
+
+    name: str
+    type: str = "string"
+    default: str | None = None
+    required: bool = False
+    sensitive: bool = False
+    documentation: str = ""
+    importance: str = ""
+    group: str = ""
+    order: int = 0
+    display_name: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """The value of a key as its plugin validated it; `value` is None for sensitive keys."""
+
+    name: str
+    value: str | None = None
+    visible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorDefinition:
+    """A connector, transform or converter of a plugin. `kind` is empty for a kind that this version
+    does not know; `framework_keys` are read by Penstock, `keys` by the plugin.
+    """
+
+    name: str
+    kind: str
+    plugin: str
+    version: str
+    keys: tuple[KeyDefinition, ...] = ()
+    framework_keys: tuple[KeyDefinition, ...] = ()

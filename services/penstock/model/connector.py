@@ -1,4 +1,4 @@
-"""Connectors, their plans and the states they can be in."""
+"""Connectors, their task plans, and the states and statuses of tasks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 from penstock.model.errors import Diagnostic
 from penstock.model.identity import partition_id
-from penstock.model.metrics import DatasetRows, PluginNumber, TaskWork
+from penstock.model.metrics import DatasetRows, PluginMetric, TaskMetrics
 
 
 class ConnectorKind(IntEnum):
-    """How a connector joins plugins and topics. Numbers equal
-    penstock.api.config.v1.ConnectorKind.
-    """
+    """How a connector joins plugins and topics. Numbers equal penstock.api.config.v1's."""
 
     UNSPECIFIED = 0
     SOURCE = 1
@@ -25,7 +23,7 @@ class ConnectorKind(IntEnum):
 
 
 class TargetState(IntEnum):
-    """What the user wants. Numbers equal penstock.api.config.v1.TargetState."""
+    """The state that the user requested. Numbers equal penstock.api.config.v1.TargetState."""
 
     UNSPECIFIED = 0
     RUNNING = 1
@@ -34,7 +32,7 @@ class TargetState(IntEnum):
 
 
 class TaskState(IntEnum):
-    """How a task is. Numbers equal penstock.api.worker.v1.TaskState."""
+    """The state of a task on its worker. Numbers equal penstock.api.worker.v1.TaskState."""
 
     UNSPECIFIED = 0
     STARTING = 1
@@ -46,13 +44,13 @@ class TaskState(IntEnum):
     PAUSED = 7
 
 
-ENDED = frozenset({TaskState.FAILED, TaskState.COMPLETED, TaskState.STOPPED})
-"""States in which a task moves nothing any more."""
+ENDED_STATES = frozenset({TaskState.FAILED, TaskState.COMPLETED, TaskState.STOPPED})
+"""States in which a task processes no more rows."""
 
 
 class CommitMode(IntEnum):
-    """Who is the authority for "written up to". Numbers equal
-    penstock.api.connector.v1.CommitMode.
+    """Where the committed offsets of a sink are decided: by the host, or in the sink itself.
+    Numbers equal penstock.api.connector.v1.CommitMode.
     """
 
     UNSPECIFIED = 0
@@ -72,9 +70,7 @@ class ApplyAction(IntEnum):
 
 
 class RevisionCause(IntEnum):
-    """Why a version of a configuration was made. Numbers equal
-    penstock.api.config.v1.RevisionCause.
-    """
+    """What created a version of a configuration. Numbers equal penstock.api.config.v1's."""
 
     UNSPECIFIED = 0
     CREATED = 1
@@ -84,8 +80,8 @@ class RevisionCause(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
-    """A request to start something anew: of the connector alone, with its tasks, or of one task.
+class RestartRequest:
+    """A request to restart a connector, a connector with its tasks, or one task (`task_id`).
     `marker` grows with every request of a generation; `requested_at` is in seconds since the epoch.
     """
 
@@ -98,8 +94,8 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One version of a connector's configuration. `restored` is the version that was rolled back
-    to. `config` is empty in a list.
+    """One version of a connector's configuration. `restored` is the version that a rollback
+    restored, 0 for none. `config` is empty in lists of versions.
     """
 
     version: int
@@ -112,32 +108,22 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A key that is not the same in two versions; None where it is not there."""
+class ConfigDifference:
+    """A key that differs between two versions of a configuration; None where it is absent.
+    `redacted`: a secret was removed from `before` or `after`.
+    """
 
     key: str
     before: str | None
     after: str | None
-    masked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LogLevel:
-    """The level that a logger has in every instance of a service. `modified_at` is in seconds
-    since the epoch.
-    """
-
-    service: str
-    logger: str
-    level: str
-    modified_at: float = 0.0
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Connector:
     """A named, versioned configuration. `config` is as the user wrote it; secrets in it are
-    references. `version` counts configurations, `restarts` are the newest requests; `secret_keys`
-    are those that its plugins have declared to be secrets (invariant 9).
+    references. `version` counts configurations, `restarts` are the newest restart requests;
+    `secret_keys` are keys that its plugins declare as sensitive (invariant 9).
     """
 
     name: str
@@ -147,14 +133,15 @@ class Connector:
     generation: str = ""
     revision: int = 0
     version: int = 0
-    restarts: tuple[Restart, ...] = ()
+    restarts: tuple[RestartRequest, ...] = ()
     secret_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A unit of work with an offset of its own. `offset` None means from the beginning; `payload`
-    is the connector's. `finds_others`: its task, the only one, finds further partitions by itself.
+    """A unit of work with its own offset. `offset` None means from the beginning; `payload` is
+    opaque data of the connector. `finds_others`: its task, the connector's only one, discovers
+    further partitions while it runs.
     """
 
     key: Mapping[str, Any]
@@ -167,15 +154,13 @@ class Partition:
 
     @property
     def id(self) -> str:
-        """Canonical JSON of the key."""
+        """The partition id: canonical JSON of the key."""
         return partition_id(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one task does: its partitions and its own configuration. `task_id` is
-    `<generation>-<number>`.
-    """
+    """The partitions and the configuration of one task. `task_id` is `<generation>-<number>`."""
 
     task_id: str
     partitions: tuple[Partition, ...] = ()
@@ -183,14 +168,16 @@ class TaskPlan:
 
     @property
     def finds_others(self) -> bool:
-        """Whether the task finds partitions by itself that no plan has."""
+        """Whether the task discovers partitions that are not in its plan."""
         return any(partition.finds_others for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A configured plugin connector. `secrets` are resolved values: never logged, never stored.
-    `version` says which versions of the plugin are allowed; empty for any.
+    """A configured connector of a plugin, as the plugin receives it.
+
+    `connector` is its name in the plugin, `instance` the Penstock connector's. `secrets` are
+    resolved values: never logged, never stored. `version`: allowed plugin versions, empty for any.
     """
 
     connector: str
@@ -202,11 +189,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """How a task is, with its numbers since it was started. `rows_failed` are in dead letters, or
-    were skipped. `bytes_left`, `rows_left`: -1 when unknown. `restarts` are all of its life,
-    `restarts_in_a_row` those since it last ran well. `plugin_version` is that of the source, where
-    both ends are plugins. `datasets` are bounded, `datasets_left_out` are those without numbers of
-    their own.
+    """The state of a task with its counts since it was assigned.
+
+    `rows_failed` were sent to the dead-letter queue or skipped. `bytes_left`, `rows_left`: -1 when
+    unknown. `restarts` counts all restarts, `restarts_in_a_row` those since it last ran without
+    failure. `plugin_version` is that of the source where source and sink are plugins. `datasets`
+    are bounded; `datasets_left_out` is the number of those without counts of their own.
     """
 
     task_id: str
@@ -224,7 +212,7 @@ class TaskStatus:
     restarts: int = 0
     restarts_in_a_row: int = 0
     plugin_version: str = ""
-    work: TaskWork | None = None
+    metrics: TaskMetrics | None = None
     datasets: tuple[DatasetRows, ...] = ()
     datasets_left_out: int = 0
-    plugin_numbers: tuple[PluginNumber, ...] = ()
+    plugin_metrics: tuple[PluginMetric, ...] = ()

@@ -1,9 +1,9 @@
-"""A dead letter: a row that could not be read, changed or written, and all that is known of it.
+"""The record of a dead letter: a row that could not be read, transformed or written, and why.
 
-Letters have columns of their own, the same for all rows, so that one place takes those of any
-schema. `row` is the row as the source gave it, in JSON lines of the protocol (`proto/README.md`),
-and `schema` what it takes to read that text back without loss (an Arrow IPC schema); a row that
-could not even be read has its original bytes in `raw` instead.
+All dead letters have the same columns, so that one dead-letter queue takes rows of any schema.
+`row` is the row as the source sent it, as a JSON line of the protocol (`proto/README.md`);
+`schema` is the Arrow IPC schema that reads this text back without loss. A row that could not be
+read has its original bytes in `raw` instead.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from penstock.model.errors import Diagnostic
 
 
 class Stage(StrEnum):
-    """Where a row failed."""
+    """The stage of processing in which a row failed."""
 
     READ = "read"
     TRANSFORM = "transform"
     WRITE = "write"
 
 
-KAFKA_STAGE: Final[Mapping[Stage, str]] = {
+KAFKA_STAGES: Final[Mapping[Stage, str]] = {
     Stage.READ: "TASK_POLL",
     Stage.TRANSFORM: "TRANSFORMATION",
     Stage.WRITE: "TASK_PUT",
 }
-"""What Kafka Connect calls the stages (KIP-298)."""
+"""Kafka Connect's names of the stages (KIP-298)."""
 
-LETTER: Final = pa.schema(
+DEAD_LETTER_SCHEMA: Final = pa.schema(
     [
         ("connector", pa.string()),
         ("task", pa.string()),
@@ -58,18 +58,19 @@ LETTER: Final = pa.schema(
         ("attempt", pa.int64()),
     ]
 )
-"""The columns of letters. A place that has them already is only ever given more, at the end."""
+"""The columns of dead letters. Dead-letter queues have them stored: add new ones only at the end.
+"""
 
-Spot: TypeAlias = tuple[str, int | str | None]
-"""Where rows of a slot come from: a partition, and an offset. A number is that of the topic's row
-which has the number 0 in the slot: the others are counted from there. A text is of all rows alike;
-None: not known.
+RowOrigin: TypeAlias = tuple[str, int | str | None]
+"""Where the rows of a slot come from: a partition and an offset. An integer is the topic offset of
+the slot's row 0; the offsets of the other rows follow without gaps. A text is the offset of all
+rows. None: unknown.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """Why a row failed, and where."""
+class RowFailure:
+    """The stage in which a row failed, and the reason."""
 
     stage: Stage
     reason: Diagnostic
@@ -78,17 +79,19 @@ class Failed:
 _KEY: Final = b"penstock.key"
 
 
-def keyed(schema: pa.Schema, key_columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of a letter's row: it also tells which columns are its key."""
+def with_key_columns(schema: pa.Schema, key_columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of a dead letter's row with the names of its key columns as metadata."""
     return schema.with_metadata({_KEY: json.dumps(list(key_columns))} if key_columns else None)
 
 
-def unkeyed(schema: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
-    """Return the schema of a letter's row as it was, and its key columns."""
+def split_key_columns(schema: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
+    """Return the schema without the metadata of `with_key_columns`, and the key columns."""
     text = (schema.metadata or {}).get(_KEY, b"[]")
     return schema.remove_metadata(), tuple(json.loads(text))
 
 
-def stamp() -> int:
-    """Return the wall clock in microseconds, for people: it decides nothing."""
+def wall_clock_us() -> int:
+    """Return the wall clock in microseconds since the epoch. For display only: no decision may
+    depend on it.
+    """
     return time.time_ns() // 1000

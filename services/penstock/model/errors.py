@@ -1,16 +1,16 @@
-"""The one error shape, and the exceptions that carry it.
+"""The error shape of all services, and the exceptions that carry it.
 
     PenstockError
     ├── RetriableError    the same call may succeed later
     ├── ConfigError       the user must change the configuration
     ├── AuthError         credentials were refused
-    ├── DataError         a row is bad; the task may go on
+    ├── DataError         a row cannot be processed; the task may go on
     ├── SchemaError       a schema change cannot be applied
     ├── FencedError       another owner has a newer epoch; stop, never retry
     ├── OffsetLostError   the offset is gone at the source; never skip silently
-    └── InternalError     a defect of ours or of a connector
+    └── InternalError     a defect of Penstock or of a connector
 
-What happens next follows from the class alone, never from the text (architecture: errors).
+The reaction to an error follows from its class alone, never from its text (architecture: errors).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 CONNECTOR_DEFECT: Final = "connector.defect"
-"""Code of an exception that a connector did not mean to raise; its detail is the stack trace."""
+"""Code of an unexpected exception in a connector; the detail of the error is the stack trace."""
 
 
 class ErrorClass(IntEnum):
-    """What the host does about an error. Numbers equal penstock.api.error.v1.ErrorClass."""
+    """How the host reacts to an error. Numbers equal penstock.api.error.v1.ErrorClass."""
 
     UNSPECIFIED = 0
     RETRIABLE = 1
@@ -40,7 +40,7 @@ class ErrorClass(IntEnum):
 
 
 class Severity(IntEnum):
-    """How bad a diagnostic is. Numbers equal penstock.api.error.v1.Severity."""
+    """The severity of a diagnostic. Numbers equal penstock.api.error.v1.Severity."""
 
     UNSPECIFIED = 0
     INFO = 1
@@ -52,9 +52,9 @@ class Severity(IntEnum):
 class Diagnostic:
     """What went wrong, where, and how to fix it.
 
-    `code` is stable and dotted (`offset.stale_epoch`); `config_path` is the key of the
-    configuration it is about;
-    `fix` is one sentence for people; `retry_after` is in seconds, 0 for "the host decides".
+    `code` is stable and dotted (`offset.stale_epoch`); `config_path` is the configuration key that
+    it is about; `fix` tells the user what to do, in one sentence; `retry_after_s`: 0 lets
+    the host decide.
     """
 
     code: str
@@ -66,7 +66,7 @@ class Diagnostic:
     suggestion: str = ""
     detail: str = ""
     dataset: str = ""
-    retry_after: float = 0.0
+    retry_after_s: float = 0.0
 
     def __str__(self) -> str:
         where = f" (at {self.config_path})" if self.config_path else ""
@@ -75,11 +75,11 @@ class Diagnostic:
 
     @property
     def trace(self) -> str:
-        """The stack trace of a defect of a connector; empty for all else."""
+        """The stack trace of an unexpected exception in a connector; empty for other errors."""
         return self.detail if self.code == CONNECTOR_DEFECT else ""
 
-    def reworded(self, change: Callable[[str], str]) -> Diagnostic:
-        """Return the same with each of its texts changed; its code stays."""
+    def map_texts(self, change: Callable[[str], str]) -> Diagnostic:
+        """Apply a function to each text, for instance to redact secrets; the code stays."""
         return replace(
             self,
             message=change(self.message),
@@ -106,7 +106,7 @@ class PenstockError(Exception):
         suggestion: str = "",
         detail: str = "",
         dataset: str = "",
-        retry_after: float = 0.0,
+        retry_after_s: float = 0.0,
     ) -> None:
         self.diagnostic = Diagnostic(
             code=code,
@@ -117,7 +117,7 @@ class PenstockError(Exception):
             suggestion=suggestion,
             detail=detail,
             dataset=dataset,
-            retry_after=retry_after,
+            retry_after_s=retry_after_s,
         )
         super().__init__(str(self.diagnostic))
 
@@ -146,7 +146,7 @@ class AuthError(PenstockError):
 
 
 class DataError(PenstockError):
-    """A row is bad; the task may go on."""
+    """A row cannot be processed; the task may go on."""
 
     error_class = ErrorClass.DATA
 
@@ -170,7 +170,7 @@ class OffsetLostError(PenstockError):
 
 
 class InternalError(PenstockError):
-    """A defect of ours or of a connector."""
+    """A defect of Penstock or of a connector."""
 
     error_class = ErrorClass.INTERNAL
 
@@ -190,10 +190,8 @@ _BY_CLASS: dict[ErrorClass, type[PenstockError]] = {
 }
 
 
-def error_of(diagnostic: Diagnostic) -> PenstockError:
-    """Return the exception for a diagnostic that came over the wire. An unset class means
-    retriable.
-    """
+def error_from_diagnostic(diagnostic: Diagnostic) -> PenstockError:
+    """Build the exception of a received diagnostic. An unset class means retriable."""
     error_class = diagnostic.error_class or ErrorClass.RETRIABLE
     error = _BY_CLASS[error_class](diagnostic.code, diagnostic.message)
     error.diagnostic = replace(diagnostic, error_class=error_class)
@@ -201,6 +199,6 @@ def error_of(diagnostic: Diagnostic) -> PenstockError:
     return error
 
 
-def nearest(word: str, valid: Iterable[str], most: int = 3) -> list[str]:
-    """Return the valid names that look most like a misspelt one, best first."""
-    return difflib.get_close_matches(word, sorted(valid), n=most, cutoff=0.6)
+def nearest_names(word: str, valid: Iterable[str], limit: int = 3) -> list[str]:
+    """Return the valid names that are most similar to a misspelt one, best first."""
+    return difflib.get_close_matches(word, sorted(valid), n=limit, cutoff=0.6)

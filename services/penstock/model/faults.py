@@ -1,4 +1,4 @@
-"""Fault points: named places in the product where a test can kill, stop or break it on purpose.
+"""Fault points: named places in the code where a test kills, stops or breaks the process.
 
 Armed only by the environment variable `PENSTOCK_FAULTS`, never over an API:
 
@@ -13,8 +13,8 @@ hit. Actions:
            that is stuck would), `reach` stops only the coroutine
 - `break`  the call returns True, and the caller skips an invariant
 
-A point that is not armed costs one look into an empty dict. The names are published here, so that
-a misspelt one is refused at start instead of never firing.
+A point that is not armed costs one look-up in an empty dict. `POINTS` lists all names, so that a
+misspelt one is refused at start instead of never firing.
 """
 
 from __future__ import annotations
@@ -28,57 +28,56 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from penstock.model.errors import ConfigError, RetriableError, nearest
+from penstock.model.errors import ConfigError, RetriableError, nearest_names
 
 VARIABLE: Final = "PENSTOCK_FAULTS"
 
 _HITS: Final = re.compile(r"([1-9][0-9]*)(?:-([1-9][0-9]*))?")
 
 POINTS: Final[Mapping[str, str]] = {
-    "worker.source_read": "a batch was announced by the read end",
-    "worker.batch_running": "a micro-batch went into the engine",
-    "worker.batch_moved": "the rows of a micro-batch are at the write end",
-    "worker.sink_writing": "before the write end prepares",
-    "worker.sink_written": "the write end has prepared; no offset is stored yet",
+    "worker.source_read": "a batch was announced by the source",
+    "worker.batch_running": "a micro-batch was submitted to the engine",
+    "worker.batch_moved": "the rows of a micro-batch are at the sink",
+    "worker.sink_writing": "before the sink prepares",
+    "worker.sink_written": "the sink has prepared; no offset is stored yet",
     "worker.offset_committing": "before the offsets are stored",
     "worker.offset_committed": "the offsets are stored; nothing is applied yet",
-    "worker.txn_committed": "the write end has made a transaction visible",
-    "worker.acking": "before the source is told",
-    "worker.acked": "the source was told",
+    "worker.txn_committed": "the sink has made a transaction visible",
+    "worker.acking": "before the acknowledgement is sent to the source",
+    "worker.acked": "the acknowledgement was sent to the source",
     "worker.commit_order": "break: offsets are stored before the rows are durable (invariant 1)",
-    "worker.ack_order": "break: the source is told before the offset is durable (invariant 2)",
-    "worker.drop_ack": "break: the source is never told (invariant 2)",
+    "worker.ack_order": "break: the source is acked before the offset is durable (invariant 2)",
+    "worker.drop_ack": "break: the source is never acknowledged (invariant 2)",
     "worker.skip_recover": "break: a half-applied transaction is not applied again (invariant 1)",
-    "offset.epoch_check": "break: a commit of an older epoch is taken (invariant 4)",
-    "offset.claim_check": "break: a commit of an earlier life of a task is taken (invariant 1)",
+    "offset.epoch_check": "break: a commit of an older epoch is accepted (invariant 4)",
+    "offset.claim_check": "break: a commit of an earlier run of a task is accepted (invariant 1)",
     "offset.storing": "before the store writes a commit",
-    "offset.stored": "the store has written a commit; it is not answered yet",
-    "offset.folding": "before journals are folded, or a dead line is swept",
+    "offset.stored": "the store has written a commit; the response is not sent yet",
+    "offset.folding": "before journals are compacted, or the offsets of a deleted version removed",
     "offset.copying": "before a page of a reset or rewind is written",
     "config.storing": "before the store writes a connector or its plans",
-    "config.stored": "the store has written; it is not answered yet",
-    "config.generation_check": "break: plans of a dead namesake are taken (invariant 10)",
+    "config.stored": "the store has written; the response is not sent yet",
+    "config.generation_check": "break: plans of a deleted namesake are accepted (invariant 10)",
     "scheduler.storing": "before a round of the scheduler is stored",
-    "scheduler.stored": "a round is stored; no worker has been told",
-    "scheduler.leader_check": "break: the write of a leader of the past is taken (invariant 4)",
-    "scheduler.renounce_check": "break: a task is given on before its owner let go (invariant 11)",
+    "scheduler.stored": "a round is stored; no worker was notified yet",
+    "scheduler.renounce_check": "break: a task is reassigned before its owner stopped it (inv. 11)",
     "store.committing": "a group of writes is applied and not yet durable",
     "store.committed": "a group of writes is durable and not yet acknowledged",
-    "etcd.lease_clock": "break: a lease is believed past its time by our clock (self-fencing)",
+    "etcd.lease_clock": "break: a lease is trusted past its expiry by the local clock (fencing)",
     "etcd.leader_check": "break: a leader's write does not compare its key (invariant 4)",
-    "topic.prepared": "the files of a transaction are durable; the table does not know them",
+    "topic.prepared": "the files of a transaction are durable; they are not in the table yet",
     "topic.committing": "before a transaction is added to the table",
-    "topic.committed": "a transaction is in the table; it is not answered yet",
+    "topic.committed": "a transaction is in the table; the response is not sent yet",
     "topic.repeat_check": "break: a transaction that is in the table already is added again",
-    "topic.put_condition": "break: a version is put over another writer's",
+    "topic.put_condition": "break: a version overwrites that of another writer",
     "topic.compacting": "before compacted files replace the small ones",
     "topic.expiring": "before files past their retention are removed",
 }
-"""Every fault point, and where it is."""
+"""Every fault point, and where in the code it is."""
 
 
 class Action(Enum):
-    """What happens at an armed point."""
+    """The action of an armed point."""
 
     KILL = "kill"
     RAISE = "raise"
@@ -98,20 +97,20 @@ class Fault:
         self._lock = threading.Lock()
 
     def fires(self) -> bool:
-        """Count a hit, and tell whether it is one of them."""
+        """Count a hit; whether the fault fires on it."""
         with self._lock:
             self.hits += 1
             return not self.first or self.first <= self.hits <= self.last
 
     def strike(self) -> bool:
-        """Do what was armed, except to hang. True for `break`."""
+        """Perform the action, except `hang`. True for `break`."""
         if self.action is Action.KILL:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.action is Action.RAISE:
             raise RetriableError(
                 "fault.injected",
                 f"fault point {self.point} was armed by {VARIABLE}",
-                fix=f"Start it without {VARIABLE}: it is for tests.",
+                fix=f"Start the process without {VARIABLE}: it is for tests only.",
             )
         return self.action is Action.BREAK
 
@@ -144,13 +143,13 @@ async def reach(point: str) -> bool:
 
 
 def hits(point: str) -> int:
-    """Return how often an armed point was passed, so that a test can see that it was at all."""
+    """Return how often an armed point was passed: a test asserts that it was passed at all."""
     fault = _armed.get(point)
     return fault.hits if fault else 0
 
 
 def load(environment: Mapping[str, str]) -> None:
-    """Arm what the environment says, and nothing else. Done once when this module is imported.
+    """Arm exactly the faults of the environment. Called once when this module is imported.
 
     Raises:
         ConfigError: `fault.unknown_point`, `fault.unknown_action` or `fault.malformed`.
@@ -161,7 +160,7 @@ def load(environment: Mapping[str, str]) -> None:
 
 
 def parse(text: str) -> dict[str, Fault]:
-    """Return the faults that a text arms."""
+    """Parse the value of `PENSTOCK_FAULTS` into faults by point."""
     faults = (_parse_one(part.strip()) for part in text.split(",") if part.strip())
     return {fault.point: fault for fault in faults}
 
@@ -171,17 +170,17 @@ def _parse_one(text: str) -> Fault:
     word, at, hits = rest.partition("@")
     found = _HITS.fullmatch(hits) if at else None
     if not equals or (at and found is None):
-        raise _refused("fault.malformed", f"`{text}` is not POINT=ACTION or POINT=ACTION@N", "")
+        raise _invalid("fault.malformed", f"`{text}` is not POINT=ACTION or POINT=ACTION@N", "")
     if point not in POINTS:
-        near = nearest(point, POINTS)
+        near = nearest_names(point, POINTS)
         valid = f"Did you mean {near[0]}? " if near else ""
-        raise _refused(
+        raise _invalid(
             "fault.unknown_point",
             f"`{point}` is not a fault point",
             f"{valid}Valid points: {', '.join(sorted(POINTS))}.",
         )
     if word not in {action.value for action in Action}:
-        raise _refused(
+        raise _invalid(
             "fault.unknown_action",
             f"`{word}` is not an action of a fault point",
             f"Valid actions: {', '.join(action.value for action in Action)}.",
@@ -190,7 +189,7 @@ def _parse_one(text: str) -> Fault:
     return Fault(point, Action(word), first, last)
 
 
-def _refused(code: str, message: str, fix: str) -> ConfigError:
+def _invalid(code: str, message: str, fix: str) -> ConfigError:
     return ConfigError(
         code, message, fix=fix or "Write it as POINT=ACTION[@N].", config_path=VARIABLE
     )

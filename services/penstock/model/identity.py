@@ -1,9 +1,9 @@
 """Identities: canonical JSON of structured keys, partition ids, generations.
 
-A partition's identity is arbitrarily structured. Its id is canonical JSON (sorted keys, no spaces),
-so that two services name it alike without enumerating partitions. Values JSON has no form for are
-tagged: `{"$bytes":"<base64>"}`,
-`{"$decimal":"1.20"}`, `{"$timestamp":"2026-01-01T00:00:00+00:00"}`, `{"$date":"2026-01-01"}`.
+A partition's key is a structure of any shape. Its id is the canonical JSON of the key (sorted keys,
+no spaces), so that two services derive the same id without a shared list of partitions. Values
+without a JSON form are tagged: `{"$bytes":"<base64>"}`, `{"$decimal":"1.20"}`,
+`{"$timestamp":"2026-01-01T00:00:00+00:00"}`, `{"$date":"2026-01-01"}`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any, Final, TypeAlias
 Scalar: TypeAlias = "bool | int | float | str | bytes | Decimal | date | datetime | None"
 Value: TypeAlias = "Scalar | list[Value] | Mapping[str, Value]"
 Fields: TypeAlias = Mapping[str, Any]
-"""A structured key or offset: names to `Value`s."""
+"""A structured key or offset: name → `Value`."""
 
 MAX_ID_CHARACTERS: Final = 64 * 1024
-"""Longest id of a partition. It is a key of the offset store, and in every batch."""
+"""Longest partition id. It is a key of the offset store and part of every batch announcement."""
 
 
 def canonical_json(value: object) -> str:
-    """Return the one JSON text of a value: sorted keys, no spaces, UTF-8 kept, exotic scalars
-    tagged.
+    """Return the canonical JSON of a value: sorted keys, no spaces, UTF-8 unescaped, scalars
+    without a JSON form tagged.
     """
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_tagged
@@ -35,26 +35,30 @@ def canonical_json(value: object) -> str:
 
 
 def parse_canonical(text: str) -> Any:
-    """Return the value that `canonical_json` wrote.
+    """Parse the output of `canonical_json`.
 
     Raises:
-        ValueError: It did not: no JSON, or a tag with what it does not mean.
+        ValueError: the text is not JSON, or a tag has an invalid value.
     """
     try:
         return json.loads(text, object_hook=_untagged)
     except RecursionError:
-        raise ValueError("it is too deep") from None
+        raise ValueError("the JSON is nested too deeply") from None
     except (TypeError, ArithmeticError) as error:
-        raise ValueError(f"a tag is not what it says: {error}") from error
+        raise ValueError(f"invalid value of a tag: {error}") from error
 
 
 def partition_id(key: Fields) -> str:
-    """Return the id of the partition with this key."""
+    """Return the partition id of a key: its canonical JSON."""
     return canonical_json(dict(key))
 
 
 def partition_key(id_: str) -> dict[str, Any]:
-    """Return the key a partition id was made from."""
+    """Parse a partition id into its key.
+
+    Raises:
+        ValueError: the text is not a partition id.
+    """
     key = parse_canonical(id_)
     if not isinstance(key, dict):
         raise ValueError(f"not a partition id: {id_!r}")  # noqa: TRY004 - the text is what is wrong
@@ -62,8 +66,8 @@ def partition_key(id_: str) -> dict[str, Any]:
 
 
 def is_partition_id(text: str) -> bool:
-    """Whether a text is the id of some partition: the canonical JSON of a key, to the character.
-    Another spelling of the same key would name other stored offsets.
+    """Whether a text is a partition id: exactly the canonical JSON of a key. Another spelling of
+    the same key would be another key of the offset store.
     """
     try:
         return len(text) <= MAX_ID_CHARACTERS and partition_id(partition_key(text)) == text
@@ -72,8 +76,8 @@ def is_partition_id(text: str) -> bool:
 
 
 def new_generation() -> str:
-    """Return the identity of a connector that is being created: its namesakes never share it
-    (invariant 10).
+    """Return a new generation: the identity of a connector, never shared by a later connector of
+    the same name (invariant 10).
     """
     return uuid.uuid4().hex
 

@@ -1,4 +1,4 @@
-"""What is measured of a task, beside the rows and bytes of its status, and of a process."""
+"""Metrics of tasks, beside the rows and bytes of their status, and metrics of processes."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-MOST_DATASETS: Final = 20
-"""Datasets of a task that have numbers of their own: those that came first. A task that reads ten
-thousand tables would else make ten thousand series (invariant 12)."""
+MAX_DATASETS: Final = 20
+"""Datasets of a task that have metrics of their own: the first ones. Without this bound, a task
+that reads ten thousand tables makes ten thousand series (invariant 12)."""
 
-MOST_OF_PLUGIN: Final = 32
-"""Numbers that the plugin at one end of a task may have."""
+MAX_PLUGIN_METRICS: Final = 32
+"""Metrics that the plugin of a source or of a sink may report for a task."""
 
-LONGEST_DATASET: Final = 200
-LONGEST_NAME: Final = 60
-"""Characters of a dataset's name, and of the name of a plugin's number, as they are told."""
+MAX_DATASET_NAME_LENGTH: Final = 200
+MAX_METRIC_NAME_LENGTH: Final = 60
+"""Characters of a dataset's name and of a plugin metric's name, as reported."""
 
-COUNTS: Final = "_total"
-"""Ends the name of a plugin's number that only grows; all others may fall."""
+COUNTER_SUFFIX: Final = "_total"
+"""Suffix of the names of plugin metrics that are counters. All others are gauges."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The least, the mean and the most of what was measured in the last 30 to 60 s."""
+class MinMeanMax:
+    """The minimum, mean and maximum of the values measured in the last 30 to 60 s."""
 
-    least: float
+    min: float
     mean: float
-    most: float
+    max: float
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows:
-    """Rows of a dataset, by the name that it has behind the chain. An empty name has the sum of
-    those beyond `MOST_DATASETS`.
+    """Rows of a dataset, by its name behind the transform chain. The empty name has the sum of all
+    datasets beyond `MAX_DATASETS`.
     """
 
     dataset: str
@@ -43,22 +43,24 @@ class DatasetRows:
 
 
 @dataclass(frozen=True, slots=True)
-class PluginNumber:
-    """A number that a plugin has of itself; `end`: source or sink, which of a task it is."""
+class PluginMetric:
+    """A metric that a plugin reports. `role`: `source` or `sink`, in the task."""
 
     plugin: str
-    end: str
+    role: str
     name: str
     value: float
 
 
 @dataclass(frozen=True, slots=True)
-class TaskWork:
-    """How a task works. Shares are of the time since it was assigned, 0 to 1. `starts` are
-    lives that began, `started` those whose ends were opened, `start_failures` those that ended by
-    an error before. `rows_under_way` were announced by the read end and are not committed. Seconds
-    of a commit are those until the source was told; of a micro-batch, those of its slowest slot
-    from fetch to put. `last_error_ms` is 0 where there was none.
+class TaskMetrics:
+    """Metrics of one task since it was assigned.
+
+    `running`, `paused`: the share of the time in this state, 0 to 1. `starts` counts runs that
+    began, `started` those whose source and sink were opened, `start_failures` those that failed
+    before. `rows_under_way` were announced by the source and are not committed; `under_way` is
+    their distribution. `commit_seconds` end with the source's acknowledgement; `batch_seconds` are
+    those of the slowest slot of a micro-batch, from fetch to put. `last_error_ms` is 0 for none.
     """
 
     running: float = 0.0
@@ -73,18 +75,18 @@ class TaskWork:
     last_error_ms: int = 0
     rows_under_way: int = 0
     partitions: int = 0
-    commit_seconds: Spread | None = None
-    batch_seconds: Spread | None = None
-    batch_rows: Spread | None = None
-    under_way: Spread | None = None
+    commit_seconds: MinMeanMax | None = None
+    batch_seconds: MinMeanMax | None = None
+    batch_rows: MinMeanMax | None = None
+    under_way: MinMeanMax | None = None
 
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
-    """A number by its name in `FAMILIES`. `labels` are those that it has beside its process."""
+class ProcessMetric:
+    """A value of a metric of `METRIC_FAMILIES`, with its labels beside those of the process."""
 
     name: str
     value: float
@@ -92,84 +94,86 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessNumbers:
-    """The numbers of a process. It keeps its `name`, which others may have, too; not the `id`."""
+class ProcessMetrics:
+    """The metrics of a process. `name` stays over restarts and need not be unique; `id` is new with
+    each start.
+    """
 
     service: str
     name: str
     id: str
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[ProcessMetric, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """How Prometheus is told a number: its name, without the `_total` of one that `grows`; what it
-    is; the labels that it has beside its process.
+class MetricFamily:
+    """A metric family of Prometheus: its name (without `_total`), whether it is a counter, its help
+    text, and its labels beside those of the process.
     """
 
     name: str
-    grows: bool
+    is_counter: bool
     help: str
     labels: tuple[str, ...] = ()
 
 
-ReadNumbers = Callable[[], Iterable[Number]]
-"""Tells numbers as they are now."""
+ReadMetrics = Callable[[], Iterable[ProcessMetric]]
+"""Returns the current values of metrics."""
 
-OF_PLUGIN: Final = ("plugin", "connector_class")
+PLUGIN_LABELS: Final = ("plugin", "connector_class")
 
-FAMILIES: Final[Mapping[str, Family]] = {
-    "engine.jobs": Family("penstock_engine_jobs", True, "Jobs that Spark has done."),
-    "engine.failed": Family("penstock_engine_jobs_failed", True, "Jobs of Spark that failed."),
-    "engine.job_seconds": Family(
-        "penstock_engine_job_seconds", True, "Seconds of all jobs that Spark has done."
+METRIC_FAMILIES: Final[Mapping[str, MetricFamily]] = {
+    "engine.jobs": MetricFamily("penstock_engine_jobs", True, "Completed Spark jobs."),
+    "engine.failed": MetricFamily("penstock_engine_jobs_failed", True, "Failed Spark jobs."),
+    "engine.job_seconds": MetricFamily(
+        "penstock_engine_job_seconds", True, "Seconds of all completed Spark jobs."
     ),
-    "engine.plans": Family("penstock_engine_plans", True, "Plans that Spark has analysed."),
-    "engine.running": Family("penstock_engine_jobs_running", False, "Jobs that Spark runs."),
-    "engine.waiting": Family(
-        "penstock_engine_jobs_waiting", False, "Micro-batches that wait for a place at Spark."
+    "engine.plans": MetricFamily("penstock_engine_plans", True, "Plans that Spark has analysed."),
+    "engine.running": MetricFamily("penstock_engine_jobs_running", False, "Running Spark jobs."),
+    "engine.waiting": MetricFamily(
+        "penstock_engine_jobs_waiting", False, "Micro-batches in the admission queue of Spark."
     ),
-    "host.starts": Family(
+    "host.starts": MetricFamily(
         "penstock_host_plugin_starts",
         True,
-        "Times that a process of a plugin was started.",
-        OF_PLUGIN,
+        "Starts of plugin processes.",
+        PLUGIN_LABELS,
     ),
-    "host.failures": Family(
+    "host.failures": MetricFamily(
         "penstock_host_plugin_failures_in_a_row",
         False,
-        "Failures of a plugin's process since it last went well.",
-        OF_PLUGIN,
+        "Failures of a plugin's process since its last success.",
+        PLUGIN_LABELS,
     ),
-    "store.writes": Family("penstock_store_writes", True, "Writes that were made durable."),
-    "store.groups": Family(
+    "store.writes": MetricFamily("penstock_store_writes", True, "Writes that were made durable."),
+    "store.groups": MetricFamily(
         "penstock_store_transactions", True, "Transactions in which writes were made durable."
     ),
-    "member.registrations": Family(
-        "penstock_member_registrations", True, "Times that the process was registered in etcd."
+    "member.registrations": MetricFamily(
+        "penstock_member_registrations", True, "Registrations of the process in etcd."
     ),
-    "member.pings": Family(
-        "penstock_lease_pings", True, "Pings of the lease that etcd has answered."
+    "member.pings": MetricFamily(
+        "penstock_lease_pings", True, "Keep-alives of the lease that etcd has answered."
     ),
-    "member.left": Family(
+    "member.left": MetricFamily(
         "penstock_lease_left_seconds",
         False,
-        "Seconds until the lease is given up, unless a ping is answered.",
+        "Seconds until the lease expires, unless a keep-alive is answered.",
     ),
-    "leader.turns": Family("penstock_leader_turns", True, "Turns of the leading scheduler."),
-    "leader.failed": Family(
-        "penstock_leader_turns_failed", True, "Turns of the leading scheduler that failed."
+    "leader.turns": MetricFamily("penstock_leader_turns", True, "Rounds of the leading scheduler."),
+    "leader.failed": MetricFamily(
+        "penstock_leader_turns_failed", True, "Failed rounds of the leading scheduler."
     ),
-    "leader.sessions": Family(
+    "leader.sessions": MetricFamily(
         "penstock_leader_sessions", False, "Workers that have a session with the leader."
     ),
 }
-"""All numbers, by the part of a process that they are of, and what they are called there."""
+"""All metrics of processes: `<part of the process>.<key of its statistics>` → family."""
 
 
-def numbers_of(
+def metrics_from_statistics(
     part: str, statistics: Mapping[str, float], labels: Mapping[str, str] = _NONE
-) -> Iterator[Number]:
-    """Yield the statistics of a part of a process as numbers."""
+) -> Iterator[ProcessMetric]:
+    """Yield the statistics of a part of a process as metrics."""
     for name, value in statistics.items():
-        yield Number(f"{part}.{name}", value, labels)
+        yield ProcessMetric(f"{part}.{name}", value, labels)

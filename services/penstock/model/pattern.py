@@ -1,9 +1,9 @@
-"""Regular expressions that configurations bring, matched within a time.
+"""Regular expressions from configurations, matched with a timeout.
 
-Some take longer than anybody lives to say that a text does not match, and a thread that is inside
-of one answers nobody: each match has a bound (invariant 12). What they mean is what Python's `re`
-says. The library that has bounds knows more (`{e}` for mistakes, `[[:alpha:]]`), which means what
-it does in `re` here, too.
+Some expressions take centuries to reject a text, and a thread inside of a match serves no other
+request: each match has a timeout (invariant 12). Patterns have the meaning of Python's `re`. The
+library `regex`, which has timeouts, has more syntax (`{e}` for fuzzy matches, `[[:alpha:]]`); it is
+escaped here, so that it means what it means in `re`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import regex
 
 from penstock.model.errors import ConfigError
 
-WITHIN: Final = 0.25
-"""Seconds for one text. A name takes microseconds; less could fail one on a machine that is busy,
-and a process would answer nobody for longer with more."""
+MATCH_TIMEOUT_S: Final = 0.25
+"""Timeout of one text. A name takes microseconds. A shorter timeout could fail on a busy machine; a
+longer one blocks the process for longer."""
 
-ALL_WITHIN: Final = 2.5
-"""Seconds for all texts of a list. A million names take one."""
+LIST_TIMEOUT_S: Final = 2.5
+"""Timeout of a list of texts. A million names take one second."""
 
 _PART: Final = re.compile(
     r"\\N\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?!\d+\}|\d*,\d*\})", re.DOTALL
 )
-"""What may mean something else to the library: classes, and braces that do not repeat."""
+"""Syntax that may mean something else in `regex`: classes, and braces that do not repeat."""
 
 _IN_CLASS: Final = re.compile(r"\\.|[\[&~|]", re.DOTALL)
 
 
-class NoPatternError(ValueError):
-    """A text is no regular expression."""
+class InvalidPatternError(ValueError):
+    """A text is not a regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Pattern:
     """A compiled pattern.
 
     Attributes:
-        text: What was written.
-        path: The key that it was written at.
+        text: The pattern as the user wrote it.
+        path: The key of the configuration that it is from.
     """
 
     text: str
@@ -55,118 +55,120 @@ class Pattern:
 
     @staticmethod
     def compile(text: str, path: str, flags: re.RegexFlag = re.NOFLAG) -> Pattern:
-        """Compile a pattern that is written at the key `path`.
+        """Compile the pattern of the key `path`.
 
         Raises:
-            NoPatternError: it is none.
+            InvalidPatternError: the text is not a regular expression.
         """
         try:
-            plain = _PART.sub(_escaped, text)
+            plain = _PART.sub(_escape_part, text)
             re.compile(plain, flags)
             theirs = (regex.RegexFlag[str(flag.name)] for flag in flags)
             compiled = regex.compile(plain, functools.reduce(operator.or_, theirs, regex.VERSION0))
             return Pattern(text, path, flags, compiled)
         except (re.error, regex.error, ValueError, RecursionError, OverflowError) as error:
-            raise NoPatternError(str(error)) from None
+            raise InvalidPatternError(str(error)) from None
 
     @property
     def groups(self) -> int:
-        """How many groups it has."""
+        """The number of groups."""
         return self._compiled.groups
 
     @property
     def names(self) -> Collection[str]:
-        """The names of its groups."""
+        """The names of the groups."""
         return self._compiled.groupindex.keys()
 
-    def matches(self, text: str, within: float = WITHIN) -> bool:
-        """Tell whether all of a text matches.
+    def matches(self, text: str, timeout_s: float = MATCH_TIMEOUT_S) -> bool:
+        """Whether the whole text matches.
 
         Raises:
             ConfigError: `config.slow_pattern`.
         """
         try:
-            return self._compiled.fullmatch(text, timeout=within) is not None
+            return self._compiled.fullmatch(text, timeout=timeout_s) is not None
         except TimeoutError:
-            raise self._slow(text) from None
+            raise self._slow_pattern(text) from None
 
-    def among(self, texts: Iterable[str]) -> list[str]:
-        """Return those texts that match wholly.
+    def filter(self, texts: Iterable[str]) -> list[str]:
+        """Return those texts that match as a whole.
 
         Raises:
             ConfigError: `config.slow_pattern`.
         """
-        return [text for text, left in self._each(texts) if self.matches(text, left)]
+        return [text for text, left in self._with_timeouts(texts) if self.matches(text, left)]
 
     def search(self, text: str) -> regex.Match[str] | None:
-        """Return the first place that matches.
+        """Return the first match in a text.
 
         Raises:
             ConfigError: `config.slow_pattern`.
         """
         try:
-            return self._compiled.search(text, timeout=WITHIN)
+            return self._compiled.search(text, timeout=MATCH_TIMEOUT_S)
         except TimeoutError:
-            raise self._slow(text) from None
+            raise self._slow_pattern(text) from None
 
-    def replaced(self, texts: Iterable[str], new: Callable[[regex.Match[str]], str]) -> list[str]:
-        """Return texts, each with every place that matches replaced.
+    def replace_all(
+        self, texts: Iterable[str], new: Callable[[regex.Match[str]], str]
+    ) -> list[str]:
+        """Return the texts with every match replaced.
 
         Raises:
             ConfigError: `config.slow_pattern`.
         """
-        return [self._replaced(text, new, left) for text, left in self._each(texts)]
+        return [self._replace(text, new, left) for text, left in self._with_timeouts(texts)]
 
-    def _replaced(self, text: str, new: Callable[[regex.Match[str]], str], within: float) -> str:
+    def _replace(self, text: str, new: Callable[[regex.Match[str]], str], timeout_s: float) -> str:
         try:
-            return self._compiled.sub(new, text, timeout=within)
+            return self._compiled.sub(new, text, timeout=timeout_s)
         except TimeoutError:
-            raise self._slow(text) from None
+            raise self._slow_pattern(text) from None
 
-    def _each(self, texts: Iterable[str]) -> Iterator[tuple[str, float]]:
-        """Iterate over the texts of a list, each with the seconds that it may take."""
-        end = time.monotonic() + ALL_WITHIN
+    def _with_timeouts(self, texts: Iterable[str]) -> Iterator[tuple[str, float]]:
+        """Yield the texts of a list, each with its timeout."""
+        end = time.monotonic() + LIST_TIMEOUT_S
         for text in texts:
             left = end - time.monotonic()
             if left <= 0:
-                raise self._slow(text)
-            yield text, min(left, WITHIN)
+                raise self._slow_pattern(text)
+            yield text, min(left, MATCH_TIMEOUT_S)
 
-    def _slow(self, text: str) -> ConfigError:
+    def _slow_pattern(self, text: str) -> ConfigError:
         return ConfigError(
             "config.slow_pattern",
-            f"the pattern {self.text[:200]!r} takes too long to be compared with {text[:200]!r}",
+            f"matching the pattern {self.text[:200]!r} against {text[:200]!r} takes too long",
             fix="Write it so that a text can match in one way only: no repetition inside of a "
-            "repetition, no alternatives that begin alike.",
+            "repetition, no alternatives with a common beginning.",
             config_path=self.path,
         )
 
 
-def read_pattern(text: str, path: str) -> Pattern:
-    """Return the pattern that a key has.
+def parse_pattern(text: str, path: str) -> Pattern:
+    """Compile the pattern of a configuration key.
 
     Raises:
         ConfigError: `config.bad_pattern`.
     """
     try:
         return Pattern.compile(text, path)
-    except NoPatternError as error:
+    except InvalidPatternError as error:
         raise ConfigError(
             "config.bad_pattern",
-            f"`{path}` is no regular expression: {error}",
-            fix="Correct it; a name without special characters means itself.",
+            f"`{path}` is not a regular expression: {error}",
+            fix="Correct it. A name without special characters matches itself.",
             config_path=path,
         ) from None
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_part(found: re.Match[str]) -> str:
     part = found[0]
     if part == "{":
         return r"\{"
     if part.startswith("["):
-        return "[" + _IN_CLASS.sub(_literal, part[1:])
+        return "[" + _IN_CLASS.sub(_escape_literal, part[1:])
     return part
 
 
-def _literal(found: re.Match[str]) -> str:
+def _escape_literal(found: re.Match[str]) -> str:
     return found[0] if len(found[0]) > 1 else f"\\{found[0]}"

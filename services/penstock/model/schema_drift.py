@@ -1,21 +1,21 @@
-"""What to do when rows come with other columns than the place they go to has. Pure.
+"""Schema drift: what happens when rows have other columns than their target. Pure.
 
-The place is a topic, a table, a folder: whatever a dataset is written to. The policy says which
-changes are asked of the place; to the others the rows are fitted: columns that the place has not
-are left out, those that rows have not are null, and values are cast where every one of them fits.
-Nothing is cut, rounded or replaced on the way (D7: nothing is coerced silently).
+The target is the topic, table or folder that a dataset is written to. The policy decides which
+changes are requested of the target. For the others the rows are fitted to the target: columns that
+it lacks are dropped, columns that rows lack are null, and values are cast if every value fits.
+Nothing is truncated, rounded or replaced (D7: nothing is coerced silently).
 
 | policy | new column | column gone | wider type | other type |
 |---|---|---|---|---|
 | `fail` | error | error | error | error |
-| `evolve` | asked | null | asked | asked |
-| `try_evolve` | asked, else left out | null | asked, else cast | asked, else cast |
-| `lenient` | asked, else left out | null | asked, else cast | cast |
-| `ignore` | left out | null | cast | cast |
-| `dead-letter` | letters | letters | letters | letters |
+| `evolve` | requested | null | requested | requested |
+| `try_evolve` | requested, else dropped | null | requested, else cast | requested, else cast |
+| `lenient` | requested, else dropped | null | requested, else cast | cast |
+| `ignore` | dropped | null | cast | cast |
+| `dead-letter` | dead letter | dead letter | dead letter | dead letter |
 
-No policy removes a column from a place: what rows lost may still be wanted there. The words are
-those of Flink CDC's `schema.change.behavior`.
+No policy removes a column from a target: its readers may still need what rows have lost. The names
+are those of Flink CDC's `schema.change.behavior`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ import pyarrow as pa
 import pyarrow.types as is_kind
 
 from penstock.model.errors import DataError, Diagnostic, SchemaError
-from penstock.model.step import ROW, SetApart
+from penstock.model.step import ROW, RejectedRow
 
 
-class Policy(StrEnum):
-    """What happens to a change; see the table above."""
+class DriftPolicy(StrEnum):
+    """The policy for changes; see the table above."""
 
     FAIL = "fail"
     EVOLVE = "evolve"
@@ -43,8 +43,8 @@ class Policy(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
-class Kind(StrEnum):
-    """A kind of change, between the columns of a place and those of rows."""
+class ChangeKind(StrEnum):
+    """A kind of difference between the columns of a target and those of rows."""
 
     ADD = "add.column"
     DROP = "drop.column"
@@ -52,26 +52,26 @@ class Kind(StrEnum):
     CHANGE = "change.column"
 
 
-_ASKED: Final[Mapping[Policy, frozenset[Kind]]] = {
-    Policy.FAIL: frozenset(),
-    Policy.EVOLVE: frozenset({Kind.ADD, Kind.WIDEN, Kind.CHANGE}),
-    Policy.TRY_EVOLVE: frozenset({Kind.ADD, Kind.WIDEN, Kind.CHANGE}),
-    Policy.LENIENT: frozenset({Kind.ADD, Kind.WIDEN}),
-    Policy.IGNORE: frozenset(),
-    Policy.DEAD_LETTER: frozenset(),
+_REQUESTED: Final[Mapping[DriftPolicy, frozenset[ChangeKind]]] = {
+    DriftPolicy.FAIL: frozenset(),
+    DriftPolicy.EVOLVE: frozenset({ChangeKind.ADD, ChangeKind.WIDEN, ChangeKind.CHANGE}),
+    DriftPolicy.TRY_EVOLVE: frozenset({ChangeKind.ADD, ChangeKind.WIDEN, ChangeKind.CHANGE}),
+    DriftPolicy.LENIENT: frozenset({ChangeKind.ADD, ChangeKind.WIDEN}),
+    DriftPolicy.IGNORE: frozenset(),
+    DriftPolicy.DEAD_LETTER: frozenset(),
 }
-_REFUSES: Final = frozenset({Policy.FAIL, Policy.DEAD_LETTER})
-_GIVES_IN: Final = frozenset({Policy.TRY_EVOLVE, Policy.LENIENT})
-"""Policies that go on where the place refuses: with its new columns alone, or with what it has."""
+_REFUSING: Final = frozenset({DriftPolicy.FAIL, DriftPolicy.DEAD_LETTER})
+_LENIENT: Final = frozenset({DriftPolicy.TRY_EVOLVE, DriftPolicy.LENIENT})
+"""Policies that go on when the target refuses a request: with new columns alone, or with none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A difference in one column. `before` is the place's type, `after` that of rows; None where
-    there is no such column.
+class ColumnChange:
+    """A difference in one column. `before` is the type in the target, `after` that of rows; None
+    where the column does not exist.
     """
 
-    kind: Kind
+    kind: ChangeKind
     column: str
     before: pa.DataType | None
     after: pa.DataType | None
@@ -80,90 +80,87 @@ class Change:
         if self.before is None:
             return f"`{self.column}` {self.after} is new"
         if self.after is None:
-            return f"`{self.column}` {self.before} is gone"
+            return f"`{self.column}` {self.before} is missing in the rows"
         return f"`{self.column}` is {self.before}, rows have {self.after}"
 
 
 @dataclass(frozen=True, slots=True)
 class DriftRules:
-    """A policy, and the kinds of changes that it is for; the others are ignored.
+    """A policy, and the kinds of changes that it applies to; the others are ignored."""
 
-    Attributes:
-        policy: What happens.
-        kinds: The kinds it is for.
-    """
-
-    policy: Policy = Policy.EVOLVE
-    kinds: frozenset[Kind] = frozenset(Kind)
+    policy: DriftPolicy = DriftPolicy.EVOLVE
+    kinds: frozenset[ChangeKind] = frozenset(ChangeKind)
 
     @property
-    def asks_everything(self) -> bool:
-        """Whether rows go to the place as they are, and it is the one to refuse them."""
-        return self.policy is Policy.EVOLVE and self.kinds == frozenset(Kind)
+    def requests_all_changes(self) -> bool:
+        """Whether rows are written unchanged, and only the target may refuse them."""
+        return self.policy is DriftPolicy.EVOLVE and self.kinds == frozenset(ChangeKind)
 
 
-def changes(place: pa.Schema, rows: pa.Schema) -> tuple[Change, ...]:
-    """Return what differs, in the order of the place's columns, new ones last."""
+def compare_schemas(target: pa.Schema, rows: pa.Schema) -> tuple[ColumnChange, ...]:
+    """Return the differences in the order of the target's columns, new columns last."""
     found = []
-    for field in place:
+    for field in target:
         n = rows.get_field_index(field.name)
         after = rows.field(n).type if n >= 0 else None
         if after is None:
-            found.append(Change(Kind.DROP, field.name, field.type, None))
-        elif not holds(field.type, after):
-            kind = Kind.WIDEN if holds(after, field.type) else Kind.CHANGE
-            found.append(Change(kind, field.name, field.type, after))
-    new = [field for field in rows if place.get_field_index(field.name) < 0]
-    return (*found, *(Change(Kind.ADD, field.name, None, field.type) for field in new))
+            found.append(ColumnChange(ChangeKind.DROP, field.name, field.type, None))
+        elif not can_hold(field.type, after):
+            kind = ChangeKind.WIDEN if can_hold(after, field.type) else ChangeKind.CHANGE
+            found.append(ColumnChange(kind, field.name, field.type, after))
+    new = [field for field in rows if target.get_field_index(field.name) < 0]
+    return (*found, *(ColumnChange(ChangeKind.ADD, field.name, None, field.type) for field in new))
 
 
-def wishes(
-    place: pa.Schema, rows: pa.Schema, rules: DriftRules, dataset: str
+def list_schema_requests(
+    target: pa.Schema, rows: pa.Schema, rules: DriftRules, dataset: str
 ) -> tuple[pa.Schema, ...]:
-    """Return the schemas to ask a place for, the best first; the next one only when it refuses.
+    """Return the schemas to request of a target, the best first; each next one if it refuses.
 
     Raises:
         SchemaError: `schema.changed`: the policy is `fail` or `dead-letter`, and something changed.
     """
-    found = changes(place, rows)
+    found = compare_schemas(target, rows)
     concerned = [change for change in found if change.kind in rules.kinds]
-    if rules.policy in _REFUSES and concerned:
+    if rules.policy in _REFUSING and concerned:
         raise SchemaError(
             "schema.changed",
-            f"rows of {dataset} changed: {'; '.join(map(str, concerned))}",
-            fix="Change the place by hand, or set `schema.evolution` to evolve or lenient.",
+            f"the columns of {dataset} changed: {'; '.join(map(str, concerned))}",
+            fix="Change the target by hand, or set `schema.evolution` to evolve or lenient.",
             config_path="schema.evolution",
             dataset=dataset,
         )
-    kinds = _ASKED[rules.policy]
+    kinds = _REQUESTED[rules.policy]
     best = [change.column for change in concerned if change.kind in kinds]
-    if rules.policy not in _GIVES_IN:
-        return (_asked_for(place, rows, found, best),)
-    additions = [change.column for change in concerned if change.kind in kinds & {Kind.ADD}]
-    asked = [_asked_for(place, rows, found, columns) for columns in (best, additions, ())]
-    return tuple(schema for n, schema in enumerate(asked) if schema not in asked[:n])
+    if rules.policy not in _LENIENT:
+        return (_requested_schema(target, rows, found, best),)
+    additions = [change.column for change in concerned if change.kind in kinds & {ChangeKind.ADD}]
+    requests = [
+        _requested_schema(target, rows, found, columns) for columns in (best, additions, ())
+    ]
+    return tuple(schema for n, schema in enumerate(requests) if schema not in requests[:n])
 
 
-def _asked_for(
-    place: pa.Schema,
+def _requested_schema(
+    target: pa.Schema,
     rows: pa.Schema,
-    found: tuple[Change, ...],
-    asked: Collection[str],
+    found: tuple[ColumnChange, ...],
+    requested: Collection[str],
 ) -> pa.Schema:
-    """Return the rows' columns, in the rows' order, as they are to arrive."""
+    """Return the columns of rows, in their order, with the changes of `requested` columns alone."""
     kinds = {change.column: change.kind for change in found}
     fields = []
     for field in rows:
         kind = kinds.get(field.name)
-        if kind is None or field.name in asked:
+        if kind is None or field.name in requested:
             fields.append(field)
-        elif kind is not Kind.ADD:
-            fields.append(field.with_type(place.field(field.name).type))
+        elif kind is not ChangeKind.ADD:
+            fields.append(field.with_type(target.field(field.name).type))
     return pa.schema(fields)
 
 
-def holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
-    """Tell whether a column of one type has room for every value of the other, unchanged."""
+def can_hold(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    """Whether a column of type `wide` can hold every value of type `narrow` unchanged."""
     if wide.equals(narrow):
         return True
     if is_kind.is_integer(narrow):
@@ -203,14 +200,14 @@ def _holds_integers(wide: pa.DataType, narrow: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """An Arrow kernel that brings rows to a schema; see `pa.RecordBatch`. It can be pickled."""
+class FitKernel:
+    """An Arrow kernel that casts rows to a schema and drops other columns. It can be pickled."""
 
     schema: pa.Schema
     dataset: str
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows' columns of the schema, cast.
+        """Return the columns of the schema, cast.
 
         Raises:
             DataError: `schema.value_does_not_fit`.
@@ -225,17 +222,17 @@ class Fit:
         except pa.ArrowInvalid:
             raise DataError(
                 "schema.value_does_not_fit",
-                f"column `{field.name}` of {self.dataset} is {field.type} where rows go, "
-                f"and a {column.type} of theirs does not fit",
-                fix="Widen the column there, or cast it with a transform.",
+                f"column `{field.name}` of {self.dataset} is {field.type} in the target, "
+                f"and a {column.type} value of the rows does not fit",
+                fix="Widen the column in the target, or cast it with a transform.",
                 dataset=self.dataset,
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """An Arrow kernel that sets all rows apart: their columns are not those of the place, and the
-    policy has letters for them. What is left has the place's schema.
+class RejectAllKernel:
+    """An Arrow kernel that rejects all rows: their columns are not those of the target, and the
+    policy is `dead-letter`. The remaining batch, without rows, has the target's schema.
     """
 
     schema: pa.Schema
@@ -244,35 +241,35 @@ class Refusal:
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return no rows."""
         del rows
-        return _none(self.schema)
+        return _empty_batch(self.schema)
 
-    def attempt(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[SetApart]]:
-        """Return no rows, and all of them by their number."""
+    def split_rejected(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RejectedRow]]:
+        """Return no rows, and all rows as rejected."""
         numbers = rows.column(ROW)
-        left = _none(self.schema).append_column(ROW, numbers.slice(0, 0))
-        return left, [(number, self.reason) for number in numbers.to_pylist()]
+        accepted = _empty_batch(self.schema).append_column(ROW, numbers.slice(0, 0))
+        return accepted, [(number, self.reason) for number in numbers.to_pylist()]
 
 
-def _none(schema: pa.Schema) -> pa.RecordBatch:
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def fit(rows: pa.Schema, wanted: pa.Schema, dataset: str) -> Fit | None:
-    """Return what brings rows to a schema; None when they have it.
+def make_fit_kernel(rows: pa.Schema, target_schema: pa.Schema, dataset: str) -> FitKernel | None:
+    """Return the kernel that casts rows to a schema; None when they have it already.
 
     Raises:
-        SchemaError: `schema.cannot_fit`: no value of a column can become one of the place's type.
+        SchemaError: `schema.cannot_fit`: there is no cast to the type of a column of the target.
     """
-    if rows.equals(wanted):
+    if rows.equals(target_schema):
         return None
-    kernel = Fit(wanted, dataset)
+    kernel = FitKernel(target_schema, dataset)
     try:
         kernel(pa.RecordBatch.from_pylist([], schema=rows))
     except pa.ArrowNotImplementedError as error:
         raise SchemaError(
             "schema.cannot_fit",
-            f"rows of {dataset} cannot be brought to what is there: {error}",
-            fix="Cast the column with a transform, or let `schema.evolution` ask for the change.",
+            f"rows of {dataset} cannot be cast to the columns of the target: {error}",
+            fix="Cast the column with a transform, or set `schema.evolution` to evolve.",
             config_path="schema.evolution",
             dataset=dataset,
         ) from None

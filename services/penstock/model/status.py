@@ -1,5 +1,5 @@
-"""How connectors, tasks and workers are, for people: what the scheduler makes of its records and of
-what workers report.
+"""Statuses of connectors, tasks, workers and the cluster, as users see them. The scheduler derives
+them from its records and from the reports of workers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.model.errors import Diagnostic
 
 
 class RunState(IntEnum):
-    """How a connector or a task is. Numbers equal penstock.api.scheduler.v1.RunState."""
+    """The state of a connector or a task. Numbers equal penstock.api.scheduler.v1.RunState."""
 
     UNSPECIFIED = 0
     UNASSIGNED = 1
@@ -27,7 +27,7 @@ class RunState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """How one task is. `task` is what its worker says, with the numbers."""
+    """The status of one task. `task` is the report of its worker, with the counts."""
 
     task_id: str
     state: RunState
@@ -39,16 +39,16 @@ class RunStatus:
 
     @property
     def number(self) -> int:
-        """Its number in its connector."""
+        """The task's number in its connector."""
         number = self.task_id.rpartition("-")[2]
         return int(number) if number.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """How a connector and its tasks are. A task that failed does not change the connector's state.
-    `worker` is the one that planned it. `diagnostic` says why it does not run; of one that is
-    RUNNING it is a warning.
+    """The status of a connector and its tasks. A failed task does not change the connector's state.
+    `worker` is the one that planned it. `diagnostic` is the reason why it does not run; for a
+    RUNNING connector it is a warning.
     """
 
     name: str
@@ -62,7 +62,9 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """One worker. `leaving` of its `tasks` are told to go; `connected`: it has a session."""
+    """One worker. `leaving`: how many of its `tasks` it was requested to stop; `connected`: it has
+    a session with the leader.
+    """
 
     id: str
     name: str = ""
@@ -76,18 +78,18 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Rebalances:
-    """Times in which tasks left their workers, since the leader leads; `mean` and `most` seconds of
-    one.
-    """
+    """Rebalances since the leader was elected, with the mean and maximum seconds of one."""
 
     completed: int = 0
-    mean: float = 0.0
-    most: float = 0.0
+    mean_s: float = 0.0
+    max_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The cluster as its leader sees it, after its write at `revision`."""
+    """The cluster as its leader sees it after its write at `revision`. `moving`: tasks on their way
+    between workers.
+    """
 
     leader: str
     revision: int

@@ -1,8 +1,8 @@
-"""One step of a transform chain, fitted to one schema: what the engine does to a batch of rows.
+"""One step of a transform chain, resolved for one schema: what the engine does to a batch of rows.
 
-A row that a step cannot change is set apart: it leaves the batch with a diagnostic, and its
-neighbours go on. In SQL, the engine evaluates `risky` expressions one row at a time and sets apart
-the rows that fail; a kernel that can fail on a row has `attempt`.
+A row that a step cannot process is rejected: it leaves the batch with a diagnostic, and the other
+rows go on. In SQL, the engine evaluates `risky` expressions one row at a time and rejects the rows
+that fail; a kernel that can fail on a row has `split_rejected`.
 """
 
 from __future__ import annotations
@@ -17,34 +17,37 @@ import pyarrow as pa
 from penstock.model.errors import Diagnostic
 
 ROW: Final = "penstock row"
-"""Column with the number of a row in its slot, in chains that can set rows apart. A name with a
-space: no source that follows the naming of reserved columns makes it."""
+"""Column with the number of a row in its slot, in chains that can reject rows. No source that
+follows the naming rules of columns has a column with a space in its name."""
 
-SetApart: TypeAlias = tuple[int, Diagnostic]
-"""A row that was set apart, by its number in the slot (-1: not known), and why."""
+RejectedRow: TypeAlias = tuple[int, Diagnostic]
+"""A rejected row: its number in the slot (-1: unknown), and the reason."""
 
 
 @runtime_checkable
-class Attempting(Protocol):
-    """A kernel that sets rows apart."""
+class RejectingKernel(Protocol):
+    """A kernel that can reject single rows."""
 
-    def attempt(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[SetApart]]:
-        """Return the rows that could be changed, and the others by the number in `ROW`."""
+    def split_rejected(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RejectedRow]]:
+        """Return the processed rows, and the rejected ones by their number in the column `ROW`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A condition and a projection, as Spark SQL texts; or, with neither, a kernel alone.
 
-    `where`: rows for which it is true are kept. `select`: (column name, SQL expression) in order;
-    None keeps all columns.
-    `kernel`: an Arrow kernel of the same meaning, or None. It must be picklable, and a property
-    test must show that it equals the SQL: then a chain of kernels runs without crossing into the
-    JVM.
-    `risky`: columns of `select` whose expressions can fail on a row. `risky_where`: so can `where`.
-    `failure`: what is said of a row that they fail on.
-    `meanings`: of the last step of a chain, columns whose values mean what their type cannot tell
-    (`penstock.model.column_meaning`), all of them; `labels`: metadata of the rows' schema.
+    Attributes:
+        where: Rows for which it is true are kept.
+        select: (column name, SQL expression) in order; None keeps all columns.
+        kernel: An Arrow kernel of the same meaning, or None. It must be picklable, and a property
+            test must show that it equals the SQL: then a chain of kernels runs without crossing
+            into the JVM.
+        risky: Columns of `select` whose expressions can fail on a row.
+        risky_where: Whether `where` can fail on a row.
+        failure: The diagnostic of a row on which they fail.
+        semantic_types: Of the last step of a chain: all semantic types of columns
+            (`penstock.model.arrow_schema`).
+        labels: Metadata of the rows' schema.
     """
 
     where: str | None = None
@@ -53,34 +56,34 @@ class Step:
     risky: frozenset[str] = frozenset()
     risky_where: bool = False
     failure: Diagnostic | None = None
-    meanings: tuple[tuple[str, str], ...] | None = None
+    semantic_types: tuple[tuple[str, str], ...] | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
     @property
-    def sets_apart(self) -> bool:
-        """Whether rows can fail in it alone, and leave the others in peace."""
-        return bool(self.risky) or self.risky_where or isinstance(self.kernel, Attempting)
+    def can_reject_rows(self) -> bool:
+        """Whether the step can fail on single rows, and then rejects these alone."""
+        return bool(self.risky) or self.risky_where or isinstance(self.kernel, RejectingKernel)
 
     @property
     def only_kernel(self) -> bool:
-        """Whether there is no SQL of the same meaning."""
+        """Whether the step has a kernel and no SQL of the same meaning."""
         return self.where is None and self.select is None and self.kernel is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class RemoteTransform:
     """A configured transform of a plugin.
 
     Attributes:
         connector: The transform's name in its plugin.
         config: Its keys.
-        path: Where it stands in the connector's configuration.
-        instance: The connector.
-        address: Where its process listens; empty until it is known.
-        credential: What calls must carry.
-        stall: Longest time, in seconds, that it may take for a batch.
-        tls: How it is reached over TLS, as JSON; empty for not at all.
-        version: Versions of its plugin that are allowed; empty for any.
+        path: Its path in the connector's configuration.
+        instance: The name of the connector.
+        address: The address of the plugin's process; empty until it has started.
+        credential: The credential of calls.
+        stall_timeout_s: Timeout of a batch, in seconds.
+        tls: TLS options as JSON; empty for no TLS.
+        version: Allowed versions of its plugin; empty for any.
     """
 
     connector: str
@@ -89,28 +92,28 @@ class Remote:
     instance: str = ""
     address: str = ""
     credential: str = field(default="", repr=False)
-    stall: float = 60.0
+    stall_timeout_s: float = 60.0
     tls: str = field(default="", repr=False)
     version: str = ""
 
     @property
-    def place(self) -> dict[str, Any]:
-        """Where it is, as tickets have it."""
+    def connection(self) -> dict[str, Any]:
+        """How its process is reached, in the form of tickets."""
         tls = {"tls": json.loads(self.tls)} if self.tls else {}
         return {"address": self.address, "credential": self.credential, **tls}
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteStep(Step):
-    """What comes out of it only the plugin knows, once the columns that go in are known: when the
-    plan is made. `rest` fits what follows in the chain to the columns that come out; it stays where
-    the plan is made.
+    """A step whose output columns only the plugin knows, when a Spark plan is made for its input
+    columns. `rest` resolves the following steps of the chain for these output columns; it is called
+    where the plan is made.
     """
 
-    remote: Remote = field(kw_only=True)
+    remote: RemoteTransform = field(kw_only=True)
     rest: Callable[[pa.Schema], tuple[Step, ...]] = field(kw_only=True, compare=False)
 
     @property
-    def sets_apart(self) -> bool:
-        """A plugin may refuse any row."""
+    def can_reject_rows(self) -> bool:
+        """True: a plugin may reject any row."""
         return True

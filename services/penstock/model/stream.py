@@ -1,7 +1,7 @@
-"""What the two ends of a task tell the driver, and what it answers: the control side of the data
-path.
+"""Events of a task's source and sink for the driver, and its commands: the control path.
 
-Rows never appear here; they go from end to end inside a Spark job (see `penstock.model.ticket`).
+Rows never appear here: they go from source to sink inside of a Spark job (see
+`penstock.model.ticket`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from penstock.model.connector import CommitMode
 from penstock.model.errors import Diagnostic
 
-if TYPE_CHECKING:  # services that move no rows know these words, too, and need not load it
+if TYPE_CHECKING:  # services that process no rows use these types, too, without loading pyarrow
     import pyarrow as pa
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -30,20 +30,19 @@ class StreamSchema:
     key_columns: tuple[str, ...] = ()
 
 
-# ── events of a read end, in stream order
-# ──────────────────────────────────────────────────────────────────────────
+# ── events of a source, in stream order
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaSeen:
-    """A schema version that later batches use."""
+class SchemaVersion:
+    """A schema version of later batches."""
 
     schema: StreamSchema
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPlace:
-    """Where a row stands in its topic: number of the partition, and offset."""
+class TopicPosition:
+    """The position of a row in its topic: partition number and offset."""
 
     partition: int
     offset: int
@@ -51,11 +50,10 @@ class TopicPlace:
 
 @dataclass(frozen=True, slots=True)
 class BatchReady:
-    """A batch that can be fetched by ticket until it is released. `seq` counts from 1 without
-    gaps.
+    """A batch that can be fetched by ticket until it is released. `seq` counts from 1 without gaps.
 
-    `place` is that of the first row, where rows are of a topic: the others follow without gaps.
-    `offset` of its partition holds at the checkpoint behind it, once there is one.
+    `position` is that of the first row, for rows of a topic; the other rows follow without gaps.
+    `offset` is the partition's offset at the next checkpoint, once there is one.
     """
 
     seq: int
@@ -63,16 +61,16 @@ class BatchReady:
     partition_id: str
     rows: int
     bytes: int
-    place: TopicPlace | None = None
+    position: TopicPosition | None = None
     offset: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A place where a commit may be: `offsets` hold after all batches up to `last_seq`. May follow
-    no rows at all.
+    """A point where a commit is possible: `offsets` are valid after all batches up to `last_seq`.
+    There may be no rows since the previous checkpoint.
 
-    `rows` counts the rows since the checkpoint before. `await_commit` asks for a commit at once.
+    `rows` counts the rows since the previous checkpoint. `await_commit` requests a commit at once.
     """
 
     checkpoint_id: int
@@ -84,16 +82,15 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDone:
-    """A partition ended: `finished` for good, or given up."""
+    """A partition ended: it has no more rows."""
 
     partition_id: str
-    finished: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A heartbeat with numbers; -1 when unknown. `committed` is the newest checkpoint that the
-    source says it was told of.
+    """A heartbeat with progress; -1 when unknown. `committed` is the newest checkpoint whose
+    acknowledgement the source has received.
     """
 
     bytes_left: int = -1
@@ -103,8 +100,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that could not be read, with its original bytes. `offset` is its own, or holds at the
-    checkpoint behind it, once there is one.
+    """A row that could not be read, with its original bytes. `offset` is its own, or that of the
+    next checkpoint, once there is one.
     """
 
     partition_id: str
@@ -115,34 +112,40 @@ class BadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """The last event: nothing follows."""
+class EndOfStream:
+    """The last event of a stream."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """Something a person should see; work goes on."""
+class SourceWarning:
+    """A warning for the user; the source goes on."""
 
     diagnostic: Diagnostic
 
 
 ReadEvent: TypeAlias = (
-    SchemaSeen | BatchReady | Checkpoint | PartitionDone | Progress | BadRow | Drained | Warned
+    SchemaVersion
+    | BatchReady
+    | Checkpoint
+    | PartitionDone
+    | Progress
+    | BadRow
+    | EndOfStream
+    | SourceWarning
 )
 
 
-# ── the write end
-# ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the sink
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTxn:
-    """What a write end prepared. Stored with the offsets in one fenced write; `state` ≤ 64 KiB,
-    opaque to the host.
+    """A prepared transaction of a sink. It is stored with the offsets in one fenced write.
 
-    `token` is canonical JSON of the offsets the transaction covers.
+    `state` is opaque data of the sink, at most 64 KiB. `token` is canonical JSON of the offsets
+    that the transaction covers.
     """
 
     txn_id: int
@@ -153,8 +156,8 @@ class PreparedTxn:
 
 @dataclass(frozen=True, slots=True)
 class PutSlot:
-    """An attempt at a slot that counts, with the rows in it. `detail` is what the executor's end
-    reported.
+    """The successful attempt of a slot, with its number of rows. `detail` is the report of the
+    sink writer on the executor.
     """
 
     slot: int
@@ -165,22 +168,12 @@ class PutSlot:
 
 @dataclass(frozen=True, slots=True)
 class WriteOpened:
-    """How a write end will work.
+    """The options of an opened sink.
 
-    `committed` is set in SINK mode: the last transaction in the sink, from whose token the task
-    resumes.
-    `commit_every` is the wanted time between commits in seconds; 0 for as soon as there are rows.
+    `committed` is set in SINK mode: the last transaction in the sink; the task resumes from its
+    token. `commit_every` is the interval of commits in seconds; 0: as soon as there are rows.
     """
 
     commit_mode: CommitMode
     committed: PreparedTxn | None = None
     commit_every: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TxnCommitted:
-    """A transaction became visible. `info` is for lineage: table version, file names."""
-
-    txn_id: int
-    rows: int = 0
-    info: Mapping[str, str] = field(default_factory=dict)

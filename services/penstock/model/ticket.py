@@ -1,11 +1,11 @@
-"""What one micro-batch is told to do, and what it reports back.
+"""The ticket of one micro-batch for the executors, and the reports of its slots.
 
-The plan of a task is kept; only the ticket differs from batch to batch. It travels to the executors
-as canonical JSON in a Spark local property, so it must stay small: places of rows, and rows only
-where somebody gave a few to try (`model/rehearsal`).
+The Spark plan of a task is kept; only the ticket differs from batch to batch. It is sent to the
+executors as JSON in a Spark local property, so it must stay small: it has the addresses of rows,
+and rows only for a preview (`model/inspection.py`).
 
-`SlotTicket.read` and `.write` are the ends' own words, chosen by `kind` (`plugin`, `embedded`): the
-driver's side of an end makes them, the executor's side of the same end reads them.
+`SlotTicket.read` and `.write` are written by the driver's side of a source or sink and read by its
+executor's side. Their `kind` names the implementation (`plugin`, `embedded`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.model.errors import Diagnostic
-from penstock.model.step import SetApart
+from penstock.model.step import RejectedRow
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTicket:
-    """One slot: rows announced, where to read, where to write.
+    """One slot: the number of announced rows, where to read them, where to write them.
 
     Slots are numbered from 0 over a whole transaction.
     """
@@ -34,26 +34,26 @@ class SlotTicket:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One Spark job. `slots[i]` is what Spark partition i does; `stall` is the longest time, in
-    seconds, that a fetch or a put may make no progress; `trace` the `traceparent` of the
-    micro-batch, empty for none.
+    """The work of one Spark job. `slots[i]` is for Spark partition i; `stall_timeout_s` limits a
+    fetch or a put without progress; `trace` is the `traceparent` of the micro-batch, empty for
+    none.
     """
 
     task_id: str
     epoch: int
     txn_id: int
     slots: tuple[SlotTicket, ...]
-    stall: float = 60.0
+    stall_timeout_s: float = 60.0
     trace: str = ""
 
     def to_json(self) -> str:
-        """Return the text that executors parse."""
+        """Return the JSON that executors parse with `from_json`."""
         return json.dumps(
             {
                 "task_id": self.task_id,
                 "epoch": self.epoch,
                 "txn_id": self.txn_id,
-                "stall": self.stall,
+                "stall": self.stall_timeout_s,
                 "trace": self.trace,
                 "slots": [[s.slot, s.rows, dict(s.read), dict(s.write)] for s in self.slots],
             },
@@ -62,7 +62,7 @@ class Ticket:
 
     @staticmethod
     def from_json(text: str) -> Ticket:
-        """Return the ticket that `to_json` wrote."""
+        """Parse the JSON of `to_json`."""
         raw = json.loads(text)
         return Ticket(
             raw["task_id"],
@@ -76,16 +76,16 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class SlotReport:
-    """What became of a slot. `error` set means that nothing of this attempt counts.
+    """The result of one attempt of a slot. With `error` set, nothing of this attempt counts.
 
-    `seconds` is the time from the first fetch to the last answer.
-    `rejected` are rows that the sink refused (row number, why); they are not in `rows_out`. The
-    number is that in the slot's input where the plan numbers rows or has no steps, else that in its
-    output.
-    `set_apart` are rows that the chain could not change (row number in the slot's input, why); they
-    are not in `rows_out` either, and the first of many.
-    `detail` is the write end's own: what its driver's side needs to prepare (for instance files and
-    sizes).
+    Attributes:
+        rejected: Rows that the sink rejected (row number, reason); they are not in `rows_out`. The
+            number is that in the slot's input where the plan numbers rows or has no steps, else
+            that in its output.
+        rejected_by_chain: Rows that the transforms rejected (row number in the slot's input,
+            reason), the first of many; they are not in `rows_out` either.
+        detail: What the driver's side of the sink needs to prepare, for instance files and sizes.
+        seconds: The time from the first fetch to the last response.
     """
 
     slot: int
@@ -96,4 +96,4 @@ class SlotReport:
     detail: Mapping[str, Any] = field(default_factory=dict)
     error: Diagnostic | None = None
     seconds: float = 0.0
-    set_apart: tuple[SetApart, ...] = ()
+    rejected_by_chain: tuple[RejectedRow, ...] = ()

@@ -1,47 +1,43 @@
-"""The offset service: how far. Every partition's offset, and the state of two-phase commits.
+"""The offset service: the offset of every partition, and the state of two-phase commits.
 
-- `rules`     pure: who may commit what, and what a task's record becomes
-- `history`   pure: an offset with those before it, as one value
-- `manifest`  pure: the record of a generation: floor, line, journals
-- `journal`   pure: a commit of many partitions that is stored as one piece
-- `stored`    the keys, and the stored form of a task
-- `cache`     what was read or written last, so that a commit reads nothing
-- `view`      reads what counts: a line with the journals over it
-- `snapshot`  what a decision about a commit stands on
-- `commits`   claims and commits: one fenced store write each
-- `staged_writes`  writes journals
-- `compaction`  folds journals, sweeps dead lines: in the background
-- `edits`     what people do: get, list, history, alter
-- `bulk`      reset and rewind: every offset at once, by one flip
-- `owner`     asks others whether a connector is stopped
-- `service`   the gRPC surface, thin
+- `rules`         pure: which epoch may commit, and the record of a task after it
+- `history`       pure: an offset with its earlier versions, as one value
+- `journal`       pure: a commit of many partitions that is stored as one piece
+- `records`       the keys; the stored forms of tasks and of the manifest of a generation
+- `view`          reads the current offsets: a version merged with journals; the cache
+- `commits`       claims and commits: one fenced store write each, decided on a snapshot
+- `staged_writes` writes that do not fit into one transaction: batches, chunks of journals
+- `compaction`    in the background: compacts journals, deletes dead versions and orphans
+- `admin`         get, list, history, alter; reset and rewind by one switch of versions
+- `stop_guard`    checks that a connector is stopped before its offsets are altered
+- `retention`     deletes the offsets of deleted connectors
+- `service`       the gRPC service
 
-Invariant 4 is upheld here three times over. A task's record has the epoch of its last claim; an
-offset has the epoch that wrote it; and a generation has a floor, below which every epoch is dead
-since a person altered its offsets. All three are compared in the write itself, so what is in
-memory may be stale and no harm is done: the write fails, and everything is read anew.
+Invariant 4 is upheld three times. The record of a task has the epoch of its last claim; an offset
+has the epoch that wrote it; and a generation has a floor, the newest epoch that an alteration has
+fenced. Each write compares all three. So a stale cache does no harm: the write fails, and
+everything is read again.
 """
 
-from penstock.offset.bulk import Bulk
+from penstock.offset.admin import BulkAdmin, OffsetAdmin
 from penstock.offset.commits import Commits
-from penstock.offset.compaction import Folder
-from penstock.offset.edits import Edits
-from penstock.offset.owner import ConnectorReader, Owner, TaskReader
-from penstock.offset.rules import Commit, Prepared, TaskRecord
+from penstock.offset.compaction import Compactor
+from penstock.offset.rules import Commit, PreparedTransaction, TaskRecord
 from penstock.offset.service import OffsetService
-from penstock.offset.view import View
+from penstock.offset.stop_guard import ConnectorReader, StopGuard, TaskReader
+from penstock.offset.view import OffsetView
 
 __all__ = [
-    "Bulk",
+    "BulkAdmin",
     "Commit",
     "Commits",
+    "Compactor",
     "ConnectorReader",
-    "Edits",
-    "Folder",
+    "OffsetAdmin",
     "OffsetService",
-    "Owner",
-    "Prepared",
+    "OffsetView",
+    "PreparedTransaction",
+    "StopGuard",
     "TaskReader",
     "TaskRecord",
-    "View",
 ]

@@ -1,9 +1,9 @@
-"""Folds journals into the line they belong to, and sweeps what nobody reads any more.
+"""Compacts journals into the version that they belong to, and deletes keys that are no longer read.
 
-Both are done in the background by whichever instance notices, may be done by several at once, and
-may be cut off anywhere: what is left is noticed again, by the next write of the generation or the
-next start of the service. Nobody waits for it, except a commit when too many journals wait, and a
-person's reset or rewind.
+Any instance does both in the background, when it notices that there is something to do. Several may
+do it at once, and it may stop at any point: the next write of the generation, or the next start of
+the service, notices what is left. Only two callers wait for it: a commit when too many journals
+wait, and a reset or rewind.
 """
 
 from __future__ import annotations
@@ -18,225 +18,236 @@ from weakref import WeakValueDictionary
 
 from penstock.model import faults
 from penstock.model.errors import PenstockError
-from penstock.offset import journal, stored
-from penstock.offset import manifest as heads
-from penstock.offset.cache import Known
-from penstock.offset.journal import Journal, merged
-from penstock.offset.manifest import Head
-from penstock.offset.staged_writes import AT_ONCE, abreast
-from penstock.offset.view import View
+from penstock.offset import journal, records
+from penstock.offset.journal import Journal
+from penstock.offset.records import Manifest
+from penstock.offset.staged_writes import MAX_BATCH_BYTES, MAX_CONCURRENT, bounded_gather
+from penstock.offset.view import OffsetView, Revisioned, merge_journals
 from penstock.store import Check, Conflict, Put, Store
 
 log = logging.getLogger(__name__)
 
 
-BATCH: Final = 100
-"""Partitions in one write of a fold; each is a condition, and the head is one more. etcd takes
-128."""
+BATCH_SIZE: Final = 100
+"""Partitions in one write of a compaction. Each is a condition, and the manifest is one more; etcd
+takes 128."""
 
-BATCH_BYTES: Final = 768 << 10
-"""Bytes in one write."""
+ORPHAN_PAGE_SIZE: Final = 8
+"""Chunks of journals that are read at once in the search for orphans."""
 
-FEW: Final = 8
-"""Chunks of journals that are read at once when orphans are looked for."""
-
-PAUSE: Final = 1.0
-"""Seconds before work that failed is tried again."""
+RETRY_DELAY_S: Final = 1.0
+"""Seconds before failed work is retried."""
 
 
-class Folder:
-    """The background work of one instance. Owned by the service: `close` ends it."""
+class Compactor:
+    """The background work of one instance. The service owns it: `close` ends it."""
 
-    def __init__(self, store: Store, view: View, clock: Callable[[], float] = time.time) -> None:
-        """Work on `store`; `clock` tells seconds since the epoch."""
+    def __init__(
+        self, store: Store, view: OffsetView, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Work on `store`; `clock` returns seconds since the epoch."""
         self._store, self._view, self._clock = store, view, clock
-        self._working: dict[str, asyncio.Task[None]] = {}
-        self._noticed: set[str] = set()
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._closed = False
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._scheduled: set[str] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._is_closed = False
 
-    def notice(self, generation: str, head: Head) -> None:
-        """Do what a head says is to be done, in the background."""
-        if not head.busy or self._closed:
+    def schedule(self, generation: str, manifest: Manifest) -> None:
+        """Do the work that a manifest needs, in the background."""
+        if not manifest.needs_compaction or self._is_closed:
             return
-        self._noticed.add(generation)
-        if generation not in self._working:
+        self._scheduled.add(generation)
+        if generation not in self._tasks:
             work = self._work(generation)
-            self._working[generation] = asyncio.create_task(work, name=f"fold-{generation}")
+            self._tasks[generation] = asyncio.create_task(work, name=f"compact-{generation}")
 
     async def resume(self) -> None:
-        """Go on with what an earlier life of the service left."""
-        oldest = int(self._clock() * 1000) - journal.ORPHANED_AFTER
+        """Schedule the work that earlier processes left, and delete their orphans."""
+        oldest_ms = int(self._clock() * 1000) - journal.ORPHANED_AFTER_MS
         after, more = "", True
         while more:
-            page = await self._store.range(stored.HEADS, after)
+            page = await self._store.range(records.MANIFEST_PREFIX, after)
             for entry in page.entries:
                 after = entry.key
-                head = heads.decode(entry.value)
-                if head.building and journal.made_at(head.building) < oldest:
-                    head = heads.abandoned(head)  # whoever built that line died over it
-                    put = (after, heads.encode(head))
-                    await self._written([Check(after, entry.revision)], [put])
-                self.notice(after.removeprefix(stored.HEADS), head)
+                manifest = records.decode_manifest(entry.value)
+                pending = manifest.pending_version
+                if pending and journal.id_time_ms(pending) < oldest_ms:
+                    manifest = manifest.without_pending()  # the process that built it is dead
+                    put = (after, records.encode_manifest(manifest))
+                    await self._try_write([Check(after, entry.revision)], [put])
+                self.schedule(after.removeprefix(records.MANIFEST_PREFIX), manifest)
             more = page.more
-        await self._sweep_orphans(oldest)
+        await self._delete_orphans(oldest_ms)
 
-    async def settle(self, generation: str) -> Known[Head]:
-        """Fold every journal of a generation now; returns a head without any.
+    async def compact_all(self, generation: str) -> Revisioned[Manifest]:
+        """Compact every journal of a generation now; returns a manifest without journals.
 
         The caller bounds the wait.
         """
         while True:
-            head = await self._view.head(generation)
-            if not head.value.journals:
-                return head
-            async with self._turn(generation):
-                await self._fold(generation, head.value)
+            manifest = await self._view.read_manifest(generation)
+            if not manifest.value.journals:
+                return manifest
+            async with self._lock(generation):
+                await self._compact(generation, manifest.value)
 
     async def close(self) -> None:
-        """Stop; what is not done is noticed at the next start. Idempotent."""
-        self._closed = True
-        working = list(self._working.values())
-        for task in working:
+        """Stop. The next start continues what is left. Idempotent."""
+        self._is_closed = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*working, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _turn(self, generation: str) -> asyncio.Lock:
-        """One fold of a generation at a time, in this instance: two would only redo each other's
-        work.
+    def _lock(self, generation: str) -> asyncio.Lock:
+        """Return the lock of a generation. Two compactions in one instance would only repeat each
+        other's work.
         """
-        return self._turns.setdefault(generation, asyncio.Lock())
+        return self._locks.setdefault(generation, asyncio.Lock())
 
     async def _work(self, generation: str) -> None:
-        """Work until there is nothing left to do, and nobody has noticed more meanwhile."""
-        while generation in self._noticed:
-            self._noticed.discard(generation)
+        """Work until nothing is left to do, and no more work was scheduled meanwhile."""
+        while generation in self._scheduled:
+            self._scheduled.discard(generation)
             try:
-                while await self._step(generation):
+                while await self._work_step(generation):
                     pass
             except PenstockError as error:
                 if error.code == "store.closed":
                     break
-                log.warning("offsets of %s are not folded yet: %s", generation, error)
-                self._noticed.add(generation)
-                await asyncio.sleep(PAUSE)
-        del self._working[generation]
+                log.warning("the offsets of %s cannot be compacted yet: %s", generation, error)
+                self._scheduled.add(generation)
+                await asyncio.sleep(RETRY_DELAY_S)
+        del self._tasks[generation]
 
-    async def _step(self, generation: str) -> bool:
-        """Do one thing; tells whether there was one."""
-        head = (await self._view.head(generation)).value
-        if not head.busy:
+    async def _work_step(self, generation: str) -> bool:
+        """Do one piece of work; False when there is none."""
+        manifest = (await self._view.read_manifest(generation)).value
+        if not manifest.needs_compaction:
             return False
         await faults.reach("offset.folding")
-        if head.journals:
-            async with self._turn(generation):
-                await self._fold(generation, head)
-        elif head.dead:
-            await self._sweep(generation, head.dead[0])
+        if manifest.journals:
+            async with self._lock(generation):
+                await self._compact(generation, manifest)
+        elif manifest.dead_versions:
+            await self._delete_version(generation, manifest.dead_versions[0])
         else:
-            await self._sweep_generation(generation)
+            await self._delete_generation(generation)
         return True
 
-    async def _fold(self, generation: str, head: Head) -> None:
-        """Write what journals say into the line, then take them off the head."""
-        journals = await self._view.journals(generation, head)
-        if journals is None:  # somebody else has folded one
+    async def _compact(self, generation: str, manifest: Manifest) -> None:
+        """Write the offsets of journals into the version, then remove the journals."""
+        journals = await self._view.read_journals(generation, manifest)
+        if journals is None:  # another instance has compacted one
             return
         ids = sorted(set().union(*(one.bodies for one in journals)))
-        at_hand = {one.id: one for one in journals}
-        batches = (ids[at : at + BATCH] for at in range(0, len(ids), BATCH))
-        await abreast(batches, lambda batch: self._fold_batch(generation, head, batch, at_hand))
-        await self._take_off(generation, journals)
+        loaded = {one.id: one for one in journals}
+        batches = (ids[start : start + BATCH_SIZE] for start in range(0, len(ids), BATCH_SIZE))
+        await bounded_gather(
+            batches, lambda batch: self._compact_batch(generation, manifest, batch, loaded)
+        )
+        await self._remove_journals(generation, journals)
 
-    async def _fold_batch(
-        self, generation: str, folded: Head, ids: Sequence[str], at_hand: Mapping[str, Journal]
+    async def _compact_batch(
+        self,
+        generation: str,
+        compacted: Manifest,
+        ids: Sequence[str],
+        loaded: Mapping[str, Journal],
     ) -> None:
-        """Write the values of some partitions, with every journal that there is in them.
+        """Write the values of some partitions, merged with every journal that has them.
 
-        A value in the line is newer than all journals of its time, so the write holds only while
-        no other journal came between: it would be taken for one that is in the value.
+        A value in the version counts as newer than all journals before it. So the write succeeds
+        only while no other journal was added: that journal would seem to be part of the value.
         """
-        prefix = stored.line_prefix(generation, folded.line)
+        prefix = records.version_prefix(generation, compacted.version)
         while ids:
-            head, bases = await self._view.bases(generation, folded.line, ids)
-            if head.value.line != folded.line:
-                return  # a flip, before which somebody else has folded them
-            journals = await self._view.journals(generation, head.value, at_hand)
+            manifest, bases = await self._view.read_bases(generation, compacted.version, ids)
+            if manifest.value.version != compacted.version:
+                return  # a switch; another instance has compacted the journals before it
+            journals = await self._view.read_journals(generation, manifest.value, loaded)
             if journals is None:
                 continue
-            values = {id_: merged(id_, base, journals) for id_, base in bases.items()}
+            values = {id_: merge_journals(id_, base, journals) for id_, base in bases.items()}
             changed = [id_ for id_ in ids if values[id_] is not bases[id_].value]
-            fitting = _fitting(prefix, changed, values)
+            fitting = _fit_into_write(prefix, changed, values)
             checks = [Check(prefix + id_, bases[id_].revision) for id_ in fitting]
-            checks.append(Check(stored.head_key(generation), head.revision))
+            checks.append(Check(records.manifest_key(generation), manifest.revision))
             puts = [(prefix + id_, values[id_]) for id_ in fitting]
-            if not puts or await self._written(checks, puts):
+            if not puts or await self._try_write(checks, puts):
                 ids = changed[len(fitting) :]
 
-    async def _take_off(self, generation: str, journals: Sequence[Journal]) -> None:
-        folded = [one.id for one in journals]
+    async def _remove_journals(self, generation: str, journals: Sequence[Journal]) -> None:
+        """Remove compacted journals from the manifest, then delete their keys."""
+        compacted = [one.id for one in journals]
         while True:
-            head = await self._view.head(generation)
-            left = tuple(id_ for id_ in head.value.journals if id_ not in folded)
-            if left == head.value.journals:
+            manifest = await self._view.read_manifest(generation)
+            left = tuple(id_ for id_ in manifest.value.journals if id_ not in compacted)
+            if left == manifest.value.journals:
                 break
-            new = heads.encode(replace(head.value, journals=left))
-            key = stored.head_key(generation)
-            if await self._written([Check(key, head.revision)], [(key, new)]):
+            new = records.encode_manifest(replace(manifest.value, journals=left))
+            key = records.manifest_key(generation)
+            if await self._try_write([Check(key, manifest.revision)], [(key, new)]):
                 break
         for one in journals:
-            await self._remove(_keys(generation, one))
-        self._view.drop(generation, folded)
+            await self._delete(_journal_keys(generation, one))
+        self._view.drop_journals(generation, compacted)
 
-    async def _sweep(self, generation: str, line: str) -> None:
-        """Remove a line that nobody reads, then its name."""
-        await self._remove_all(stored.line_prefix(generation, line))
-        head = await self._view.head(generation)
-        left = tuple(name for name in head.value.dead if name != line)
-        key = stored.head_key(generation)
-        new = heads.encode(replace(head.value, dead=left))
-        await self._written([Check(key, head.revision)], [(key, new)])
+    async def _delete_version(self, generation: str, version: str) -> None:
+        """Delete a dead version, then remove it from the manifest."""
+        await self._delete_prefix(records.version_prefix(generation, version))
+        manifest = await self._view.read_manifest(generation)
+        left = tuple(name for name in manifest.value.dead_versions if name != version)
+        key = records.manifest_key(generation)
+        new = records.encode_manifest(replace(manifest.value, dead_versions=left))
+        await self._try_write([Check(key, manifest.revision)], [(key, new)])
 
-    async def _sweep_generation(self, generation: str) -> None:
-        """Remove what is left of a deleted connector, its head last."""
-        await self._remove_all(stored.tasks_prefix(generation))
-        await self._remove([stored.head_key(generation)])
+    async def _delete_generation(self, generation: str) -> None:
+        """Delete what is left of a deleted connector, its manifest last."""
+        await self._delete_prefix(records.task_prefix(generation))
+        await self._delete([records.manifest_key(generation)])
 
-    async def _sweep_orphans(self, oldest: int) -> None:
-        """Remove chunks of commits that a crash cut off before they counted.
+    async def _delete_orphans(self, oldest_ms: int) -> None:
+        """Delete chunks of commits that a crash interrupted before they became visible.
 
-        The clock only says which ones to look at. One that is on its way after all, because clocks
-        differ, finds a newer head with each chunk that goes, and is written anew.
+        The clock only selects the chunks to check. A commit may still be under way, because clocks
+        differ; so the deletion of each chunk also rewrites the manifest, which makes that commit
+        fail its check and write its chunks again.
         """
         after, more = "", True
         while more:
-            page = await self._store.range(stored.JOURNALS, after, FEW)
+            page = await self._store.range(records.JOURNAL_PREFIX, after, ORPHAN_PAGE_SIZE)
             more = page.more
             for entry in page.entries:
                 after = entry.key
-                generation, id_, _ = after.removeprefix(stored.JOURNALS).split("/")
-                if journal.made_at(id_) > oldest:
+                generation, id_, _ = after.removeprefix(records.JOURNAL_PREFIX).split("/")
+                if journal.id_time_ms(id_) > oldest_ms:
                     continue
-                head = await self._view.head(generation)
-                if id_ not in head.value.journals:
-                    key = stored.head_key(generation)
-                    same = [(key, heads.encode(head.value))] if head.revision else []
-                    await self._written([Check(key, head.revision)], [*same, (after, None)])
+                manifest = await self._view.read_manifest(generation)
+                if id_ not in manifest.value.journals:
+                    key = records.manifest_key(generation)
+                    rewritten: Put = (key, records.encode_manifest(manifest.value))
+                    rewrite = [rewritten] if manifest.revision else []
+                    await self._try_write(
+                        [Check(key, manifest.revision)], [*rewrite, (after, None)]
+                    )
 
-    async def _remove_all(self, prefix: str) -> None:
+    async def _delete_prefix(self, prefix: str) -> None:
         after, more = "", True
         while more:
-            page = await self._store.range(prefix, after, BATCH * AT_ONCE)
+            page = await self._store.range(prefix, after, BATCH_SIZE * MAX_CONCURRENT)
             more = page.more
             if page.entries:
                 after = page.entries[-1].key
-                await self._remove([entry.key for entry in page.entries])
+                await self._delete([entry.key for entry in page.entries])
 
-    async def _remove(self, keys: Sequence[str]) -> None:
-        batches = (keys[at : at + BATCH] for at in range(0, len(keys), BATCH))
-        await abreast(batches, lambda keys: self._written([], [(key, None) for key in keys]))
+    async def _delete(self, keys: Sequence[str]) -> None:
+        batches = (keys[start : start + BATCH_SIZE] for start in range(0, len(keys), BATCH_SIZE))
+        await bounded_gather(
+            batches, lambda batch: self._try_write([], [(key, None) for key in batch])
+        )
 
-    async def _written(self, checks: Sequence[Check], puts: Sequence[Put]) -> bool:
+    async def _try_write(self, checks: Sequence[Check], puts: Sequence[Put]) -> bool:
         try:
             await self._store.write(checks, puts)
         except Conflict:
@@ -244,16 +255,18 @@ class Folder:
         return True
 
 
-def _fitting(prefix: str, ids: Sequence[str], values: Mapping[str, bytes | None]) -> Sequence[str]:
-    """Return as many as fit into one write, one at least."""
+def _fit_into_write(
+    prefix: str, ids: Sequence[str], values: Mapping[str, bytes | None]
+) -> Sequence[str]:
+    """Return the ids, from the first, whose values fit into one write; at least one."""
     size = 0
-    for done, id_ in enumerate(ids):
+    for count, id_ in enumerate(ids):
         size += len(prefix) + len(id_) + len(values[id_] or b"")
-        if done and size > BATCH_BYTES:
-            return ids[:done]
+        if count and size > MAX_BATCH_BYTES:
+            return ids[:count]
     return ids
 
 
-def _keys(generation: str, made: Journal) -> list[str]:
-    chunks = (stored.chunk_key(generation, made.id, n) for n in range(made.chunks))
-    return [stored.index_key(generation, made.id), *chunks]
+def _journal_keys(generation: str, one: Journal) -> list[str]:
+    chunks = (records.journal_chunk_key(generation, one.id, n) for n in range(one.chunks))
+    return [records.journal_index_key(generation, one.id), *chunks]

@@ -1,12 +1,13 @@
-"""A partition's offset with those it had before, as one value. Pure.
+"""The offset of a partition with its earlier versions, as one value. Pure.
 
-Every commit of a partition adds a version; at most `MOST_VERSIONS` are kept. The newest and the
-first always are. Of those between, the one goes that is missed least: whose neighbours lie closest
-together, measured by how long ago that was. So versions are the further apart the older they are,
-and a partition can be rewound to any time of its life: to the newest version that is not later.
+Every commit of a partition adds a version; at most `MAX_VERSIONS` are kept. The newest and the
+oldest always stay. Of those between, the version is removed that is missed least: its neighbours
+lie closest together, relative to their age. So old versions lie further apart than new ones, and a
+partition can be rewound to any time since its first commit: to the newest version that is not
+later.
 
-The newest version stands first, so that a commit puts its own before the bytes that are there,
-and a reader of offsets reads no further.
+The newest version stands first. So a commit puts its own version before the existing bytes, and a
+reader of the current offset reads no further.
 """
 
 from __future__ import annotations
@@ -15,107 +16,116 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-MOST_VERSIONS: Final = 16
-"""Versions of one partition. With 16, times that lie 10 s to a month back are met within a factor
-of about three. A million partitions of 60 bytes so take a gigabyte at most."""
+MAX_VERSIONS: Final = 16
+"""Versions of one partition. With 16, times from 10 s to a month back are met within a factor of
+about three. A million partitions with offsets of 60 bytes take a gigabyte at most."""
 
-MOST_HISTORY: Final = 4 << 10
-"""Bytes of all versions together, above which only the newest and the first are sure to stay."""
+MAX_HISTORY_BYTES: Final = 4 << 10
+"""Bytes of all versions together. Above it, only the newest and the oldest version always stay."""
 
 _MARK: Final = 1
-"""First byte of a value. Before there was history, a value began with its epoch in 8 bytes, so
-with 0."""
+"""First byte of a value with a history. A value of the earlier form begins with its epoch in 8
+bytes, so with 0."""
 
-_START: Final = struct.Struct(">BB")
+_HEADER: Final = struct.Struct(">BB")
 _VERSION: Final = struct.Struct(">QQi")
-_OLD: Final = struct.Struct(">Q")
-_GONE: Final = -1
+_OLD_HEADER: Final = struct.Struct(">Q")
+_REMOVED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """An offset, from `time` (milliseconds since the epoch) on. `body` None: there was none."""
+class OffsetVersion:
+    """An offset that was written by `epoch` at `time_ms` (milliseconds since the Unix epoch).
+
+    `body` None: the offset was removed.
+    """
 
     epoch: int
-    time: int
+    time_ms: int
     body: bytes | None
 
 
-def newest(value: bytes) -> Version:
-    """Return the version that counts."""
+def newest_version(value: bytes) -> OffsetVersion:
+    """Return the current version of a value."""
     if value[0] != _MARK:
-        return Version(_OLD.unpack_from(value)[0], 0, value[_OLD.size :])
-    return _read(value, _START.size)[0]
+        return OffsetVersion(_OLD_HEADER.unpack_from(value)[0], 0, value[_OLD_HEADER.size :])
+    return _decode_version(value, _HEADER.size)[0]
 
 
-def epoch_of(value: bytes) -> int:
-    """Return the epoch that wrote the newest version."""
-    epoch: int = _OLD.unpack_from(value, _START.size if value[0] == _MARK else 0)[0]
+def newest_epoch(value: bytes) -> int:
+    """Return the epoch that wrote the current version."""
+    start = _HEADER.size if value[0] == _MARK else 0
+    epoch: int = _OLD_HEADER.unpack_from(value, start)[0]
     return epoch
 
 
-def versions(value: bytes) -> list[Version]:
-    """Return all versions, newest first."""
+def decode_versions(value: bytes) -> list[OffsetVersion]:
+    """Return all versions of a value, newest first."""
     if value[0] != _MARK:
-        return [newest(value)]
-    found, at = [], _START.size
+        return [newest_version(value)]
+    versions, position = [], _HEADER.size
     for _ in range(value[1]):
-        version, at = _read(value, at)
-        found.append(version)
-    return found
+        version, position = _decode_version(value, position)
+        versions.append(version)
+    return versions
 
 
-def pushed(value: bytes | None, version: Version) -> bytes:
-    """Return a value with one version more. A clock that went back is taken to stand still."""
+def add_version(value: bytes | None, version: OffsetVersion) -> bytes:
+    """Return a value with one more version. If the clock went back, the time of the version before
+    is used.
+    """
     if value is None:
-        return _START.pack(_MARK, 1) + _write(version)
+        return _HEADER.pack(_MARK, 1) + _encode_version(version)
     if value[0] != _MARK:
-        value = _value([newest(value)])
-    last: int = _VERSION.unpack_from(value, _START.size)[1]
-    if version.time < last:
-        version = Version(version.epoch, last, version.body)
-    head = _write(version)
-    if value[1] < MOST_VERSIONS and len(value) + len(head) <= MOST_HISTORY:
-        return _START.pack(_MARK, value[1] + 1) + head + value[_START.size :]
-    return _value(thinned([version, *versions(value)]))
+        value = _encode_versions([newest_version(value)])
+    last_ms: int = _VERSION.unpack_from(value, _HEADER.size)[1]
+    if version.time_ms < last_ms:
+        version = OffsetVersion(version.epoch, last_ms, version.body)
+    added = _encode_version(version)
+    if value[1] < MAX_VERSIONS and len(value) + len(added) <= MAX_HISTORY_BYTES:
+        return _HEADER.pack(_MARK, value[1] + 1) + added + value[_HEADER.size :]
+    return _encode_versions(_thin_out([version, *decode_versions(value)]))
 
 
-def thinned(kept: list[Version]) -> list[Version]:
-    """Return versions, newest first, that are within the bounds."""
-    kept = list(kept)
-    size = sum(_size(version) for version in kept)
-    while len(kept) > 2 and (len(kept) > MOST_VERSIONS or size > MOST_HISTORY):
-        now = kept[0].time
-        missed = min(
+def version_at(value: bytes, time_ms: int) -> OffsetVersion | None:
+    """Return the newest kept version that is not later than a time; None before the oldest."""
+    versions = decode_versions(value)
+    return next((version for version in versions if version.time_ms <= time_ms), None)
+
+
+def _thin_out(versions: list[OffsetVersion]) -> list[OffsetVersion]:
+    """Return the versions to keep, newest first, within the bounds."""
+    kept = list(versions)
+    size = sum(_encoded_size(version) for version in kept)
+    while len(kept) > 2 and (len(kept) > MAX_VERSIONS or size > MAX_HISTORY_BYTES):
+        now_ms = kept[0].time_ms
+        missed_least = min(
             range(1, len(kept) - 1),
-            key=lambda i: (kept[i - 1].time - kept[i + 1].time) / (now - kept[i + 1].time + 1),
+            key=lambda i: (
+                (kept[i - 1].time_ms - kept[i + 1].time_ms) / (now_ms - kept[i + 1].time_ms + 1)
+            ),
         )
-        size -= _size(kept.pop(missed))
+        size -= _encoded_size(kept.pop(missed_least))
     return kept
 
 
-def as_of(value: bytes, time: int) -> Version | None:
-    """Return the newest version that is known and not later than a time; None before the first."""
-    return next((version for version in versions(value) if version.time <= time), None)
+def _encode_versions(versions: list[OffsetVersion]) -> bytes:
+    return _HEADER.pack(_MARK, len(versions)) + b"".join(map(_encode_version, versions))
 
 
-def _value(kept: list[Version]) -> bytes:
-    return _START.pack(_MARK, len(kept)) + b"".join(map(_write, kept))
-
-
-def _write(version: Version) -> bytes:
+def _encode_version(version: OffsetVersion) -> bytes:
     if version.body is None:
-        return _VERSION.pack(version.epoch, version.time, _GONE)
-    return _VERSION.pack(version.epoch, version.time, len(version.body)) + version.body
+        return _VERSION.pack(version.epoch, version.time_ms, _REMOVED)
+    return _VERSION.pack(version.epoch, version.time_ms, len(version.body)) + version.body
 
 
-def _read(value: bytes, at: int) -> tuple[Version, int]:
-    epoch, time, size = _VERSION.unpack_from(value, at)
-    at += _VERSION.size
-    if size == _GONE:
-        return Version(epoch, time, None), at
-    return Version(epoch, time, value[at : at + size]), at + size
+def _decode_version(value: bytes, position: int) -> tuple[OffsetVersion, int]:
+    epoch, time_ms, size = _VERSION.unpack_from(value, position)
+    position += _VERSION.size
+    if size == _REMOVED:
+        return OffsetVersion(epoch, time_ms, None), position
+    return OffsetVersion(epoch, time_ms, value[position : position + size]), position + size
 
 
-def _size(version: Version) -> int:
+def _encoded_size(version: OffsetVersion) -> int:
     return _VERSION.size + len(version.body or b"")

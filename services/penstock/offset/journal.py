@@ -1,12 +1,14 @@
-"""A commit that is stored as one piece: many partitions, one durable and atomic write. Pure.
+"""A commit of many partitions that is stored as one piece: one durable and atomic write. Pure.
 
-A store takes about a hundred keys in one transaction, and a commit may touch a hundred thousand
-partitions. Such a commit is written as chunks, which nobody sees; then one small write puts its
-index, its task's record and its name into the generation's head: from there on it counts as a
-whole. Readers lay it over the line of offsets until it has been folded in (see `folding`).
+A store takes about a hundred keys in one transaction, and a commit may have a hundred thousand
+partitions. Such a commit is written as chunks, which are not visible. Then one small write stores
+its index, the record of its task, and its id in the manifest of the generation: from then on the
+whole commit is visible. Readers merge it with the current version until it has been compacted into
+that version (see `compaction`).
 
-What a journal says of a partition counts unless the line has something that was written after it,
-or by a newer epoch. So it may be folded twice, by anybody, and read while that goes on.
+The offset that a journal has for a partition counts unless the version contains a value that was
+written after the journal, or by a newer epoch. So a journal can be compacted twice, by any
+instance, and read meanwhile.
 """
 
 from __future__ import annotations
@@ -18,70 +20,70 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from penstock.offset import history, rules
-from penstock.offset.cache import Known
-from penstock.offset.history import Version
-
 CHUNK_BYTES: Final = 448 << 10
-"""Bytes of a chunk: two of them, an index, a task's record and a head are one request of etcd."""
+"""Bytes of a chunk: two chunks, an index, a task record and a manifest fit into one request of
+etcd."""
 
 INLINE_CHUNKS: Final = 2
-"""Chunks that go with the index in one write. More are written before it."""
+"""Chunks that are written together with the index. When there are more, all are written before."""
 
-ORPHANED_AFTER: Final = 600_000
-"""Milliseconds after which chunks without an index, or a line that is not finished, are left over
-from a crash. No commit takes a tenth of it; a rewind that does has to be repeated."""
+ORPHANED_AFTER_MS: Final = 600_000
+"""Milliseconds after which chunks without an index, or an unfinished version, count as left over
+from a crash. No commit takes a tenth of it; a rewind that takes longer must be repeated."""
 
 _ENTRY: Final = struct.Struct(">Hi")
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What a commit says of its partitions; None removes an offset. `revision` is that of the write
-    that made it count, `chunks` how many keys hold it, `size` their bytes.
+    """The offsets of a commit by partition id; None removes an offset.
+
+    `time_ms` is milliseconds since the Unix epoch; `chunks` is the number of keys that hold the
+    offsets, `size` their bytes; `revision` is that of the write that made the journal visible.
     """
 
     id: str
     epoch: int
-    time: int
+    time_ms: int
     bodies: Mapping[str, bytes | None]
     chunks: int = 0
     size: int = 0
     revision: int = 0
-    ordered: Sequence[str] = field(default=(), compare=False)
+    sorted_ids: Sequence[str] = field(default=(), compare=False)
 
-    def at(self, revision: int) -> Journal:
-        """Return it as of the write that made it count, with its partitions in order."""
-        return replace(self, revision=revision, ordered=sorted(self.bodies))
+    def at_revision(self, revision: int) -> Journal:
+        """Return the journal as visible since a revision, with its partition ids sorted."""
+        return replace(self, revision=revision, sorted_ids=sorted(self.bodies))
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class JournalDraft:
     """A journal that is not written yet, and its chunks."""
 
     journal: Journal
     chunks: Sequence[bytes]
 
 
-def drafted(epoch: int, time: int, bodies: Mapping[str, bytes | None]) -> Draft:
-    """Return a new journal; `time` in milliseconds since the epoch."""
-    chunks = encode(bodies)
+def draft_journal(epoch: int, time_ms: int, bodies: Mapping[str, bytes | None]) -> JournalDraft:
+    """Create a journal with a new id."""
+    chunks = encode_chunks(bodies)
     size = sum(map(len, chunks))
-    return Draft(Journal(new_id(time), epoch, time, bodies, len(chunks), size), chunks)
+    journal = Journal(new_id(time_ms), epoch, time_ms, bodies, len(chunks), size)
+    return JournalDraft(journal, chunks)
 
 
-def new_id(time: int) -> str:
-    """Return a name that is never used twice, and tells when it was made."""
-    return f"{time:013x}-{secrets.token_hex(6)}"
+def new_id(time_ms: int) -> str:
+    """Return a unique id that contains a time."""
+    return f"{time_ms:013x}-{secrets.token_hex(6)}"
 
 
-def made_at(id_: str) -> int:
-    """Return when a journal was begun, in milliseconds since the epoch."""
+def id_time_ms(id_: str) -> int:
+    """Return the time that an id contains, in milliseconds since the Unix epoch."""
     return int(id_.partition("-")[0], 16)
 
 
-def encode(bodies: Mapping[str, bytes | None]) -> list[bytes]:
-    """Return the chunks of a journal. An entry is never cut."""
+def encode_chunks(bodies: Mapping[str, bytes | None]) -> list[bytes]:
+    """Return the chunks of a journal. No entry is split."""
     chunks: list[bytes] = []
     parts: list[bytes] = []
     size = 0
@@ -96,41 +98,40 @@ def encode(bodies: Mapping[str, bytes | None]) -> list[bytes]:
     return [*chunks, b"".join(parts)]
 
 
-def decode(chunk: bytes) -> dict[str, bytes | None]:
-    """Return the entries of a chunk."""
+def decode_chunk(chunk: bytes) -> dict[str, bytes | None]:
+    """Return the offsets of a chunk by partition id."""
     bodies: dict[str, bytes | None] = {}
-    at = 0
-    while at < len(chunk):
-        name, size = _ENTRY.unpack_from(chunk, at)
-        at += _ENTRY.size
-        id_ = chunk[at : at + name].decode()
-        at += name
-        bodies[id_] = None if size < 0 else chunk[at : at + size]
-        at += max(size, 0)
+    position = 0
+    while position < len(chunk):
+        name_size, size = _ENTRY.unpack_from(chunk, position)
+        position += _ENTRY.size
+        id_ = chunk[position : position + name_size].decode()
+        position += name_size
+        bodies[id_] = None if size < 0 else chunk[position : position + size]
+        position += max(size, 0)
     return bodies
 
 
 def encode_index(journal: Journal) -> bytes:
-    """Return the stored form of a journal's index."""
-    names = ("epoch", "time", "chunks", "size")
-    return json.dumps({name: getattr(journal, name) for name in names}).encode()
+    """Return the stored form of the index of a journal."""
+    document = {
+        "epoch": journal.epoch,
+        "time": journal.time_ms,
+        "chunks": journal.chunks,
+        "size": journal.size,
+    }
+    return json.dumps(document).encode()
 
 
 def decode_index(id_: str, value: bytes, revision: int) -> Journal:
-    """Return a journal without its bodies."""
-    return Journal(id_, bodies={}, revision=revision, **json.loads(value))
-
-
-def merged(
-    partition_id: str, base: Known[bytes | None], journals: Sequence[Journal]
-) -> bytes | None:
-    """Return the value of a partition: what the line has, with the journals laid over it."""
-    value = base.value
-    for journal in journals:
-        if base.revision > journal.revision or partition_id not in journal.bodies:
-            continue
-        if value is not None and rules.is_stale(journal.epoch, history.epoch_of(value)):
-            continue  # a newer owner wrote it before this journal was folded (invariant 4)
-        version = Version(journal.epoch, journal.time, journal.bodies[partition_id])
-        value = history.pushed(value, version)
-    return value
+    """Return the journal of an index, without its bodies."""
+    document = json.loads(value)
+    return Journal(
+        id_,
+        document["epoch"],
+        document["time"],
+        {},
+        document["chunks"],
+        document["size"],
+        revision,
+    )

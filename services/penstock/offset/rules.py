@@ -1,4 +1,4 @@
-"""Who may commit what, and what a task's record becomes. Pure."""
+"""The rules of claims and commits: which epoch may commit, and the task record after it. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from penstock.model import faults
 from penstock.model.errors import ConfigError, FencedError, InternalError, RetriableError
 
-MOST_STATE: Final = 64 << 10
-"""Bytes of a sink's prepared state (rule R12)."""
+MAX_STATE_BYTES: Final = 64 << 10
+"""Bytes of the prepared state of a sink (rule R12)."""
 
-MOST_OFFSET: Final = 64 << 10
+MAX_OFFSET_BYTES: Final = 64 << 10
 """Bytes of one offset."""
 
-MOST_ID: Final = 8 << 10
+MAX_PARTITION_ID_BYTES: Final = 8 << 10
 """Bytes of a partition id."""
 
 _GENERATION: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -24,8 +24,8 @@ _TASK: Final = re.compile(r"[A-Za-z0-9_.:-]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What a sink prepared at an epoch, as it came: this service stores it and gives it back."""
+class PreparedTransaction:
+    """A transaction that a sink prepared at an epoch. `body` is stored and returned unchanged."""
 
     txn_id: int
     body: bytes
@@ -35,58 +35,64 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """Where a task stands. `applied`: what was prepared last is visible in the sink. `claim` counts
-    the claims: a task that starts again at its epoch has one more.
+    """The commit state of a task.
+
+    `applied`: the last prepared transaction is visible in the sink. `claim` counts the claims: a
+    task that restarts at the same epoch has one more.
     """
 
     epoch: int
-    prepared: Prepared | None = None
+    prepared: PreparedTransaction | None = None
     applied: bool = True
     claim: int = 1
 
     @property
-    def recover(self) -> bool:
+    def needs_recovery(self) -> bool:
         """Whether the sink must apply the last transaction again."""
         return self.prepared is not None and not self.applied
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A step forward of a task. `offsets` are as they came, by partition id. `claim` is the number
-    of the claim that it belongs to; 0: not known, and not compared.
+    """A commit of a task.
+
+    `offsets` are the encoded offsets by partition id. `claim` is the number of the claim that the
+    commit belongs to; 0 means unknown, and is not compared.
     """
 
     generation: str
     task_id: str
     epoch: int
     offsets: Mapping[str, bytes]
-    prepared: Prepared | None = None
+    prepared: PreparedTransaction | None = None
     applied_txn_id: int = 0
     claim: int = 0
 
 
-def claimed(record: TaskRecord | None, floor: int, epoch: int) -> TaskRecord:
-    """Return the record of a task that `epoch` takes over, also from itself: a task that starts
-    again after an error has a commit on its way perhaps, and would not know of it.
+def apply_claim(record: TaskRecord | None, floor: int, epoch: int) -> TaskRecord:
+    """Return the record of a task that `epoch` claims.
+
+    An epoch may claim a task that it owns already. After an error a task restarts at its epoch; the
+    new claim fences a commit of the run before that may still be under way.
 
     Raises:
         FencedError: `offset.stale_epoch`.
     """
     known = max(floor + 1, record.epoch if record else 0)
     if is_stale(epoch, known):
-        raise stale("the task", epoch, known)
+        raise stale_epoch("the task", epoch, known)
     if record is None:
         return TaskRecord(epoch)
     return replace(record, epoch=max(record.epoch, epoch), claim=record.claim + 1)
 
 
-def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskRecord | None:
-    """Return the record after a commit; None when this very commit was stored already.
+def apply_commit(record: TaskRecord | None, floor: int, commit: Commit) -> TaskRecord | None:
+    """Return the record after a commit; None when this same commit is already stored.
 
     Raises:
         FencedError: `offset.stale_epoch`.
         InternalError: `offset.not_claimed`, `offset.not_applied`.
-        RetriableError: `offset.claimed_again`; `offset.txn_superseded`: claim again, and see what
+        RetriableError: `offset.claimed_again`; `offset.txn_superseded`: claim again, and read what
             was stored.
     """
     if record is None or (commit.epoch > record.epoch and commit.epoch > floor):
@@ -97,8 +103,8 @@ def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskReco
         )
     known = max(floor + 1, record.epoch)
     if is_stale(commit.epoch, known):
-        raise stale(f"task {commit.task_id}", commit.epoch, known)
-    if is_ended(commit, record):
+        raise stale_epoch(f"task {commit.task_id}", commit.epoch, known)
+    if is_old_claim(commit, record):
         raise _claimed_again(commit.task_id, commit.claim, record.claim)
     old, new = record.prepared, commit.prepared
     applied = record.applied or (old is not None and commit.applied_txn_id >= old.txn_id)
@@ -108,34 +114,36 @@ def committed(record: TaskRecord | None, floor: int, commit: Commit) -> TaskReco
         if new == old:
             return None
         raise _superseded(commit.task_id, new.txn_id, old.txn_id)
-    if not applied:  # its state would be lost, and its rows with it
+    if not applied:  # the state of the old transaction would be lost, and its rows with it
         raise InternalError(
             "offset.not_applied",
-            f"task {commit.task_id} prepared transaction {new.txn_id} before the one before it was "
-            "applied",
-            fix="Commit transactions in order, and tell the last one that was applied.",
+            f"task {commit.task_id} prepared transaction {new.txn_id} before transaction "
+            f"{old.txn_id if old else 0} was applied",
+            fix="Commit transactions in order, and send the id of the last one that was applied.",
         )
     return replace(record, prepared=new, applied=commit.applied_txn_id >= new.txn_id)
 
 
-def check_owner(partition_id: str, written_by: int, epoch: int) -> None:
+def check_partition_epoch(partition_id: str, written_by: int, epoch: int) -> None:
     """Refuse to overwrite an offset of a newer epoch: partitions move between tasks.
 
     Raises:
         FencedError: `offset.stale_epoch`.
     """
     if is_stale(epoch, written_by):
-        raise stale(f"partition {partition_id[:200]}", epoch, written_by)
+        raise stale_epoch(f"partition {partition_id[:200]}", epoch, written_by)
 
 
 def is_stale(epoch: int, known: int) -> bool:
-    """Tell whether an epoch is older than a known one (invariant 4)."""
+    """Return whether an epoch is older than a known one (invariant 4)."""
     return epoch < known and not faults.hit("offset.epoch_check")
 
 
-def is_ended(commit: Commit, record: TaskRecord) -> bool:
-    """Tell whether a commit is of an earlier life of its owner. What it prepared may be swept by
-    the life that followed, so its offsets must not count (invariant 1).
+def is_old_claim(commit: Commit, record: TaskRecord) -> bool:
+    """Return whether a commit belongs to an earlier claim of the same epoch.
+
+    The run that claimed later may have deleted what this commit prepared, so its offsets must not
+    count (invariant 1).
     """
     if not commit.claim or commit.epoch != record.epoch or commit.claim == record.claim:
         return False
@@ -145,23 +153,22 @@ def is_ended(commit: Commit, record: TaskRecord) -> bool:
 def _claimed_again(task_id: str, claim: int, newest: int) -> RetriableError:
     return RetriableError(
         "offset.claimed_again",
-        f"task {task_id} was claimed again: this commit belongs to claim {claim}, {newest} is the "
-        "newest",
+        f"a commit of task {task_id} belongs to claim {claim}, the newest claim is {newest}",
         fix="Claim the task again before its next commit.",
     )
 
 
-def stale(what: str, epoch: int, known: int) -> FencedError:
-    """Return the error for an epoch that is fenced."""
+def stale_epoch(subject: str, epoch: int, known: int) -> FencedError:
+    """Return the error for a fenced epoch."""
     return FencedError(
         "offset.stale_epoch",
-        f"{what} is at epoch {known}, {epoch} is older",
-        fix="Stop: another owner has taken over, or a person altered the offsets.",
+        f"{subject} is at epoch {known}, {epoch} is older",
+        fix="Stop the task: another owner has claimed it, or an operator altered the offsets.",
     )
 
 
 def check_task(generation: str, task_id: str, epoch: int) -> None:
-    """Refuse names that cannot be part of a key.
+    """Refuse a generation or task id that cannot be part of a key, and an epoch below 1.
 
     Raises:
         ConfigError: `offset.invalid`.
@@ -170,11 +177,11 @@ def check_task(generation: str, task_id: str, epoch: int) -> None:
     if not _TASK.fullmatch(task_id):
         raise _invalid(f"{task_id[:100]!r} is not a task id")
     if epoch < 1:
-        raise _invalid("an epoch is at least 1")
+        raise _invalid(f"epoch {epoch} is less than 1")
 
 
 def check_generation(generation: str) -> None:
-    """Refuse what is not a generation.
+    """Refuse a generation that cannot be part of a key.
 
     Raises:
         ConfigError: `offset.invalid`.
@@ -183,39 +190,48 @@ def check_generation(generation: str) -> None:
         raise _invalid(f"{generation[:100]!r} is not a generation")
 
 
-def check_sizes(offsets: Mapping[str, bytes | None], prepared: Prepared | None = None) -> None:
+def check_sizes(
+    offsets: Mapping[str, bytes | None], prepared: PreparedTransaction | None = None
+) -> None:
     """Refuse what is over a limit (invariant 12).
 
     Raises:
         ConfigError: `offset.invalid`, `offset.state_too_large`.
     """
     for id_, body in offsets.items():
-        if not id_ or len(id_.encode()) > MOST_ID:
-            raise _invalid(f"a partition id has 1 to {MOST_ID} bytes: {id_[:100]!r}")
-        if len(body or b"") > MOST_OFFSET:
-            raise _invalid(f"the offset of {id_[:100]} has more than {MOST_OFFSET} bytes")
-    if prepared is not None and prepared.state_bytes > MOST_STATE:
+        if not id_ or len(id_.encode()) > MAX_PARTITION_ID_BYTES:
+            raise _invalid(
+                f"partition id {id_[:100]!r} has {len(id_.encode())} bytes, expected 1 to "
+                f"{MAX_PARTITION_ID_BYTES}"
+            )
+        if len(body or b"") > MAX_OFFSET_BYTES:
+            raise _invalid(
+                f"the offset of {id_[:100]} has {len(body or b'')} bytes, the limit is "
+                f"{MAX_OFFSET_BYTES}"
+            )
+    if prepared is not None and prepared.state_bytes > MAX_STATE_BYTES:
         raise ConfigError(
             "offset.state_too_large",
-            f"the sink prepared {prepared.state_bytes} bytes of state, {MOST_STATE} is the limit",
-            fix="Commit smaller transactions, or let the sink keep a list of its own.",
+            f"the sink prepared {prepared.state_bytes} bytes of state, the limit is "
+            f"{MAX_STATE_BYTES}",
+            fix="Commit smaller transactions, or store the list of parts in the sink.",
         )
 
 
-def check_count(number: int, most: int, fix: str) -> None:
-    """Refuse more partitions than one call may name (invariant 12).
+def check_count(number: int, limit: int, fix: str) -> None:
+    """Refuse more partitions than one call may have (invariant 12).
 
     Raises:
         ConfigError: `offset.too_many`.
     """
-    if number > most:
+    if number > limit:
         raise ConfigError(
-            "offset.too_many", f"{number} partitions in one call, {most} is the limit", fix=fix
+            "offset.too_many", f"the call names {number} partitions, the limit is {limit}", fix=fix
         )
 
 
-def milliseconds(nanoseconds: int) -> int:
-    """Return the time to rewind to, in milliseconds since the epoch.
+def rewind_time_ms(nanoseconds: int) -> int:
+    """Return the time to rewind to, in milliseconds since the Unix epoch.
 
     Raises:
         ConfigError: `offset.time`: it is not set.
@@ -224,7 +240,7 @@ def milliseconds(nanoseconds: int) -> int:
         raise ConfigError(
             "offset.time",
             "the time to rewind to is not set",
-            fix="Name a time after 1970; to go back to the beginning, reset the offsets.",
+            fix="Set a time after 1970; to start from the beginning, reset the offsets.",
         )
     return nanoseconds // 1_000_000
 
@@ -232,10 +248,11 @@ def milliseconds(nanoseconds: int) -> int:
 def _superseded(task_id: str, txn_id: int, last: int) -> RetriableError:
     return RetriableError(
         "offset.txn_superseded",
-        f"task {task_id} has stored transaction {last}; {txn_id} came late or differs",
-        fix="Claim the task again, and go on after what was stored.",
+        f"transaction {txn_id} of task {task_id} came after transaction {last} was stored, or "
+        "differs from it",
+        fix="Claim the task again, and continue after what was stored.",
     )
 
 
 def _invalid(message: str) -> ConfigError:
-    return ConfigError("offset.invalid", message, fix="Take ids from the task's plan.")
+    return ConfigError("offset.invalid", message, fix="Use the ids of the plan of the task.")

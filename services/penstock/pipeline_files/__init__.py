@@ -1,6 +1,5 @@
-"""Files of workers, connectors and pipelines, as every verb reads them.
+"""Files of workers, connectors and pipelines, as every command reads them.
 
-- `files`           properties, JSON or YAML; scalars are texts as they were written
-- `connector_file`  the file of a connector, with its transforms and predicates
-- `pipeline`        a connector that is a pipeline: a source and a sink, no topic
+- `files`           properties, JSON or YAML; values are text as written
+- `connector_file`  connectors and pipelines, with their transforms and predicates
 """

@@ -1,4 +1,4 @@
-"""Reads the file of a connector, for every verb alike.
+"""Reads the file of a connector or of a pipeline.
 
 It is one of these, as properties, YAML or JSON:
 
@@ -6,29 +6,29 @@ It is one of these, as properties, YAML or JSON:
 - a pipeline: `source:`, `transforms:`, `sink:`, and the framework's keys beside them
 - the body of `POST /connectors`: `name`, `config`, `initial_state`
 
-`state:` says how it should be in a cluster, `tests:` is for `penstock test`; neither is a key of
-the configuration.
+`state:` is the target state in a cluster, `tests:` is for `penstock test`; neither is a key of the
+configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.model.config_def import changed_errors
+from penstock.model.config_def import combine_errors, map_errors
 from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.errors import ConfigError, nearest_names
 from penstock.pipeline_files.files import flatten, read_document
 
 CHAINS: Final = ("transforms", "predicates")
 
 
-def chain(kind: str, written: Any) -> dict[str, str]:
-    """Return the keys of a chain. It is a list of members, or a mapping by their names, or only
-    names, whose keys stand elsewhere.
+def flatten_chain(kind: str, written: Any) -> dict[str, str]:
+    """Return the keys of a chain: a list of members, a mapping by name, or names whose keys are
+    elsewhere.
 
     Raises:
         ConfigError: `config.chain`.
@@ -41,7 +41,7 @@ def chain(kind: str, written: Any) -> dict[str, str]:
     names: list[str] = []
     for name, keys in _members(kind, written):
         if name in names:
-            raise _malformed(f"{kind}.{name}", f"two of `{kind}` are named `{name}`")
+            raise _malformed_file(f"{kind}.{name}", f"two items of `{kind}` are named `{name}`")
         names.append(name)
         config.update(flatten({f"{kind}.{name}": keys}))
     return {kind: ",".join(names), **config}
@@ -52,24 +52,26 @@ def _members(kind: str, written: Any) -> Iterator[tuple[str, Mapping[str, Any]]]
     if isinstance(written, Mapping):
         for name, keys in written.items():
             if not isinstance(keys, Mapping):
-                raise _malformed(f"{kind}.{name}", f"`{name}` of `{kind}` is no mapping of keys")
+                raise _malformed_file(
+                    f"{kind}.{name}", f"`{name}` of `{kind}` is not a mapping of keys"
+                )
             yield str(name), keys
         return
     if not isinstance(written, list):
-        raise _malformed(kind, f"`{kind}` is no list")
+        raise _malformed_file(kind, f"`{kind}` is not a list")
     for place, member in enumerate(written, 1):
         if isinstance(member, str):
             yield member, {}
         elif isinstance(member, Mapping):
             name = member.get("name") or f"{kind[:-1]}{place}"
             if not isinstance(name, str):
-                raise _malformed(kind, f"the name of {place} of `{kind}` is no text")
+                raise _malformed_file(kind, f"the name of item {place} of `{kind}` is not text")
             yield name, {key: value for key, value in member.items() if key != "name"}
         else:
-            raise _malformed(kind, f"{place} of `{kind}` is no mapping of keys")
+            raise _malformed_file(kind, f"item {place} of `{kind}` is not a mapping of keys")
 
 
-def _malformed(where: str, what: str) -> ConfigError:
+def _malformed_file(where: str, what: str) -> ConfigError:
     return ConfigError(
         "config.chain",
         what,
@@ -78,49 +80,49 @@ def _malformed(where: str, what: str) -> ConfigError:
     )
 
 
-STEERED: Final = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
-"""What `state` may be, and how a connector gets there."""
+TARGET_STATES: Final = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
+"""Values of `state`, each with the command that sets it."""
 
 TESTS: Final = "tests"
-ENDS: Final = ("source", "sink")
+PLUGIN_ROLES: Final = ("source", "sink")
 _STATE: Final = "state"
 _BODY: Final = ("name", "config", "initial_state")
 _CLASS: Final = "connector.class"
-_CLASSES: Final = (_CLASS, *(f"{end}.{_CLASS}" for end in ENDS))
-_SIGNS: Final = frozenset({*_CLASSES, *CHAINS, "tasks.max", "topics", "topics.regex"})
+_CLASSES: Final = (_CLASS, *(f"{end}.{_CLASS}" for end in PLUGIN_ROLES))
+_CONNECTOR_KEYS: Final = frozenset({*_CLASSES, *CHAINS, "tasks.max", "topics", "topics.regex"})
 
 
 def read_connector(path: Path) -> Connector:
-    """Return the connector of a file. Its target state is UNSPECIFIED where the file has none.
+    """Return the connector of a file. Its target state is UNSPECIFIED when the file has none.
 
     Raises:
-        ConfigError: `config.…`; what is wrong in the file.
+        ConfigError: `config.…`: an error in the file.
     """
     document = read_document(path)
-    with naming(path):
+    with naming_file(path):
         return connector_of(document, path.stem)
 
 
 def connector_of(document: Mapping[str, Any], default_name: str) -> Connector:
-    """Return the connector that a document describes, by a name for one that has none.
+    """Return the connector of a document. `default_name` is its name when it has none.
 
     Raises:
-        ConfigError: `config.…`; what is wrong in it.
+        ConfigError: `config.…`: an error in it.
     """
     if _is_body(document):
         _check_body(document)
         written, named, state = document["config"], document.get("name"), "initial_state"
     else:
-        written, named, state = _without(document, _STATE, TESTS), None, _STATE
-    config = flatten(_without(written, *CHAINS))
+        written, named, state = _without_keys(document, _STATE, TESTS), None, _STATE
+    config = flatten(_without_keys(written, *CHAINS))
     for members in CHAINS:
-        config.update(chain(members, written.get(members)))
+        config.update(flatten_chain(members, written.get(members)))
     name = str(named or config.get("name") or default_name)
     if config.setdefault("name", name) != name:
         raise ConfigError(
             "config.name_mismatch",
-            f"the configuration of {name[:200]!r} names another connector",
-            fix="Leave `name` out of the configuration.",
+            f"the configuration of {name[:200]!r} has the name of another connector",
+            fix="Remove `name` from the configuration.",
             config_path="name",
         )
     pipeline = _CLASS not in config and f"source.{_CLASS}" in config
@@ -128,68 +130,68 @@ def connector_of(document: Mapping[str, Any], default_name: str) -> Connector:
     return Connector(name, config, kind, target_state=_target_state(document.get(state)))
 
 
-def state_of(connector: Connector) -> str:
-    """Return the state that a connector's file has; empty where it leaves the state alone."""
+def target_state_name(connector: Connector) -> str:
+    """Return the target state of a connector's file; empty when it has none."""
     state = connector.target_state
     return "" if state is TargetState.UNSPECIFIED else state.name
 
 
 def is_connector(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is meant as a connector, perhaps with mistakes: other files lie in
-    the same folders, but one that is passed over by mistake is a connector that is not there.
+    """Return whether a document is meant as a connector, even one with mistakes: a folder may hold
+    other files, but a connector that is skipped by mistake does not run.
     """
     if _is_body(document):
         body = {"name", "config"} <= document.keys() <= {*_BODY, _STATE}
         return body or is_connector(document["config"])
-    if document.keys() >= set(ENDS):
+    if document.keys() >= set(PLUGIN_ROLES):
         return True
     keys = list(_keys(document))
-    return not _SIGNS.isdisjoint(keys) or any(
-        "." in key and nearest(key, _CLASSES) for key in keys if len(key) < 2 * len(_CLASS)
+    return not _CONNECTOR_KEYS.isdisjoint(keys) or any(
+        "." in key and nearest_names(key, _CLASSES) for key in keys if len(key) < 2 * len(_CLASS)
     )
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with it."""
+def naming_file(path: Path) -> Iterator[None]:
+    """Add the file to the message of errors."""
     try:
         yield
     except ConfigError as error:
-        raise changed_errors(
+        raise map_errors(
             error, lambda found: replace(found, message=f"{path}: {found.message}")
         ) from error
 
 
 def _is_body(document: Mapping[str, Any]) -> bool:
-    own = (_CLASS, "connector", *ENDS)
+    own = (_CLASS, "connector", *PLUGIN_ROLES)
     return isinstance(document.get("config"), Mapping) and not any(key in document for key in own)
 
 
 def _check_body(document: Mapping[str, Any]) -> None:
     for field in document:
         if field not in _BODY:
-            near = nearest(str(field), _BODY)
+            near = nearest_names(str(field), _BODY)
             raise ConfigError(
                 "config.unknown_field",
-                f"beside `config` there is no field `{str(field)[:100]}`",
+                f"unknown field `{str(field)[:100]}` beside `config`",
                 fix=f"Did you mean `{near[0]}`?" if near else f"Valid: {', '.join(_BODY)}.",
                 config_path=str(field),
             )
 
 
-def _without(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+def _without_keys(document: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in keys}
 
 
-def _target_state(said: Any) -> TargetState:
-    if said is None:
+def _target_state(value: Any) -> TargetState:
+    if value is None:
         return TargetState.UNSPECIFIED
-    state = said.upper() if isinstance(said, str) else ""  # Kafka Connect takes any case
-    if state not in STEERED:
+    state = value.upper() if isinstance(value, str) else ""  # Kafka Connect takes any case
+    if state not in TARGET_STATES:
         raise ConfigError(
             "config.target_state",
-            f"{str(said)[:100]!r} is no state",
-            fix=f"Valid: {', '.join(STEERED)}.",
+            f"{str(value)[:100]!r} is not a target state",
+            fix=f"Valid: {', '.join(TARGET_STATES)}.",
             config_path=_STATE,
         )
     return TargetState[state]
@@ -198,5 +200,62 @@ def _target_state(said: Any) -> TargetState:
 def _keys(document: Mapping[str, Any]) -> Iterator[str]:
     for key, value in document.items():
         yield str(key)
-        if key in {*ENDS, "connector", "tasks"} and isinstance(value, Mapping):
+        if key in {*PLUGIN_ROLES, "connector", "tasks"} and isinstance(value, Mapping):
             yield from (f"{key}.{inner}" for inner in value)
+
+
+def read_pipeline(path: Path) -> Connector:
+    """Return the pipeline of a file.
+
+    Raises:
+        ConfigError: the file cannot be read, its source or sink is missing, or a key is not known.
+    """
+    connector = read_connector(path)
+    with naming_file(path):
+        return check_pipeline(connector)
+
+
+def check_pipeline(connector: Connector) -> Connector:
+    """Return the connector as a pipeline with known keys. Its target state is RUNNING: a command
+    that names one file runs it, whatever `state` says.
+
+    Raises:
+        ConfigError: `config.unknown_key`, `pipeline.end_missing`; its detail has all errors.
+    """
+    # only pipelines need the worker's keys; other commands start faster without them
+    from penstock.worker.config import reach, sections  # noqa: PLC0415
+
+    keys = (*sections.CHAIN_PREFIXES, *sections.FRAMEWORK_KEYS, *sections.KAFKA_CONNECT_KEYS)
+    known = {key.split(".")[0] for key in (*PLUGIN_ROLES, *keys, *reach.OVERRIDE_PREFIXES)}
+    heads = dict.fromkeys(key.split(".")[0] for key in connector.config)
+    unknown = [head for head in heads if head not in known]
+    errors = [_unknown_key(head, known) for head in unknown]
+    misspelt = {near for head in unknown for near in nearest_names(head, known)}
+    errors += [
+        _missing_role(role)
+        for role in PLUGIN_ROLES
+        if role not in misspelt and f"{role}.connector.class" not in connector.config
+    ]
+    if errors:
+        raise combine_errors(errors)
+    sections.split_config(connector.config, ConnectorKind.PIPELINE)
+    return replace(connector, kind=ConnectorKind.PIPELINE, target_state=TargetState.RUNNING)
+
+
+def _unknown_key(head: str, known: Collection[str]) -> ConfigError:
+    near = nearest_names(head, known)
+    return ConfigError(
+        "config.unknown_key",
+        f"`{head}` is not a key of a pipeline",
+        fix=f"Did you mean {' or '.join(near)}?" if near else f"Valid: {sorted(known)}.",
+        config_path=head,
+    )
+
+
+def _missing_role(role: str) -> ConfigError:
+    return ConfigError(
+        "pipeline.end_missing",
+        f"the pipeline has no {role}",
+        fix=f"Add `{role}:` with `connector.class:` and the keys of that connector.",
+        config_path=role,
+    )

@@ -1,8 +1,8 @@
-"""Reads worker, connector and pipeline files: properties, JSON or YAML, told apart by their ending.
+"""Reads worker, connector and pipeline files: properties, JSON or YAML, by their suffix.
 
-Every value is text, as Kafka Connect has it, and stays as it was written. A nested mapping joins
-its keys with dots, a list of scalars becomes a comma-separated text, so that a YAML file is only a
-kinder way to write the same keys.
+Every value is text, as in Kafka Connect, and stays as written. Keys of nested mappings are joined
+with dots, and a list of scalars becomes comma-separated text, so YAML is a convenient way to write
+the same keys.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _FLOAT: Final = "tag:yaml.org,2002:float"
 _DIGITS: Final = "-0123456789"
 
 
-class Texts(yaml.SafeLoader):
-    """Reads YAML whose scalars are texts as they were written; what is empty is None."""
+class TextLoader(yaml.SafeLoader):
+    """Loads YAML whose scalars are text as written; an empty value is None."""
 
     yaml_implicit_resolvers: Any = {}  # noqa: RUF012 - as its parent has it
     yaml_constructors: ClassVar[Any] = {
@@ -42,41 +42,39 @@ class Texts(yaml.SafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
-        """Refuse what is said twice: nobody would see which one counts. What is merged may be said
-        anew.
-        """
+        """Refuse a key that occurs twice. Merged keys may be overridden."""
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge"):
                 if key.value in seen:
-                    problem = f"`{key.value[:200]}` is there twice"
+                    problem = f"`{key.value[:200]}` occurs twice"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 
-class Values(Texts):
-    """Reads YAML whose scalars are JSON's values."""
+class JsonValueLoader(TextLoader):
+    """Loads YAML whose scalars are JSON values."""
 
 
-class Rows(yaml.SafeDumper):
-    """Writes YAML that `Values` reads as what was written."""
+class ValueDumper(yaml.SafeDumper):
+    """Dumps YAML that `JsonValueLoader` loads as the same values."""
 
     yaml_implicit_resolvers: Any = {}  # noqa: RUF012 - as its parent has it
 
 
-def _construct(loader: Values, node: yaml.ScalarNode) -> Any:
+def _construct(loader: JsonValueLoader, node: yaml.ScalarNode) -> Any:
     text = str(loader.construct_scalar(node))
     try:
-        return json_value(text.lower())
+        return parse_json(text.lower())
     except ValueError as error:
         raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 
-for reads in (Texts, Rows):
+for reads in (TextLoader, ValueDumper):
     reads.add_implicit_resolver(_NULL, re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
     reads.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"^<<$"), ["<"])
-for reads in (Values, Rows):
+for reads in (JsonValueLoader, ValueDumper):
     reads.add_implicit_resolver(
         _BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
     )
@@ -87,66 +85,73 @@ for reads in (Values, Rows):
         list(_DIGITS),
     )
 for tag in (_BOOLEAN, _WHOLE, _FLOAT):
-    Values.add_constructor(tag, _construct)
+    JsonValueLoader.add_constructor(tag, _construct)
 
 
-def json_texts(text: str) -> Any:
-    """Return a JSON text whose numbers are texts as they were written.
+def parse_json_texts(text: str) -> Any:
+    """Parse JSON whose numbers stay text as written.
 
     Raises:
-        ValueError: it is no JSON, or says something twice.
+        ValueError: it is not JSON, or has a key twice.
     """
     return json.loads(
-        text, parse_int=str, parse_float=str, parse_constant=_refuse, object_pairs_hook=_object
+        text,
+        parse_int=str,
+        parse_float=str,
+        parse_constant=_refuse_constant,
+        object_pairs_hook=_unique_object,
     )
 
 
-def json_value(text: str) -> Any:
-    """Return the value of a JSON text.
+def parse_json(text: str) -> Any:
+    """Parse JSON.
 
     Raises:
-        ValueError: it is no JSON, says something twice, or has a number that is too large for one.
+        ValueError: it is not JSON, has a key twice, or a number that is too large.
     """
     try:
         return json.loads(
-            text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_object
+            text,
+            parse_float=_finite,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_unique_object,
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"`{twice[:200]}` is there twice")
+        raise ValueError(f"`{twice[:200]}` occurs twice")
     return found
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"{text[:100]} is larger than a number can be")
+        raise ValueError(f"{text[:100]} is too large for a number")
     return value
 
 
-def _refuse(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is not a number in JSON")
 
 
 MAX_FILE_BYTES = 4 << 20
-"""A configuration larger than this is a mistake (a data file given in its place)."""
+"""A larger configuration is a mistake (a data file in its place)."""
 
 
-DEEPEST: Final = 100
-"""Levels of nesting: what goes on for ever exhausts a parser's stack."""
+MAX_DEPTH: Final = 100
+"""Levels of nesting: more could exhaust the parser's stack."""
 
-MOST_VALUES: Final = 1_000_000
-"""Values of a file (invariant 12). Aliases of YAML may mean more than memory holds."""
+MAX_VALUES: Final = 1_000_000
+"""Values of a file (invariant 12). YAML aliases could expand to more than memory holds."""
 
-ENDINGS: Final = (".yaml", ".yml", ".json", ".properties")
-"""Of the names of files; any other is read as properties."""
+FILE_SUFFIXES: Final = (".yaml", ".yml", ".json", ".properties")
+"""Suffixes of files. A file with another suffix is read as properties."""
 
 
 def read_flat(path: Path) -> dict[str, str]:
@@ -159,7 +164,7 @@ def read_flat(path: Path) -> dict[str, str]:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Return the document of a file, as nested as it is: scalars are texts as they were written.
+    """Return the document of a file, nested as written. Scalars are text as written.
 
     Raises:
         ConfigError: `config.file_*`.
@@ -171,7 +176,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Return the document of a YAML or JSON file: scalars are JSON's values.
+    """Return the document of a YAML or JSON file. Scalars are JSON values.
 
     Raises:
         ConfigError: `config.file_*`.
@@ -194,7 +199,7 @@ def _text(path: Path) -> str:
             raise ConfigError(
                 "config.file_too_large",
                 f"{path} is larger than {MAX_FILE_BYTES} bytes",
-                fix="Name a configuration file, not a data file.",
+                fix="Pass a configuration file, not a data file.",
             )
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -207,7 +212,7 @@ def _text(path: Path) -> str:
         raise ConfigError(
             "config.file_not_text",
             f"{path} is not UTF-8 text: {error.reason} at byte {error.start}",
-            fix="Save the file as UTF-8; if it is no text at all, name the right one.",
+            fix="Save the file as UTF-8, or pass another file.",
         ) from error
 
 
@@ -216,19 +221,19 @@ def _properties(path: Path, text: str) -> dict[str, str]:
         document = dict(javaproperties.loads(text))
         _check_content(document)
     except (ValueError, javaproperties.InvalidUEscapeError) as error:
-        raise _malformed(path, error, "properties: a line each, `key=value`") from error
+        raise _malformed_file(path, error, "properties: a line each, `key=value`") from error
     return document
 
 
-def _malformed(path: Path, error: Exception, form: str) -> ConfigError:
+def _malformed_file(path: Path, error: Exception, form: str) -> ConfigError:
     where = " ".join(str(error).split())
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:  # it draws a picture else
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:  # str() has several lines
         mark = error.problem_mark
         where = f"{error.problem}: line {mark.line + 1} column {mark.column + 1}"
     return ConfigError(
         "config.file_malformed",
         f"{path}: {where}",
-        fix=f"Correct that place. The file is read as {form}; its ending says so.",
+        fix=f"Correct that place. By its suffix, the file is read as {form}.",
     )
 
 
@@ -236,29 +241,29 @@ def _document(path: Path, text: str, *, values: bool) -> dict[str, Any]:
     form = "JSON: one object" if path.suffix == ".json" else "YAML: lines of `key: value`"
     try:
         if path.suffix == ".json":
-            document = json_value(text) if values else json_texts(text)
+            document = parse_json(text) if values else parse_json_texts(text)
         else:
-            document = yaml.load(text, Values if values else Texts)  # noqa: S506 - both are safe
+            document = yaml.load(text, JsonValueLoader if values else TextLoader)  # noqa: S506 - both are safe
         _check_content(document)
     except (ValueError, yaml.YAMLError) as error:
-        raise _malformed(path, error, form) from error
+        raise _malformed_file(path, error, form) from error
     except RecursionError as error:
-        raise _malformed(path, ValueError("it is nested too deeply"), form) from error
+        raise _malformed_file(path, ValueError("it is nested too deeply"), form) from error
     if not isinstance(document, dict):
         raise ConfigError(
             "config.file_malformed",
-            f"{path} holds no mapping of keys to values",
+            f"{path} is not a mapping of keys to values",
             fix="Write `key: value` lines.",
         )
     return document
 
 
 def _check_content(document: Any) -> None:
-    """Refuse what is too deep, what is too much when each alias is written out, and texts that no
-    UTF-8 can hold.
+    """Refuse deep nesting, too many values after expanding aliases, and text that UTF-8 cannot
+    encode.
     """
-    left, now = MOST_VALUES, [document]
-    for _ in range(DEEPEST):
+    left, now = MAX_VALUES, [document]
+    for _ in range(MAX_DEPTH):
         inner: list[Any] = []
         for one in now:
             if isinstance(one, str):
@@ -266,7 +271,7 @@ def _check_content(document: Any) -> None:
             elif isinstance(one, dict | list):
                 left -= len(one)
                 if left < 0:
-                    raise ValueError(f"it has more than {MOST_VALUES:,} values")
+                    raise ValueError(f"it has more than {MAX_VALUES:,} values")
                 inner.extend(one)
                 inner.extend(one.values() if isinstance(one, dict) else ())
         if not inner:
@@ -278,7 +283,7 @@ def _check_content(document: Any) -> None:
 def _flatten(prefix: str, node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in node.items():
         if not isinstance(key, str):
-            raise _no_text(prefix.rstrip("."), "has a key that is no text")
+            raise _not_text(prefix.rstrip("."), "has a key that is not text")
         path = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from _flatten(f"{path}.", value)
@@ -291,16 +296,16 @@ def _scalar(path: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         if any(isinstance(item, Mapping | list) for item in value):
-            raise _no_text(path, "has a list of objects or lists, which no key can hold")
+            raise _not_text(path, "is a list of objects or lists, which a key cannot hold")
         return ",".join(_scalar(path, item) for item in value if item is not None)
     return str(value)
 
 
-def _no_text(path: str, what: str) -> ConfigError:
+def _not_text(path: str, what: str) -> ConfigError:
     return ConfigError(
         "config.not_text",
         f"`{path[:200]}` {what}",
-        fix="Write a text, or a list of texts; of mappings only `transforms`, `predicates` and "
-        "`tests` are lists.",
+        fix="Write text, or a list of text. Only `transforms`, `predicates` and `tests` may be "
+        "lists of mappings.",
         config_path=path,
     )

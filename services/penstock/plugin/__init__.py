@@ -1,70 +1,70 @@
-"""The host side of the plugin protocol: plugin processes, and the control streams of tasks to them.
+"""The host side of the plugin protocol: plugin processes, and control streams of tasks to them.
 
-- `installed`   `registry`: a class name leads to a command, and nothing else does; `manifest`,
-  `versions`, `seal`, `remote`
-- `host`        `PluginHost`: one process per version of a plugin and connector, shared, restarted
-  with back-off
-- `process`     `start`: from a manifest to a plugin that serves; `plugin_process`: one that does;
-  `launch`, `guard`, `handshake`, `local_process`, `memory`: a clean environment, bounded memory, no
-  orphan; `connection`: its channel; `logs`: what it prints, made harmless; `serving`: a plugin at
-  an address, for its author
-- `control`, `answers`, `describe`   what it can be asked
-- `streams`     `source_stream`, `sink_stream`, `monitor_stream`, as the worker's ports want them;
-  `read_rules`, `write_rules`, `schemas`, `source_events`: what a plugin may send, as pure rules
-- `errors`, `deadlines`   a call that has an end with one reason
+A plugin may hang, crash, send wrong data and flood. Nothing here trusts it, and every wait has a
+deadline.
 
-A plugin may hang, crash, lie and flood; nothing here believes it, and every wait has a deadline.
+- `host`            `PluginHost`: one process per version of a plugin and connector, shared by
+  tasks, restarted with back-off
+- `catalog`         installed plugins. `registry`: finds the plugin of a class name; `manifest`:
+  `plugin.toml`; `versions`: version order and ranges; `seal`: checksums
+- `process`         one plugin process. `startup`: from a manifest to a plugin that serves;
+  `plugin_process`: its control calls and its end; `local_process`: launch, environment, memory
+  limit; `guard`: runs before the plugin, so that no orphan is left; `handshake`: where the plugin
+  listens; `connection`: its channel; `logs`: its output, bounded and redacted; `proxy`: serves it
+  at an address for `penstock plugin run`
+- `responses`       what the control calls return, as values
+- `streams`         `source_stream`, `sink_stream`, `monitor_stream`: the streams of a task and of a
+  monitor; `control_stream`: what they share; `source_events`: frames as events of the model
+- `protocol_rules`  what a plugin may send, checked without I/O
+- `errors`, `limits`  errors with their codes; deadlines, stream limits and launch options
 """
 
-from penstock.plugin.answers import (
-    Applied,
+from penstock.plugin.catalog.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.catalog.registry import PluginPath, Registry
+from penstock.plugin.host import PluginHost
+from penstock.plugin.limits import Deadlines, LaunchOptions, StreamLimits
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.process.proxy import PluginProxy
+from penstock.plugin.process.startup import start_plugin
+from penstock.plugin.responses import (
+    ApplyResult,
     CheckStep,
     ConfigValue,
-    Planned,
+    ConnectorSpec,
+    PlanResult,
+    PluginDescription,
+    SinkCapabilities,
+    SourceCapabilities,
     Validation,
 )
-from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.describe import (
-    ConnectorSpec,
-    PluginDescription,
-    SinkAbilities,
-    SourceAbilities,
-)
-from penstock.plugin.host import PluginHost
-from penstock.plugin.installed.manifest import ConnectorEntry, Kind, Manifest
-from penstock.plugin.installed.registry import PluginPath, Registry
-from penstock.plugin.process.plugin_process import PluginProcess
-from penstock.plugin.process.serving import Serving
-from penstock.plugin.process.start import Ground, start_plugin
 from penstock.plugin.streams.monitor_stream import PluginMonitor
-from penstock.plugin.streams.sink_stream import PluginWriteStream
-from penstock.plugin.streams.source_events import PluginNumbers
-from penstock.plugin.streams.source_stream import PluginReadStream
-from penstock.plugin.streams.write_rules import StreamLimits
+from penstock.plugin.streams.sink_stream import PluginSinkStream
+from penstock.plugin.streams.source_events import PluginMetrics
+from penstock.plugin.streams.source_stream import PluginSourceStream
 
 __all__ = [
-    "Applied",
+    "ApplyResult",
     "CheckStep",
     "ConfigValue",
     "ConnectorEntry",
     "ConnectorSpec",
     "Deadlines",
-    "Ground",
     "Kind",
+    "LaunchOptions",
     "Manifest",
-    "Planned",
+    "PlanResult",
     "PluginDescription",
     "PluginHost",
+    "PluginMetrics",
     "PluginMonitor",
-    "PluginNumbers",
     "PluginPath",
     "PluginProcess",
-    "PluginReadStream",
-    "PluginWriteStream",
+    "PluginProxy",
+    "PluginSinkStream",
+    "PluginSourceStream",
     "Registry",
-    "Serving",
-    "SinkAbilities",
-    "SourceAbilities",
+    "SinkCapabilities",
+    "SourceCapabilities",
     "StreamLimits",
     "Validation",
     "start_plugin",

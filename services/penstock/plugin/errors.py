@@ -1,4 +1,8 @@
-"""Foreign failures made ours: the one place where a gRPC status of a plugin becomes an error."""
+"""Errors of plugins: gRPC statuses, broken rules and lost processes as errors with a code.
+
+Only this module turns a gRPC status of a plugin into an error. Texts that come from a plugin are
+cut, escaped and redacted here.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +21,19 @@ from penstock.model.errors import (
     InternalError,
     PenstockError,
     RetriableError,
-    error_of,
+    error_from_diagnostic,
 )
-from penstock.rpc.status import cut_off, too_large, was_reset
+from penstock.rpc.status import is_cut_off, is_too_large, was_reset
 from penstock.wire import error as error_wire
 
-MOST_CHARACTERS: Final = 4_000
-"""Longest text taken from a plugin. Longer ones are stack traces that belong in the plugin's own
-log."""
-
-
-def printable(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return the text cut to `most` characters, control and direction characters escaped."""
-    if len(text) > most:
-        text = text[:most] + "…"
-    if text.isprintable():
-        return text
-    return "".join(map(_escaped, text))
-
-
-def _escaped(character: str) -> str:
-    if character.isprintable():
-        return character
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
-
+MAX_TEXT_CHARACTERS: Final = 4_000
+"""Longest text that is taken from a plugin. Longer texts are stack traces; they belong in the log
+of the plugin."""
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
-"""Trailing metadata in which a plugin says what went wrong."""
+"""Key of the trailing metadata that holds the diagnostic of a plugin."""
 
-_MOST_MESSAGE: Final = 2_000
+_MAX_MESSAGE_CHARACTERS: Final = 2_000
 
 _BY_STATUS: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]] = {
     grpc.StatusCode.UNAVAILABLE: (RetriableError, "plugin.unavailable", ""),
@@ -65,17 +53,32 @@ _BY_STATUS: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]
 }
 
 
-def deadline(stage: str, seconds: float) -> PenstockError:
-    """Return the error of a stage that took too long."""
+def escape_text(text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
+    """Return the text cut to `max_characters`, with control and direction characters escaped."""
+    if len(text) > max_characters:
+        text = text[:max_characters] + "…"
+    if text.isprintable():
+        return text
+    return "".join(map(_escape_character, text))
+
+
+def _escape_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def deadline_exceeded(stage: str, timeout_s: float) -> PenstockError:
+    """Return the error for a stage that took longer than its deadline."""
     return RetriableError(
         "plugin.deadline",
-        f"stage {stage} took longer than {seconds:g} s",
-        fix="It is tried again; see in the plugin's log what it waits for.",
+        f"stage {stage} took longer than {timeout_s:g} s",
+        fix="The stage is run again. The log of the plugin may show what it waits for.",
     )
 
 
-def violation(rule: str, message: str) -> InternalError:
-    """Return the error for a plugin that breaks the protocol; `rule` completes the code."""
+def protocol_violation(rule: str, message: str) -> InternalError:
+    """Return the error for a plugin that breaks the protocol; `rule` is the end of the code."""
     return InternalError(
         f"plugin.protocol.{rule}",
         message,
@@ -83,74 +86,77 @@ def violation(rule: str, message: str) -> InternalError:
     )
 
 
-def crashed(who: str, how: str, last_lines: str) -> PenstockError:
-    """Return the error for a process that ended while it was needed."""
+def process_crashed(who: str, how: str, last_lines: str) -> PenstockError:
+    """Return the error for a process that ended while it was in use."""
     return RetriableError(
         "plugin.crashed",
         f"plugin {who} {how}. Last lines: {last_lines or '(none)'}",
-        fix="It is started anew; if it repeats, report the last lines to its author.",
+        fix="The plugin is started again. If it crashes again, report the last lines to its "
+        "author.",
     )
 
 
-def stream_ended(what: str) -> PenstockError:
-    """Return the error for a stream that a plugin ended while it was needed."""
+def stream_ended(message: str) -> PenstockError:
+    """Return the error for a stream that a plugin ended while it was in use."""
     return RetriableError(
         "plugin.stream_ended",
-        what,
-        fix="It is opened anew; if it repeats, see in the plugin's log why it ended.",
+        message,
+        fix="The stream is opened again. If it ends again, see the log of the plugin.",
     )
 
 
-def call_reset(stage: str, how: str) -> PenstockError:
+def call_reset(stage: str, details: str) -> PenstockError:
     """Return the error for a call that the HTTP/2 server of a plugin reset."""
     return InternalError(
         "plugin.call_reset",
-        f"stage {stage}: the plugin's HTTP/2 server reset the call before it was answered: {how}",
-        fix="Look in the plugin's log for why its gRPC server refuses calls. The host sends "
-        "`:authority: localhost` and no TLS to a unix socket.",
+        f"stage {stage}: the plugin's HTTP/2 server reset the call instead of answering: {details}",
+        fix="See the log of the plugin for why its gRPC server refuses calls. To a unix socket the "
+        "host sends `:authority: localhost`, without TLS.",
     )
 
 
-def from_status(
-    error: grpc.aio.AioRpcError, stage: str, seconds: float | None, redact: Callable[[str], str]
+def error_from_status(
+    error: grpc.aio.AioRpcError, stage: str, timeout_s: float | None, redact: Callable[[str], str]
 ) -> PenstockError:
-    """Return the error for a call that a plugin failed: its own diagnostic when it sent one."""
+    """Return the error for a failed call: the diagnostic that the plugin sent, else its status."""
     code = error.code()
-    own = _diagnostic(error)
-    if own is not None:
-        return error_of(clean(own, redact))
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED and seconds is not None:
-        return deadline(stage, seconds)
-    if cut_off(code, error.details()):
+    diagnostic = _read_diagnostic(error)
+    if diagnostic is not None:
+        return error_from_diagnostic(clean_diagnostic(diagnostic, redact))
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and timeout_s is not None:
+        return deadline_exceeded(stage, timeout_s)
+    if is_cut_off(code, error.details()):
         code = grpc.StatusCode.UNAVAILABLE
     if was_reset(code, error.details()):
-        return call_reset(stage, printable(redact(str(error.details())), _MOST_MESSAGE))
-    if too_large(code, error.details()):
-        return violation("message_too_large", f"stage {stage}: {error.details()}")
+        return call_reset(stage, escape_text(redact(str(error.details())), _MAX_MESSAGE_CHARACTERS))
+    if is_too_large(code, error.details()):
+        return protocol_violation("message_too_large", f"stage {stage}: {error.details()}")
     kind, name, fix = _BY_STATUS.get(code, (InternalError, "plugin.failed", ""))
-    text = printable(redact(str(error.details() or "")), _MOST_MESSAGE)
+    text = escape_text(redact(str(error.details() or "")), _MAX_MESSAGE_CHARACTERS)
     return kind(name, f"stage {stage}: {code.name}: {text}", fix=fix)
 
 
-def clean(diagnostic: Diagnostic, redact: Callable[[str], str]) -> Diagnostic:
-    """Return a plugin's diagnostic fit for a status: bounded, escaped, without secrets."""
+def clean_diagnostic(diagnostic: Diagnostic, redact: Callable[[str], str]) -> Diagnostic:
+    """Return the diagnostic of a plugin with its texts bounded, escaped and redacted."""
 
     def text(value: str) -> str:
-        return printable(redact(value), _MOST_MESSAGE)
+        return escape_text(redact(value), _MAX_MESSAGE_CHARACTERS)
 
     return replace(
         diagnostic,
-        code=printable(diagnostic.code, 100) or "plugin.failed",
+        code=escape_text(diagnostic.code, 100) or "plugin.failed",
         message=text(diagnostic.message),
         fix=text(diagnostic.fix),
-        detail="\n".join(map(printable, redact(diagnostic.detail)[:_MOST_MESSAGE].splitlines())),
+        detail="\n".join(
+            map(escape_text, redact(diagnostic.detail)[:_MAX_MESSAGE_CHARACTERS].splitlines())
+        ),
         suggestion=text(diagnostic.suggestion),
-        config_path=printable(diagnostic.config_path, 200),
-        dataset=printable(diagnostic.dataset, 200),
+        config_path=escape_text(diagnostic.config_path, 200),
+        dataset=escape_text(diagnostic.dataset, 200),
     )
 
 
-def _diagnostic(error: grpc.aio.AioRpcError) -> Diagnostic | None:
+def _read_diagnostic(error: grpc.aio.AioRpcError) -> Diagnostic | None:
     for key, value in error.trailing_metadata() or ():
         if key == DIAGNOSTIC_KEY and isinstance(value, bytes):
             try:

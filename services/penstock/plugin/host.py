@@ -11,63 +11,63 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
-from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.installed.manifest import ConnectorEntry, Manifest
-from penstock.plugin.installed.registry import PluginPath, Registry, tell_changes, tell_problems
-from penstock.plugin.process.launch import sweep
+from penstock.plugin.catalog.manifest import ConnectorEntry, Manifest
+from penstock.plugin.catalog.registry import PluginPath, Registry, log_changes, log_problems
+from penstock.plugin.limits import Deadlines, LaunchOptions
+from penstock.plugin.process.local_process import remove_stale_folders
 from penstock.plugin.process.plugin_process import PluginProcess
-from penstock.plugin.process.start import Ground, start_plugin
+from penstock.plugin.process.startup import start_plugin
 
+IDLE_TIMEOUT_S: Final = 30.0
+"""Time that an unused process is kept. A task that restarts, or that waits for Spark before it
+starts, finds it running."""
 
-@dataclass(slots=True)
-class Backoff:
-    """Waits `first` seconds, doubling to `longest`; forgets after `healthy_after` seconds of life.
-
-    A smaller `first` spins on a plugin that dies at once; a larger `longest` leaves a cured plugin
-    down.
-    """
-
-    first: float = 0.1
-    longest: float = 10.0
-    healthy_after: float = 30.0
-    failures: int = 0
-    not_before: float = float("-inf")
-
-    def ended(self, *, started: float, now: float) -> None:
-        """Note that a process which was started at `started` ended, unasked, at `now`."""
-        if now - started >= self.healthy_after:
-            self.failures = 0
-        wait = min(self.longest, self.first * 2.0 ** min(self.failures, 60))
-        self.failures += 1
-        self.not_before = now + wait
-
-    def delay(self, now: float) -> float:
-        """Return how long to wait from `now`; 0 when a start may be tried."""
-        return max(0.0, self.not_before - now)
-
-
-IDLE: Final = 30.0
-"""Seconds that a process nobody uses is kept: a task that starts again, or only now because Spark
-took its time, finds it warm."""
-
-RETIRE_GRACE: Final = 5.0
-
-_MAY_BE_NEW: Final = frozenset({"plugin.not_installed", "plugin.no_such_version"})
-
-_Key: TypeAlias = tuple[str, str, str, str, str]
-"""Plugin, connector, version, fingerprint: what is replaced gets a process of its own. Then the
-task whose own it is; empty: all tasks share it."""
+RETIRE_GRACE_S: Final = 5.0
 
 MAX_OWNERS: Final = 4
-"""Tasks of a worker that may have processes of their own at once: each takes memory. More tasks
-wait longer until it is known which of them makes a plugin crash."""
+"""Tasks of a worker that may have processes of their own at once, since each process takes memory.
+With more such tasks it takes longer to find the one that makes a plugin crash."""
+
+_RELOAD_CODES: Final = frozenset({"plugin.not_installed", "plugin.no_such_version"})
+"""Codes of `Registry.find` after which the plugin path is read again."""
+
+_Key: TypeAlias = tuple[str, str, str, str, str]
+"""Plugin, connector, version and fingerprint, so that a replaced plugin gets a new process; then
+the task that owns the process, empty when all tasks share it."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Seat:
-    """The place of one process: it, or its start, or when it may be started again."""
+class Backoff:
+    """Delays restarts: `initial_s` after the first failure, doubled up to `max_s`.
+
+    A process that ran for `healthy_after_s` resets it. A smaller `initial_s` spins on a plugin that
+    crashes at once; a larger `max_s` leaves a repaired plugin down.
+    """
+
+    initial_s: float = 0.1
+    max_s: float = 10.0
+    healthy_after_s: float = 30.0
+    failures: int = 0
+    not_before: float = float("-inf")
+
+    def record_failure(self, *, started_at: float, now: float) -> None:
+        """Record that a process which was started at `started_at` ended unexpectedly at `now`."""
+        if now - started_at >= self.healthy_after_s:
+            self.failures = 0
+        wait = min(self.max_s, self.initial_s * 2.0 ** min(self.failures, 60))
+        self.failures += 1
+        self.not_before = now + wait
+
+    def delay(self, now: float) -> float:
+        """Return the seconds from `now` until a start is allowed."""
+        return max(0.0, self.not_before - now)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The state of one key: its process, or the start of one, and the back-off."""
 
     backoff: Backoff = field(default_factory=Backoff)
     process: PluginProcess | None = None
@@ -75,16 +75,16 @@ class _Seat:
     starts: int = 0
 
     @property
-    def is_free(self) -> bool:
-        """Whether nobody has it."""
+    def is_empty(self) -> bool:
+        """Whether no process runs or starts."""
         return self.process is None and self.starting is None
 
 
 class PluginHost:
     """Starts, shares and ends plugin processes. One per worker; close it before its loop ends.
 
-    What is installed may change: who asks for a plugin gets what is installed then, and whoever has
-    a process keeps it.
+    Installed plugins may change while it runs. A caller that acquires a plugin gets the version
+    that is installed then; callers that have a process keep it.
     """
 
     def __init__(
@@ -95,195 +95,199 @@ class PluginHost:
         deadlines: Deadlines | None = None,
         telemetry: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
-        idle: float = IDLE,
-        memory_max: int = 0,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        max_memory_bytes: int = 0,
     ) -> None:
-        """`memory_max`: bytes that a plugin's processes may keep in memory; 0: any."""
+        """`max_memory_bytes`: limit for a plugin process and its descendants; 0: unlimited."""
         self._path = installed if isinstance(installed, PluginPath) else None
         self.registry = installed.load() if isinstance(installed, PluginPath) else installed
-        tell_problems(self.registry)
-        self._ground = Ground(runtime_dir, deadlines or Deadlines(), telemetry, memory_max)
+        log_problems(self.registry)
+        self._options = LaunchOptions(
+            runtime_dir, deadlines or Deadlines(), telemetry, max_memory_bytes
+        )
         self._clock = clock
-        self._idle = idle
-        self._seats: dict[_Key, _Seat] = {}
+        self._idle_timeout_s = idle_timeout_s
+        self._slots: dict[_Key, _Slot] = {}
         self._owners: set[str] = set()
-        self._ending: set[asyncio.Task[None]] = set()
-        self._looking: asyncio.Task[None] | None = None
-        self._swept = False
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._reloading: asyncio.Task[None] | None = None
+        self._stale_removed = False
         self._closed = False
 
     def list_plugins(self) -> tuple[Manifest, ...]:
-        """Return what is installed."""
+        """Return the manifests of the installed plugins."""
         return self.registry.manifests
 
     def reload(self) -> bool:
-        """Look again at what is installed; tell whether it changed. Reads some files."""
+        """Read the plugin path again; return whether it changed. Blocks for some file reads."""
         return self._path is not None and self._install(self._path.load())
 
-    async def refresh(self) -> bool:
-        """Do the same beside what else the loop does."""
+    async def reload_async(self) -> bool:
+        """Read the plugin path again without blocking the loop; return whether it changed."""
         return self._path is not None and self._install(await asyncio.to_thread(self._path.load))
 
-    def reload_every(self, seconds: float) -> None:
-        """Look again at an interval, from now on; 0: only when it is asked for."""
-        if seconds and self._path and self._looking is None:
-            self._looking = asyncio.create_task(self._look(seconds))
+    def start_reloading(self, interval_s: float) -> None:
+        """Read the plugin path at an interval; 0: only when a missing plugin is looked up."""
+        if interval_s and self._path and self._reloading is None:
+            self._reloading = asyncio.create_task(self._reload_forever(interval_s))
 
     def find(self, connector_class: str, version: str = "") -> tuple[Manifest, ConnectorEntry]:
-        """Return what serves a class of connectors, also when it was installed just now.
+        """Return the plugin of a connector class, also when it was installed since the last read.
 
         Raises:
-            ConfigError: `plugin.not_installed` and the others of `Registry.find`.
+            ConfigError: `plugin.not_installed` and the other codes of `Registry.find`.
         """
         try:
             return self.registry.find(connector_class, version)
         except ConfigError as error:
-            if error.code not in _MAY_BE_NEW or not self.reload():
+            if error.code not in _RELOAD_CODES or not self.reload():
                 raise
         return self.registry.find(connector_class, version)
 
     def reserve(self, owner: str) -> bool:
-        """Let a task have processes of its own; False when there is no room for it now."""
+        """Allow a task processes of its own; return False when `MAX_OWNERS` tasks have some."""
         if owner not in self._owners and len(self._owners) >= MAX_OWNERS:
             return False
         self._owners.add(owner)
         return True
 
     def release(self, owner: str) -> None:
-        """End the processes that are a task's own."""
+        """End the processes that a task owns."""
         self._owners.discard(owner)
-        for key in [key for key in self._seats if owner and key[-1] == owner]:
-            process = self._seats.pop(key).process
+        for key in [key for key in self._slots if owner and key[-1] == owner]:
+            process = self._slots.pop(key).process
             if process is not None:
-                self._end(process, RETIRE_GRACE)
+                self._stop(process, RETIRE_GRACE_S)
 
     async def acquire(
         self, connector_class: str, version: str = "", owner: str = ""
     ) -> PluginProcess:
-        """Return the process that serves a class of connectors; start it when there is none.
+        """Return the process that serves a connector class; start it when none runs.
 
         All callers share one start. After a crash the start waits for its back-off first. With
-        `owner`, a task that was given room by `reserve`, the process is shared with no other task.
+        `owner`, a task for which `reserve` returned True, the process is shared with no other task.
 
         Raises:
             PenstockError: `plugin.not_installed`, or why the process could not be started.
         """
         if self._closed:
-            raise _closed()
+            raise _host_closed()
         manifest, entry = self.find(connector_class, version)
-        seat = self._seats.setdefault((*_key(manifest, entry), owner), _Seat())
-        if seat.process and await seat.process.answers() and seat.process:
-            seat.process.link.idleness.touch()
-            return seat.process
-        if seat.starting is None:
-            seat.starting = asyncio.create_task(self._start(seat, manifest, entry))
-            seat.starting.add_done_callback(lambda task: _started(seat, task))
-        # One caller that gives up must not end the start that others wait for.
-        starting = seat.starting
+        slot = self._slots.setdefault((*_process_key(manifest, entry), owner), _Slot())
+        if slot.process and await slot.process.is_reachable() and slot.process:
+            slot.process.connection.idle_timer.restart()
+            return slot.process
+        if slot.starting is None:
+            slot.starting = asyncio.create_task(self._start(slot, manifest, entry))
+            slot.starting.add_done_callback(lambda task: _finish_start(slot, task))
+        # A cancelled caller must not cancel the start that others wait for.
+        starting = slot.starting
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
             if starting.cancelled():
-                raise _closed() from None
+                raise _host_closed() from None
             raise
 
-    async def close(self, grace: float = 5.0) -> None:
-        """End all processes. Idempotent; nothing is left when it returns."""
+    async def close(self, grace_s: float = 5.0) -> None:
+        """End all processes. Idempotent; no process is left when it returns."""
         self._closed = True
-        if self._looking:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-        starting = [seat.starting for seat in self._seats.values() if seat.starting]
+        if self._reloading:
+            self._reloading.cancel()
+            await asyncio.gather(self._reloading, return_exceptions=True)
+        starting = [slot.starting for slot in self._slots.values() if slot.starting]
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        running = [seat.process for seat in self._seats.values() if seat.process]
-        await asyncio.gather(*(process.stop(grace) for process in running), *self._ending)
+        running = [slot.process for slot in self._slots.values() if slot.process]
+        await asyncio.gather(*(process.stop(grace_s) for process in running), *self._stopping)
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """Return starts and failures in a row by `plugin/connector`, of all versions together."""
-        found: dict[str, dict[str, int]] = {}
-        for (plugin, connector, *_), seat in self._seats.items():
-            numbers = found.setdefault(f"{plugin}/{connector}", {"starts": 0, "failures": 0})
-            numbers["starts"] += seat.starts
-            numbers["failures"] += seat.backoff.failures
-        return found
+        """Return starts and consecutive failures by `plugin/connector`, all versions together."""
+        totals: dict[str, dict[str, int]] = {}
+        for (plugin, connector, *_), slot in self._slots.items():
+            counts = totals.setdefault(f"{plugin}/{connector}", {"starts": 0, "failures": 0})
+            counts["starts"] += slot.starts
+            counts["failures"] += slot.backoff.failures
+        return totals
 
-    async def _look(self, seconds: float) -> None:
+    async def _reload_forever(self, interval_s: float) -> None:
         while True:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(interval_s)
             try:
-                await self.refresh()
-            except OSError as error:  # it may be there again next time
+                await self.reload_async()
+            except OSError as error:  # it may be readable at the next interval
                 _log.warning("the plugin path cannot be read: %s", error)
 
     def _install(self, registry: Registry) -> bool:
         before, self.registry = self.registry, registry
         keys = {
-            (*_key(manifest, entry), "")
+            (*_process_key(manifest, entry), "")
             for manifest in registry.manifests
             for entry in manifest.connectors
         }
-        for key in [k for k, seat in self._seats.items() if k not in keys and seat.is_free]:
-            del self._seats[key]
-        return tell_changes(before, registry)
+        for key in [k for k, slot in self._slots.items() if k not in keys and slot.is_empty]:
+            del self._slots[key]
+        return log_changes(before, registry)
 
-    async def _start(self, seat: _Seat, manifest: Manifest, entry: ConnectorEntry) -> PluginProcess:
-        if not self._swept:
-            self._swept = True
-            sweep(self._ground.runtime_dir)
-        await asyncio.sleep(seat.backoff.delay(self._clock()))
-        started = self._clock()
-        seat.starts += 1
+    async def _start(self, slot: _Slot, manifest: Manifest, entry: ConnectorEntry) -> PluginProcess:
+        if not self._stale_removed:
+            self._stale_removed = True
+            remove_stale_folders(self._options.runtime_dir)
+        await asyncio.sleep(slot.backoff.delay(self._clock()))
+        started_at = self._clock()
+        slot.starts += 1
         try:
-            process = await start_plugin(manifest, entry, self._ground)
+            process = await start_plugin(manifest, entry, self._options)
         except PenstockError:
-            seat.backoff.ended(started=started, now=self._clock())
+            slot.backoff.record_failure(started_at=started_at, now=self._clock())
             raise
-        seat.process = process
-        process.exited.add_done_callback(lambda _: self._ended(seat, process, started))
-        process.link.idleness.tell(self._idle, lambda: self._retire(seat, process))
+        slot.process = process
+        process.exited.add_done_callback(lambda _: self._handle_exit(slot, process, started_at))
+        process.connection.idle_timer.start(
+            self._idle_timeout_s, lambda: self._retire(slot, process)
+        )
         return process
 
-    def _retire(self, seat: _Seat, process: PluginProcess) -> None:
-        """End a process that nobody uses: a connector that is stopped has none (KIP-875)."""
-        if seat.process is not process:
+    def _retire(self, slot: _Slot, process: PluginProcess) -> None:
+        """End an unused process: a stopped connector keeps none (KIP-875)."""
+        if slot.process is not process:
             return
-        _log.info("plugin %s ends: unused for %g s", process.who, self._idle)
-        seat.process = None
-        self._end(process, RETIRE_GRACE)
+        _log.info("plugin %s is stopped: unused for %g s", process.who, self._idle_timeout_s)
+        slot.process = None
+        self._stop(process, RETIRE_GRACE_S)
 
-    def _ended(self, seat: _Seat, process: PluginProcess, started: float) -> None:
-        if self._closed or seat.process is not process:
+    def _handle_exit(self, slot: _Slot, process: PluginProcess, started_at: float) -> None:
+        if self._closed or slot.process is not process:
             return
-        seat.backoff.ended(started=started, now=self._clock())
+        slot.backoff.record_failure(started_at=started_at, now=self._clock())
         _log.warning(
             "%s; it may be started again in %.1f s",
-            process.link.death(),
-            seat.backoff.delay(self._clock()),
+            process.connection.exit_error(),
+            slot.backoff.delay(self._clock()),
         )
-        seat.process = None
-        self._end(process, 0)
+        slot.process = None
+        self._stop(process, 0)
 
-    def _end(self, process: PluginProcess, grace: float) -> None:
-        ending = asyncio.create_task(process.stop(grace))
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+    def _stop(self, process: PluginProcess, grace_s: float) -> None:
+        stopping = asyncio.create_task(process.stop(grace_s))
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopping.discard)
 
 
-def _key(manifest: Manifest, entry: ConnectorEntry) -> tuple[str, str, str, str]:
+def _process_key(manifest: Manifest, entry: ConnectorEntry) -> tuple[str, str, str, str]:
     return (manifest.name, entry.name, manifest.version, manifest.fingerprint)
 
 
-def _closed() -> PenstockError:
+def _host_closed() -> PenstockError:
     return RetriableError(
         "plugin.host_closed",
         "this worker is stopping",
-        fix="Nothing is to be done: another worker takes the task.",
+        fix="No action is needed: another worker takes the task.",
     )
 
 
-def _started(seat: _Seat, task: asyncio.Task[PluginProcess]) -> None:
-    seat.starting = None
+def _finish_start(slot: _Slot, task: asyncio.Task[PluginProcess]) -> None:
+    slot.starting = None
     if not task.cancelled():
-        task.exception()  # looked at here: all callers may have given up
+        task.exception()  # retrieved here, because all callers may have been cancelled

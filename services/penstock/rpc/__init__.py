@@ -1,21 +1,20 @@
-"""gRPC for every service: servers, channels, statuses and deadlines, the same everywhere.
+"""gRPC for all services: servers, channels, statuses, deadlines and traces.
 
-- `server`       a server on a unix socket or host:port: health, reflection, limits, drain; who
-  begins a call sends its request soon
-- `interceptor`  what every call passes: errors become statuses, watches end when draining
-- `process`      tells the numbers of the process
-- `mutual_tls`   TLS with certificates on both sides; `access_control`: who may call what, and a
-  line for every change
-- `status`       the only place that builds a gRPC status from an error, and reads it back
-- `channels`     channels with the same limits as the servers, and the forms of an address
-- `deadlines`    a deadline that names its stage
-- `tracing`      a trace that goes on in the service that is called
+- `server`: a server on a unix socket or host:port with health, reflection, limits and drain; it
+  also reports the metrics of its process
+- `interceptor`: turns the errors of calls into statuses, ends watches when the server drains
+- `deadlines`: deadlines that name their stage, also for the first message of a call
+- `access_control`: the roles that may call each method, and the audit log
+- `channels`: options, addresses and TLS of channels, and a channel that follows a service over its
+  instances
+- `status`: builds gRPC statuses from errors, and errors from statuses
+- `tracing`: traces that continue in the called service
 """
 
-from penstock.rpc.channels import MAX_MESSAGE_BYTES, is_unix, open_channel
-from penstock.rpc.deadlines import deadline, stepwise, within
+from penstock.rpc.channels import MAX_MESSAGE_BYTES, open_channel
+from penstock.rpc.deadlines import deadline, streaming_deadline, unary_deadline
 from penstock.rpc.server import Server
-from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, raise_from, status_code
+from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, status_code
 
 __all__ = [
     "DIAGNOSTIC_KEY",
@@ -23,10 +22,8 @@ __all__ = [
     "Server",
     "deadline",
     "error_from",
-    "is_unix",
     "open_channel",
-    "raise_from",
     "status_code",
-    "stepwise",
-    "within",
+    "streaming_deadline",
+    "unary_deadline",
 ]

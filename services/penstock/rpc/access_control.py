@@ -1,4 +1,4 @@
-"""Who may call what, by a table of every method (default deny), and a line for every change."""
+"""Access control: the roles that may call each method (default deny), and the audit log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import grpc.aio
 
 from penstock.model.errors import AuthError, PenstockError
 
+log = logging.getLogger("penstock.audit")
+
 CONFIG, OFFSET, SCHEDULER, WORKER, GATEWAY = "config", "offset", "scheduler", "worker", "gateway"
 OPERATOR, VIEWER = "operator", "viewer"
 
@@ -20,77 +22,75 @@ ROLES: Final = frozenset({CONFIG, OFFSET, SCHEDULER, WORKER, GATEWAY, OPERATOR, 
 
 _SUFFIX: Final = ".penstock"
 
-_CHANGE: Final = frozenset({GATEWAY, OPERATOR})
-_LOOK: Final = _CHANGE | {VIEWER}
-_CONFIGURED: Final = _CHANGE
-"""Who sees configurations as they are stored, with what somebody wrote into them (invariant 9). The
-gateway masks them for those who look."""
+_WRITE: Final = frozenset({GATEWAY, OPERATOR})
+_READ: Final = _WRITE | {VIEWER}
+_READ_CONFIG: Final = _WRITE
+"""Roles that see configurations as they are stored, which may contain secrets (invariant 9). The
+gateway redacts them for viewers."""
 _SERVICES: Final = frozenset({CONFIG, OFFSET, SCHEDULER, WORKER, GATEWAY})
 
 _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "penstock.api.config.v1.ConfigService": {
-        "CreateConnector": _CHANGE,
-        "PutConnector": _CHANGE,
-        "PatchConnector": _CHANGE,
-        "DeleteConnector": _CHANGE,
-        "SetTargetState": _CHANGE,
-        "RequestRestart": _CHANGE,
-        "RollbackConnector": _CHANGE,
-        "ValidateConnector": _CONFIGURED,
-        "GetConnector": _CONFIGURED | _SERVICES,
-        "ListConnectors": _CONFIGURED | _SERVICES,
-        "WatchConnectors": _CONFIGURED | _SERVICES,
-        "ListRevisions": _LOOK,
-        "GetRevision": _CONFIGURED | {SCHEDULER},
-        "DiffRevisions": _LOOK,
+        "CreateConnector": _WRITE,
+        "PutConnector": _WRITE,
+        "PatchConnector": _WRITE,
+        "DeleteConnector": _WRITE,
+        "SetTargetState": _WRITE,
+        "RequestRestart": _WRITE,
+        "RollbackConnector": _WRITE,
+        "ValidateConnector": _READ_CONFIG,
+        "GetConnector": _READ_CONFIG | _SERVICES,
+        "ListConnectors": _READ_CONFIG | _SERVICES,
+        "WatchConnectors": _READ_CONFIG | _SERVICES,
+        "ListRevisions": _READ,
+        "GetRevision": _READ_CONFIG | {SCHEDULER},
+        "DiffRevisions": _READ,
         "UploadTaskPlans": frozenset({SCHEDULER}),
-        "StreamTaskPlans": _CONFIGURED | {SCHEDULER, WORKER},
-        "NoteTopics": frozenset({WORKER}),
-        "ListTopics": _LOOK,
-        "ResetTopics": _CHANGE,
-        "SetLogLevel": _CHANGE,
-        "ListLogLevels": _LOOK | _SERVICES,
-        "WatchLogLevels": _LOOK | _SERVICES,
+        "StreamTaskPlans": _READ_CONFIG | {SCHEDULER, WORKER},
+        "TrackTopics": frozenset({WORKER}),
+        "ListTopics": _READ,
+        "ResetTopics": _WRITE,
+        "SetLogLevel": _WRITE,
+        "ListLogLevels": _READ | _SERVICES,
+        "WatchLogLevels": _READ | _SERVICES,
     },
     "penstock.api.offset.v1.OffsetService": {
         "ClaimTask": frozenset({WORKER}),
         "CommitOffsets": frozenset({WORKER}),
-        "GetOffsets": _LOOK | {WORKER},
-        "ListOffsets": _LOOK | {WORKER},
-        "GetOffsetHistory": _LOOK,
-        "CheckAlterable": _CHANGE,
-        "AlterOffsets": _CHANGE,
-        "ResetOffsets": _CHANGE,
-        "RewindOffsets": _CHANGE,
+        "GetOffsets": _READ | {WORKER},
+        "ListOffsets": _READ | {WORKER},
+        "GetOffsetHistory": _READ,
+        "CheckAlterable": _WRITE,
+        "AlterOffsets": _WRITE,
+        "ResetOffsets": _WRITE,
+        "RewindOffsets": _WRITE,
     },
     "penstock.api.scheduler.v1.SchedulerService": {
         "Session": frozenset({WORKER}),
-        "GetCluster": _LOOK,
-        "ListStatus": _LOOK,
-        "WatchStatus": _LOOK,
-        "ListHeldTasks": _LOOK | {OFFSET},
-        "DrainWorker": _CHANGE,
+        "GetCluster": _READ,
+        "ListStatus": _READ,
+        "ListHeldTasks": _READ | {OFFSET},
+        "DrainWorker": _WRITE,
     },
     "penstock.api.worker.v1.WorkerService": {
-        "ListPlugins": _LOOK,
-        "ReloadPlugins": _CHANGE,
-        "DescribeConnector": _LOOK,
-        "ValidateConnector": _CONFIGURED | {CONFIG},
-        "CheckConnection": _CHANGE,  # it reaches out with the credentials of a configuration
-        "RehearseRows": _CHANGE,  # it runs what a configuration says
-        "AlterOffsets": _CHANGE,
-        "ApplyConnector": _CHANGE | {CONFIG, SCHEDULER},  # resets come from those who may change
+        "ListPlugins": _READ,
+        "ReloadPlugins": _WRITE,
+        "DescribeConnector": _READ,
+        "ValidateConnector": _READ_CONFIG | {CONFIG},
+        "CheckConnection": _WRITE,  # it connects with the credentials of a configuration
+        "PreviewRows": _WRITE,  # it runs the transforms of a configuration
+        "AlterOffsets": _WRITE,
+        "ApplyConnector": _WRITE | {CONFIG, SCHEDULER},  # a reset calls it for a user who may write
         "PlanConnector": frozenset({SCHEDULER}),
-        "ListTasks": _LOOK,
-        "WatchTasks": _LOOK,
-        "InspectRows": _CHANGE,  # rows are data, which who looks at states need not see
-        "WatchLogs": _CHANGE,  # lines may tell of any connector
-        "ReadLetters": _CHANGE,  # as above
-        "SetLogLevel": _CHANGE,
-        "ListLogLevels": _LOOK,
+        "WatchTasks": _READ,
+        "InspectRows": _WRITE,  # rows are data, which a viewer of states does not need
+        "WatchLogs": _WRITE,  # lines may concern any connector
+        "ReadDeadLetters": _WRITE,  # as above
+        "SetLogLevel": _WRITE,
+        "ListLogLevels": _READ,
     },
     "penstock.api.process.v1.ProcessService": {
-        "ListNumbers": _LOOK,
+        "ListMetrics": _READ,
     },
 }
 
@@ -103,46 +103,47 @@ ALLOWED: Final[Mapping[str, frozenset[str]]] = {
 
 
 def may_call(method: str, roles: Iterable[str]) -> bool:
-    """Tell whether somebody of these roles may call a method. Health and reflection are everybody's
-    who has a role at all: they name methods, and no connector.
+    """Tell whether a caller with these roles may call a method.
+
+    Every role may call health and reflection, which name methods but not connectors.
     """
-    held = ROLES.intersection(roles)
+    known = ROLES.intersection(roles)
     if method.startswith("/grpc."):
-        return bool(held)
-    return not held.isdisjoint(ALLOWED.get(method, frozenset()))
+        return bool(known)
+    return not known.isdisjoint(ALLOWED.get(method, frozenset()))
 
 
-def roles_of(names: Iterable[bytes | str]) -> list[str]:
-    """Return the roles that the names of a certificate say."""
+def roles_from_names(names: Iterable[bytes | str]) -> list[str]:
+    """Return the roles in the names of a certificate."""
     texts = (name.decode(errors="replace") if isinstance(name, bytes) else name for name in names)
     return [text.removesuffix(_SUFFIX) for text in texts if text.endswith(_SUFFIX)]
 
 
-def name_of(role: str) -> str:
-    """Return the name that a certificate of a role has."""
+def certificate_name(role: str) -> str:
+    """Return the name in the certificate of a role."""
     return f"{role}{_SUFFIX}"
 
 
-log = logging.getLogger("penstock.audit")
-
-NAMES: Final = "x509_subject_alternative_name"
+SUBJECT_NAMES: Final = "x509_subject_alternative_name"
 _COMMON_NAME: Final = "x509_common_name"
 
-READING: Final = (
+READ_ONLY_PREFIXES: Final = (
     *("Get", "List", "Watch", "Stream", "Diff", "Describe", "Validate", "Inspect", "Read"),
-    *("Check", "Rehearse"),
+    *("Check", "Preview"),
 )
-"""How methods begin that change nothing. One that begins otherwise is told."""
+"""Prefixes of methods that change nothing. Calls of all other methods are audited."""
 
-_PEOPLE: Final = frozenset({OPERATOR, VIEWER})
-_AUDITED: Final = ROLES - _PEOPLE
+_USER_ROLES: Final = frozenset({OPERATOR, VIEWER})
+_SERVICE_ROLES: Final = ROLES - _USER_ROLES
 
 
 @contextmanager
-def audited(context: Any, method: str, request: Any) -> Iterator[None]:
-    """Tell of a call when it has ended, if it is a person's and may have changed something."""
-    shown = context.auth_context()
-    told = by_a_person(roles_of(shown.get(NAMES, ()))) and not reads(method)
+def audit_call(context: Any, method: str, request: Any) -> Iterator[None]:
+    """Log a call after its end if a user made it and it may have changed something."""
+    auth_context = context.auth_context()
+    is_audited = is_user(
+        roles_from_names(auth_context.get(SUBJECT_NAMES, ()))
+    ) and not is_read_only(method)
     status = "OK"
     try:
         yield
@@ -153,30 +154,31 @@ def audited(context: Any, method: str, request: Any) -> Iterator[None]:
         status = type(error).__name__
         raise
     finally:
-        if told:
+        if is_audited:
             line = {
-                "who": _text(shown.get(_COMMON_NAME, ())) or _text(shown.get(NAMES, ())),
+                "who": _text(auth_context.get(_COMMON_NAME, ()))
+                or _text(auth_context.get(SUBJECT_NAMES, ())),
                 "from": context.peer(),
                 "method": method.lstrip("/"),
-                "connector": connector_of(request),
+                "connector": connector_name(request),
                 "status": status,
             }
-            # JSON: a name can neither end the line nor forge another one
+            # JSON: a name cannot end the line or forge another one
             log.info("%s", json.dumps(line))
 
 
-def by_a_person(roles: Iterable[str]) -> bool:
-    """Tell whether a certificate is a person's, or a tool's, and no service's."""
-    return not _PEOPLE.isdisjoint(roles) and _AUDITED.isdisjoint(roles)
+def is_user(roles: Iterable[str]) -> bool:
+    """Tell whether a certificate belongs to a user or a tool, not to a service."""
+    return not _USER_ROLES.isdisjoint(roles) and _SERVICE_ROLES.isdisjoint(roles)
 
 
-def reads(method: str) -> bool:
-    """Tell whether a method changes nothing, by its name."""
-    return method.startswith("/grpc.") or method.rpartition("/")[2].startswith(READING)
+def is_read_only(method: str) -> bool:
+    """Tell whether the name of a method says that it changes nothing."""
+    return method.startswith("/grpc.") or method.rpartition("/")[2].startswith(READ_ONLY_PREFIXES)
 
 
-def connector_of(request: Any) -> str | None:
-    """Return the connector that a request names: one that is asked for alone, whole, or by name."""
+def connector_name(request: Any) -> str | None:
+    """Return the connector of a request, which has it as a message, or its name."""
     named = getattr(request, "connector", None)
     named = named or getattr(request, "name", None)
     return str(getattr(named, "name", named)) if named else None
@@ -186,30 +188,30 @@ def _text(values: Iterable[bytes]) -> str | None:
     return next((value.decode(errors="replace") for value in values), None)
 
 
-class Admission(grpc.aio.ServerInterceptor):
-    """Lets a call through when a role of the caller's certificate may make it."""
+class AccessInterceptor(grpc.aio.ServerInterceptor):
+    """Refuses calls that no role of the caller's certificate may make."""
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """Wrap the method that answers a call."""
+        """Wrap the handler of a call."""
         handler = await continuation(handler_call_details)
         method = str(handler_call_details.method)
         if handler is None:
             return None
         if handler.response_streaming:
-            return _streaming(handler, method)
-        return _single(handler, method)
+            return _streaming_handler(handler, method)
+        return _unary_handler(handler, method)
 
 
-def _single(handler: Any, method: str) -> Any:
+def _unary_handler(handler: Any, method: str) -> Any:
     inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
 
     async def call(request: Any, context: Any) -> Any:
-        with audited(context, method, request):
-            _admit(context, method)
+        with audit_call(context, method, request):
+            _check_access(context, method)
             return await inner(request, context)
 
     make = (
@@ -220,14 +222,14 @@ def _single(handler: Any, method: str) -> Any:
     return make(call, handler.request_deserializer, handler.response_serializer)
 
 
-def _streaming(handler: Any, method: str) -> Any:
+def _streaming_handler(handler: Any, method: str) -> Any:
     inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        with audited(context, method, request):
-            _admit(context, method)
-            async for answer in inner(request, context):
-                yield answer
+        with audit_call(context, method, request):
+            _check_access(context, method)
+            async for response in inner(request, context):
+                yield response
 
     make = (
         grpc.stream_stream_rpc_method_handler
@@ -237,8 +239,8 @@ def _streaming(handler: Any, method: str) -> Any:
     return make(call, handler.request_deserializer, handler.response_serializer)
 
 
-def _admit(context: Any, method: str) -> None:
-    roles = roles_of(context.auth_context().get(NAMES, ()))
+def _check_access(context: Any, method: str) -> None:
+    roles = roles_from_names(context.auth_context().get(SUBJECT_NAMES, ()))
     if may_call(method, roles):
         return
     name = method.rpartition("/")[2]

@@ -1,76 +1,158 @@
-"""A deadline that names its stage, so that a person knows what hung (invariant 8)."""
+"""Deadlines of calls that name their stage, so that an error shows what hung (invariant 8)."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from penstock.model.errors import RetriableError
+import grpc
+import grpc.aio
+
+from penstock.model.errors import ConfigError, RetriableError
+from penstock.rpc.interceptor import abort_call
+
+FIRST_MESSAGE_TIMEOUT_S: Final = 30.0
+"""Seconds from the start of a call to the end of its first message. The largest message takes that
+long at 0.5 MiB/s; a longer time lets a few slow peers hold more calls."""
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 @asynccontextmanager
-async def deadline(stage: str, seconds: float) -> AsyncIterator[None]:
-    """Cancel what runs inside after a time.
+async def deadline(stage: str, timeout_s: float) -> AsyncIterator[None]:
+    """Cancel the body after a time.
 
     Raises:
-        RetriableError: `deadline.exceeded`, naming the stage. The outcome of the work is unknown.
+        RetriableError: `deadline.exceeded`, with the stage. The outcome of the work is unknown.
     """
-    limit = asyncio.timeout(seconds)
+    limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
             yield
     except TimeoutError as error:
-        if not limit.expired():  # another timeout, of the work itself
+        if not limit.expired():  # a timeout of the body itself
             raise
-        raise exceeded(stage, seconds) from error
+        raise RetriableError(
+            "deadline.exceeded",
+            f"stage {stage} took longer than {timeout_s:g} s",
+            fix="Check that what it waits for is reachable and not overloaded.",
+        ) from error
 
 
-def exceeded(stage: str, seconds: float) -> RetriableError:
-    """Return the error of a stage that took too long."""
-    return RetriableError(
-        "deadline.exceeded",
-        f"stage {stage} took longer than {seconds:g} s",
-        fix="See whether what it waits for is reachable and not overloaded.",
+def unary_deadline(timeout_s: float) -> Callable[[_Call], _Call]:
+    """Limit a method with one response, also for callers that set no deadline."""
+
+    def decorate(method: _Call) -> _Call:
+        @functools.wraps(method)
+        async def call(self: Any, request: Any, context: Any) -> Any:
+            async with deadline(_stage(self, method), timeout_s):
+                return await method(self, request, context)
+
+        return cast("_Call", call)
+
+    return decorate
+
+
+def streaming_deadline(timeout_s: float) -> Callable[[_Call], _Call]:
+    """Limit the time to each response of a streaming method. The whole stream may take longer."""
+
+    def decorate(method: _Call) -> _Call:
+        @functools.wraps(method)
+        async def call(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+            async with aclosing(method(self, request, context)) as responses:
+                while True:
+                    async with deadline(_stage(self, method), timeout_s):
+                        try:
+                            response = await anext(responses)
+                        except StopAsyncIteration:
+                            return
+                    yield response
+
+        return cast("_Call", call)
+
+    return decorate
+
+
+class FirstMessageInterceptor(grpc.aio.ServerInterceptor):
+    """Ends calls whose first message does not arrive in time. gRPC has no such timeout.
+
+    It reads the first message of every kind of method before it calls the method.
+    """
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        """Wrap the handler of a call."""
+        handler = await continuation(handler_call_details)
+        method = str(handler_call_details.method)
+        if handler is None:
+            return None
+        if handler.response_streaming:
+            return _streaming_handler(handler, method)
+        return _unary_handler(handler, method)
+
+
+def _unary_handler(handler: Any, method: str) -> Any:
+    inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
+
+    async def call(requests: Any, context: Any) -> Any:
+        return await inner(await _first_request(handler, requests, context, method), context)
+
+    # Registered as a stream of one request: gRPC then leaves the wait for it to us.
+    return grpc.stream_unary_rpc_method_handler(
+        call, handler.request_deserializer, handler.response_serializer
     )
 
 
-def within(seconds: float) -> Callable[[_Call], _Call]:
-    """Bound a method that answers once, also for callers that name no deadline."""
+def _streaming_handler(handler: Any, method: str) -> Any:
+    inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
 
-    def _bound(method: _Call) -> _Call:
-        @functools.wraps(method)
-        async def _bounded(self: Any, request: Any, context: Any) -> Any:
-            async with deadline(_stage(self, method), seconds):
-                return await method(self, request, context)
+    async def generator_call(requests: Any, context: Any) -> AsyncIterator[Any]:
+        responses = inner(await _first_request(handler, requests, context, method), context)
+        async with aclosing(responses):
+            async for response in responses:
+                yield response
 
-        return cast("_Call", _bounded)
+    async def writer_call(requests: Any, context: Any) -> None:
+        await inner(await _first_request(handler, requests, context, method), context)
 
-    return _bound
+    return grpc.stream_stream_rpc_method_handler(
+        # grpc.health writes its responses to the context
+        generator_call if inspect.isasyncgenfunction(inner) else writer_call,
+        handler.request_deserializer,
+        handler.response_serializer,
+    )
 
 
-def stepwise(seconds: float) -> Callable[[_Call], _Call]:
-    """Bound each answer of a method that streams: it may take long, and may not hang."""
+async def _first_request(handler: Any, requests: Any, context: Any, method: str) -> Any:
+    """Return the argument of the method: its request, or the stream of requests."""
+    remaining = aiter(requests)
+    try:
+        async with deadline(f"first message of {method}", FIRST_MESSAGE_TIMEOUT_S):
+            first = await anext(remaining, None)
+        if handler.request_streaming:
+            return _all_requests(first, remaining)
+        if first is None:
+            raise ConfigError(
+                "rpc.no_request", f"{method} was called without a request", fix="Send one message."
+            )
+    except (ConfigError, RetriableError) as error:
+        await abort_call(context, error, method)
+    return first
 
-    def _bound(method: _Call) -> _Call:
-        @functools.wraps(method)
-        async def _bounded(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
-            async with aclosing(method(self, request, context)) as answers:
-                while True:
-                    async with deadline(_stage(self, method), seconds):
-                        try:
-                            answer = await anext(answers)
-                        except StopAsyncIteration:
-                            return
-                    yield answer
 
-        return cast("_Call", _bounded)
-
-    return _bound
+async def _all_requests(first: Any, remaining: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    if first is None:  # the stream was empty
+        return
+    yield first
+    async for request in remaining:
+        yield request
 
 
 def _stage(service: Any, method: Callable[..., Any]) -> str:

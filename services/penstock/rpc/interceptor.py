@@ -1,4 +1,4 @@
-"""What every call passes on its way in: errors become statuses, and watches end when draining."""
+"""The interceptor of every call: turns errors into statuses and ends watches when draining."""
 
 from __future__ import annotations
 
@@ -16,92 +16,36 @@ from google.protobuf.message import DecodeError
 from opentelemetry import metrics
 
 from penstock.model.errors import ConfigError, InternalError, PenstockError, RetriableError
-from penstock.rpc.status import status_of
-from penstock.rpc.tracing import served
+from penstock.rpc.status import status_from_diagnostic
+from penstock.rpc.tracing import server_span
 
 log = logging.getLogger(__name__)
 
-
 UNREADABLE: Final = object()
-"""Stands for a request that is no message of its method."""
+"""Stands for a request that is not a message of its method."""
 
-
-def tolerant(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """Return what reads a request, or says that it cannot be read."""
-
-    def reading(data: bytes) -> Any:
-        try:
-            return read(data)
-        except (DecodeError, ValueError):
-            return UNREADABLE
-
-    return reading
-
-
-def checked(request: Any, method: str) -> Any:
-    """Return a request.
-
-    Raises:
-        ConfigError: `rpc.unreadable`.
-    """
-    if request is UNREADABLE:
-        raise ConfigError(
-            "rpc.unreadable",
-            f"the request of {method} is no message of it",
-            fix="Send what its description says: `grpcurl describe`.",
-        )
-    return request
-
-
-async def each_checked(requests: AsyncIterator[Any], method: str) -> AsyncIterator[Any]:
-    """Yield the requests of a stream.
-
-    Raises:
-        ConfigError: as above.
-    """
-    async for request in requests:
-        yield checked(request, method)
-
+Handler: TypeAlias = Any
+"""A grpc.RpcMethodHandler. Its type stubs know only the methods of synchronous servers."""
+Context: TypeAlias = Any
+"""A grpc.aio.ServicerContext, for the same reason."""
 
 _DURATION: Final = metrics.get_meter("penstock").create_histogram(
     "rpc.server.call.duration", "s", "Duration of calls that were answered."
 )
 
 
-@contextmanager
-def timed(method: str) -> Iterator[None]:
-    """Measure a call while the body runs; an error is told by its code."""
-    began, told = time.monotonic(), {"rpc.system.name": "grpc", "rpc.method": method}
-    try:
-        yield
-    except PenstockError as error:
-        told["error.type"] = error.code
-        raise
-    except Exception:
-        told["error.type"] = "internal.unexpected"
-        raise
-    finally:
-        _DURATION.record(time.monotonic() - began, told)
+class StatusInterceptor(grpc.aio.ServerInterceptor):
+    """Turns errors into statuses; an error that is not a PenstockError is `internal.unexpected`.
 
+    The text of an unexpected error may contain anything, also a secret. It is only logged, and the
+    caller gets the number under which it is logged (invariant 9).
 
-Handler: TypeAlias = Any
-"""grpc.RpcMethodHandler: its stubs know only methods of synchronous servers."""
-Context: TypeAlias = Any
-"""grpc.aio.ServicerContext, for the same reason."""
-
-
-class Statuses(grpc.aio.ServerInterceptor):
-    """Turns errors into statuses; what is not a PenstockError becomes `internal.unexpected`.
-
-    The text of an unexpected error may hold anything, a secret too: it goes to the log alone, and
-    the caller gets the number that it has there (invariant 9).
-
-    Methods named `Watch…`, `Inspect…` and `Session` have no near end of their own. They are ended
-    when the server drains, so that it waits only for work.
+    Methods named `Watch…`, `Inspect…` and `Session` do not end by themselves. They end when the
+    server drains, so that the server waits only for work.
     """
 
     def __init__(self, draining: asyncio.Event) -> None:
-        """`draining` is set when the server wants to end."""
+        """`draining` is set when the server stops."""
         self._draining = draining
 
     async def intercept_service(
@@ -109,99 +53,152 @@ class Statuses(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Wrap the method that answers a call."""
+        """Wrap the handler of a call."""
         handler = await continuation(handler_call_details)
         method = str(handler_call_details.method)
         if handler is None or method.startswith("/grpc."):  # unknown; or health and reflection
             return handler
         if handler.response_streaming:
-            return self._streaming(handler, method)
-        return self._single(handler, method)
+            return self._streaming_handler(handler, method)
+        return self._unary_handler(handler, method)
 
-    def _single(self, handler: Handler, method: str) -> Handler:
+    def _unary_handler(self, handler: Handler, method: str) -> Handler:
         inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
 
         async def call(request: Any, context: Context) -> Any:
-            began = time.monotonic()
+            started_at = time.monotonic()
             try:
                 with (
-                    timed(method.lstrip("/")),
-                    served(method.lstrip("/"), context.invocation_metadata()),
+                    record_duration(method.lstrip("/")),
+                    server_span(method.lstrip("/"), context.invocation_metadata()),
                 ):
-                    return await inner(_read(handler, request, method), context)
+                    return await inner(_check(handler, request, method), context)
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
-                await refuse(context, error, method)
+                await abort_call(context, error, method)
             finally:
-                log.debug("%s took %.1f ms", method, 1000 * (time.monotonic() - began))
+                log.debug("%s took %.1f ms", method, 1000 * (time.monotonic() - started_at))
 
         make = (
             grpc.stream_unary_rpc_method_handler
             if handler.request_streaming
             else grpc.unary_unary_rpc_method_handler
         )
-        return make(call, tolerant(handler.request_deserializer), handler.response_serializer)
+        return make(
+            call, tolerant_deserializer(handler.request_deserializer), handler.response_serializer
+        )
 
-    def _streaming(self, handler: Handler, method: str) -> Handler:
+    def _streaming_handler(self, handler: Handler, method: str) -> Handler:
         inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
         name = method.rpartition("/")[2]
-        endless = name.startswith(("Watch", "Inspect")) or name == "Session"
+        is_endless = name.startswith(("Watch", "Inspect")) or name == "Session"
 
         async def call(request: Any, context: Context) -> AsyncIterator[Any]:
             try:
-                answers = inner(_read(handler, request, method), context)
-                async for answer in self._until_drained(answers) if endless else answers:
-                    yield answer
+                responses = inner(_check(handler, request, method), context)
+                async for one in self._until_draining(responses) if is_endless else responses:
+                    yield one
             except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
-                await refuse(context, error, method)
+                await abort_call(context, error, method)
 
         make = (
             grpc.stream_stream_rpc_method_handler
             if handler.request_streaming
             else grpc.unary_stream_rpc_method_handler
         )
-        return make(call, tolerant(handler.request_deserializer), handler.response_serializer)
+        return make(
+            call, tolerant_deserializer(handler.request_deserializer), handler.response_serializer
+        )
 
-    async def _until_drained(self, answers: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        drained = asyncio.ensure_future(self._draining.wait())
-        following: asyncio.Future[Any] | None = None
+    async def _until_draining(self, responses: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        draining = asyncio.ensure_future(self._draining.wait())
+        pending: asyncio.Future[Any] | None = None
         try:
             while True:
-                following = asyncio.ensure_future(anext(answers))
-                await asyncio.wait({drained, following}, return_when=asyncio.FIRST_COMPLETED)
-                if drained.done():
+                pending = asyncio.ensure_future(anext(responses))
+                await asyncio.wait({draining, pending}, return_when=asyncio.FIRST_COMPLETED)
+                if draining.done():
                     raise RetriableError(
                         "rpc.draining",
-                        "the service is about to end",
-                        fix="Ask another instance, or this one when it is there again.",
+                        "the service is stopping",
+                        fix="Call another instance, or this one after its restart.",
                     )
                 try:
-                    yield following.result()
+                    yield pending.result()
                 except StopAsyncIteration:
                     return
         finally:
-            drained.cancel()
-            if following is not None:
-                following.cancel()
-                # it ends the watch, which lets go of its source, and may have ended by itself
-                await asyncio.gather(following, return_exceptions=True)
+            draining.cancel()
+            if pending is not None:
+                pending.cancel()
+                # ends the watch, which releases its source; it may have ended by itself
+                await asyncio.gather(pending, return_exceptions=True)
 
 
-def _read(handler: Handler, request: Any, method: str) -> Any:
-    return (each_checked if handler.request_streaming else checked)(request, method)
+@contextmanager
+def record_duration(method: str) -> Iterator[None]:
+    """Record the duration of a call, and the code of its error, as a metric."""
+    started_at, attributes = time.monotonic(), {"rpc.system.name": "grpc", "rpc.method": method}
+    try:
+        yield
+    except PenstockError as error:
+        attributes["error.type"] = error.code
+        raise
+    except Exception:
+        attributes["error.type"] = "internal.unexpected"
+        raise
+    finally:
+        _DURATION.record(time.monotonic() - started_at, attributes)
 
 
-async def refuse(context: Context, error: Exception, method: str) -> NoReturn:
+def tolerant_deserializer(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return a deserializer that returns UNREADABLE where `deserialize` fails."""
+
+    def deserialize_tolerantly(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except (DecodeError, ValueError):
+            return UNREADABLE
+
+    return deserialize_tolerantly
+
+
+def check_request(request: Any, method: str) -> Any:
+    """Return a request that is readable.
+
+    Raises:
+        ConfigError: `rpc.unreadable`.
+    """
+    if request is UNREADABLE:
+        raise ConfigError(
+            "rpc.unreadable",
+            f"the request of {method} is not a message of this method",
+            fix="Send the message that its description names: `grpcurl describe`.",
+        )
+    return request
+
+
+async def check_requests(requests: AsyncIterator[Any], method: str) -> AsyncIterator[Any]:
+    """Yield the requests of a stream, each one checked."""
+    async for request in requests:
+        yield check_request(request, method)
+
+
+def _check(handler: Handler, request: Any, method: str) -> Any:
+    return (check_requests if handler.request_streaming else check_request)(request, method)
+
+
+async def abort_call(context: Context, error: Exception, method: str) -> NoReturn:
     """End a call with the status of an error."""
-    if isinstance(error, grpc.aio.AbortError):  # the method has ended it already
+    if isinstance(error, grpc.aio.AbortError):  # the method has already ended it
         raise error
     if not isinstance(error, PenstockError):
-        error = _unexpected(error, method)
-    code, text, trailing = status_of(error.diagnostic)
+        error = _unexpected_error(error, method)
+    code, text, trailing = status_from_diagnostic(error.diagnostic)
     await context.abort(code, text, trailing)
     raise AssertionError("abort returned")  # for the type checker: it never does
 
 
-def _unexpected(error: Exception, method: str) -> InternalError:
+def _unexpected_error(error: Exception, method: str) -> InternalError:
     number = secrets.token_hex(4)
     log.error("unexpected error %s in %s", number, method, exc_info=error)
     return InternalError(

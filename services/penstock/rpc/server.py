@@ -1,12 +1,14 @@
 """A gRPC server on a unix socket or host:port: health, reflection, limits, graceful drain."""
 
+# ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
+
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 import grpc
@@ -14,117 +16,40 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from penstock.model.errors import ConfigError, RetriableError
-from penstock.rpc.access_control import Admission
+from penstock.api.process.v1 import process_service_pb2 as pb
+from penstock.api.process.v1 import process_service_pb2_grpc as grpc_api
+from penstock.model.errors import ConfigError
+from penstock.model.metrics import ReadMetrics
+from penstock.rpc.access_control import AccessInterceptor
 from penstock.rpc.channels import (
     MAX_MESSAGE_BYTES,
-    address_in_use,
+    MutualTls,
     is_unix,
-    prepare_socket,
     server_options,
-    socket_path,
 )
-from penstock.rpc.deadlines import deadline
-from penstock.rpc.interceptor import Statuses, refuse
-from penstock.rpc.mutual_tls import Mutual
+from penstock.rpc.deadlines import FirstMessageInterceptor
+from penstock.rpc.interceptor import StatusInterceptor
+from penstock.wire.metrics import process_metrics_to_proto
 
 log = logging.getLogger(__name__)
 
+MAX_CONCURRENT_CALLS: Final = 2000
+"""Maximum number of concurrent calls (invariant 12). Fewer refuse a large fleet of workers, each
+with a few watches; more let a flood of calls exhaust the memory."""
 
-FIRST_WITHIN: Final = 30.0
-"""Seconds from the head of a call to the end of its first message. The largest takes that long at
-0.5 MiB/s; a longer time lets a few peers that drip hold more calls."""
+SHUTDOWN_GRACE_S: Final = 5.0
+"""Seconds that calls in progress have when the server stops. Less cuts off commits on a slow disk;
+more lets a hanging call delay every restart."""
 
-
-class Promptness(grpc.aio.ServerInterceptor):
-    """Reads the first message of a call, for every kind of method, before it is answered."""
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Wrap the method that answers a call."""
-        handler = await continuation(handler_call_details)
-        method = str(handler_call_details.method)
-        if handler is None:
-            return None
-        if handler.response_streaming:
-            return _streaming(handler, method)
-        return _single(handler, method)
-
-
-def _single(handler: Any, method: str) -> Any:
-    inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
-
-    async def call(requests: Any, context: Any) -> Any:
-        return await inner(await _request(handler, requests, context, method), context)
-
-    # to gRPC a single request is a stream of one; only so it hands the waiting over
-    return grpc.stream_unary_rpc_method_handler(
-        call, handler.request_deserializer, handler.response_serializer
-    )
-
-
-def _streaming(handler: Any, method: str) -> Any:
-    inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-
-    async def answers(requests: Any, context: Any) -> AsyncIterator[Any]:
-        found = inner(await _request(handler, requests, context, method), context)
-        async with aclosing(found):
-            async for answer in found:
-                yield answer
-
-    async def writes(requests: Any, context: Any) -> None:
-        await inner(await _request(handler, requests, context, method), context)
-
-    return grpc.stream_stream_rpc_method_handler(
-        answers if inspect.isasyncgenfunction(inner) else writes,  # health writes by itself
-        handler.request_deserializer,
-        handler.response_serializer,
-    )
-
-
-async def _request(handler: Any, requests: Any, context: Any, method: str) -> Any:
-    """Return what the method takes: its request, or the stream of them."""
-    following = aiter(requests)
-    try:
-        async with deadline(f"first message of {method}", FIRST_WITHIN):
-            first = await anext(following, None)
-        if handler.request_streaming:
-            return _all(first, following)
-        if first is None:
-            raise ConfigError(
-                "rpc.no_request", f"{method} was called without a request", fix="Send one message."
-            )
-    except (ConfigError, RetriableError) as error:
-        await refuse(context, error, method)
-    return first
-
-
-async def _all(first: Any, following: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    if first is None:  # none came
-        return
-    yield first
-    async for request in following:
-        yield request
-
+_MAX_SOCKET_PATH_BYTES: Final = 107  # sockaddr_un.sun_path of Linux without its terminator
 
 _S = TypeVar("_S")
 
-MOST_CALLS = 2000
-"""Calls at once (invariant 12). Fewer refuse a large fleet of workers, each with a few watches;
-more let a flood take the memory."""
-
-GRACE = 5.0
-"""Seconds that calls under way get when the server ends. Less cuts commits off that a disk is slow
-with; more delays every restart by a call that hangs."""
-
 
 class Server:
-    """One listening server. `async with Server(address) as server`, after `add`ing services.
+    """One listening server: `async with Server(address) as server`, after `add` of its services.
 
-    Owned by whoever made it; ends once, after which it cannot be started again.
+    The caller that created it owns it. After `stop` it cannot be started again.
     """
 
     def __init__(
@@ -132,31 +57,34 @@ class Server:
         address: str,
         *,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
-        most_calls: int = MOST_CALLS,
-        grace: float = GRACE,
-        tls: Mutual | None = None,
+        max_concurrent_calls: int = MAX_CONCURRENT_CALLS,
+        grace_s: float = SHUTDOWN_GRACE_S,
+        tls: MutualTls | None = None,
     ) -> None:
-        """`address` is `unix:/path` or `host:port`; port 0 lets the kernel choose. With `tls`, who
-        may call what follows from certificates; without, whoever reaches the address may.
+        """`address` is `unix:/path` or `host:port`; with port 0 the kernel chooses.
+
+        With `tls`, the certificate of a caller determines what it may call. Without, everyone who
+        reaches the address may call everything.
         """
         self.address = address
-        self._grace, self._tls = grace, tls
+        self._grace_s, self._tls = grace_s, tls
         self._draining = asyncio.Event()
         self._health = health.aio.HealthServicer()
         self._names: list[str] = []
         self._listening = False
+        interceptors = [FirstMessageInterceptor(), StatusInterceptor(self._draining)]
         self._server = grpc.aio.server(
-            interceptors=[Promptness(), Statuses(self._draining), *([Admission()] if tls else [])],
+            interceptors=[*interceptors, *([AccessInterceptor()] if tls else [])],
             options=server_options(max_message_bytes),
-            maximum_concurrent_rpcs=most_calls,
+            maximum_concurrent_rpcs=max_concurrent_calls,
         )
 
     def add(self, register: Callable[[_S, Any], None], servicer: _S) -> None:
-        """Serve a servicer; `register` is its generated `add_…Servicer_to_server`."""
-        register(servicer, _Naming(self._server, self._names))
+        """Add a servicer; `register` is its generated `add_…Servicer_to_server`."""
+        register(servicer, _Registrar(self._server, self._names))
 
     def listen(self) -> None:
-        """Take the address, so that it is known; `start` answers there. Idempotent.
+        """Bind the address, so that it is known before `start` serves there. Idempotent.
 
         Raises:
             ConfigError: `rpc.address_in_use`, `rpc.path_too_long`.
@@ -167,7 +95,7 @@ class Server:
         self._listening = True
 
     async def start(self) -> None:
-        """Listen and answer.
+        """Listen and serve.
 
         Raises:
             ConfigError: `rpc.address_in_use`, `rpc.path_too_long`.
@@ -182,10 +110,10 @@ class Server:
         log.info("serving %s at %s", ", ".join(self._names), self.address)
 
     async def stop(self) -> None:
-        """Refuse new calls, end watches, finish what is under way within the grace. Idempotent."""
+        """Refuse new calls, end watches, and finish calls in progress in the grace. Idempotent."""
         await self._health.enter_graceful_shutdown()
         self._draining.set()
-        await self._server.stop(self._grace)
+        await self._server.stop(self._grace_s)
 
     async def wait(self) -> None:
         """Wait until the server has stopped."""
@@ -201,29 +129,91 @@ class Server:
     def _listen(self) -> None:
         unix = is_unix(self.address)
         if unix:
-            prepare_socket(socket_path(self.address))
+            prepare_socket(Path(self.address.removeprefix("unix:")))
         try:
             if self._tls is None:
                 port = self._server.add_insecure_port(self.address)
             else:
-                port = self._server.add_secure_port(self.address, self._tls.server())
+                port = self._server.add_secure_port(self.address, self._tls.server_credentials())
         except RuntimeError as error:
             raise address_in_use(self.address) from error
         if not unix:
             self.address = f"{self.address.rpartition(':')[0]}:{port}"
 
 
-class _Naming:
-    """Passes registrations on, and keeps the services' names for health and reflection."""
+class _Registrar:
+    """Registers methods with a server, and records the names of services for health, reflection."""
 
     def __init__(self, server: grpc.aio.Server, names: list[str]) -> None:
         self._server, self._names = server, names
 
     def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
-        """Take the methods of a service."""
+        """Register the methods of a service."""
         self._names.extend(handler.service_name() for handler in handlers)
         self._server.add_generic_rpc_handlers(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
-        """Take the methods of a service, the quick way."""
+        """Register the methods of a service for fast lookup."""
         self._server.add_registered_method_handlers(service, handlers)
+
+
+class ProcessService(grpc_api.ProcessServiceServicer):
+    """Serves `penstock.api.process.v1.ProcessService`."""
+
+    def __init__(self, name: str, id_: str, sources: Sequence[ReadMetrics]) -> None:
+        """`name` and `id_` are those of the instance.
+
+        Each of `sources` returns its current metrics. The caller may still add sources.
+        """
+        self._name, self._id, self._sources = name, id_, sources
+
+    async def ListMetrics(
+        self, request: pb.ListMetricsRequest, context: Any
+    ) -> pb.ListMetricsResponse:
+        """Return the metrics of all sources."""
+        metrics = (metric for read in self._sources for metric in read())
+        return process_metrics_to_proto(self._name, self._id, metrics)
+
+
+def add_process_service(
+    server: Server, name: str, id_: str, sources: Sequence[ReadMetrics]
+) -> None:
+    """Add the metrics of the process to a server that is not started yet."""
+    server.add(grpc_api.add_ProcessServiceServicer_to_server, ProcessService(name, id_, sources))
+
+
+def prepare_socket(path: Path) -> None:
+    """Make the folder of a socket private, and remove a socket that a crash left.
+
+    Raises:
+        ConfigError: `rpc.path_too_long`, since the kernel would truncate the path;
+            `rpc.address_in_use` when a process listens there.
+    """
+    if len(str(path).encode()) > _MAX_SOCKET_PATH_BYTES:
+        raise ConfigError(
+            "rpc.path_too_long",
+            f"the socket path {path} has more than {_MAX_SOCKET_PATH_BYTES} bytes",
+            fix="Choose a shorter state folder.",
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise address_in_use(f"unix:{path}")
+
+
+def address_in_use(address: str) -> ConfigError:
+    """Return the error for an address that is in use or does not belong to this machine.
+
+    It names the key `listen`, except for a unix socket, whose path no key sets.
+    """
+    return ConfigError(
+        "rpc.address_in_use",
+        f"cannot listen at {address}: it is in use, or not an address of this machine",
+        fix="Stop the other process, or choose another address.",
+        config_path="" if is_unix(address) else "listen",
+    )

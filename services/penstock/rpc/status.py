@@ -1,14 +1,14 @@
-"""The only place that builds a gRPC status from an error, and the way back.
+"""gRPC statuses: builds them from errors, and errors from them. No other module does.
 
-The status code follows from the error's class, refined by the last word of its code, for clients
-that know nothing of ours. The whole diagnostic travels in trailing metadata beside it.
+The status code follows from the class of the error, refined by the last word of its code, for
+clients that do not know our diagnostics. The complete diagnostic travels in trailing metadata.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -23,16 +23,16 @@ from penstock.model.errors import (
     InternalError,
     PenstockError,
     RetriableError,
-    error_of,
+    error_from_diagnostic,
 )
 from penstock.wire import error as wire
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
 """Trailing metadata with the serialized `penstock.api.error.v1.Diagnostic`."""
 
-MOST_TEXT = 1500
-"""Characters of a message or detail in a status. gRPC peers refuse 8 KiB of metadata, and the
-message travels twice, percent-encoded once."""
+MAX_TEXT_LENGTH: Final = 1500
+"""Maximum characters of a message or detail in a status. gRPC peers refuse 8 KiB of metadata, and
+the message is sent twice, once percent-encoded."""
 
 _BY_CLASS: Final[Mapping[ErrorClass, grpc.StatusCode]] = {
     ErrorClass.UNSPECIFIED: grpc.StatusCode.UNAVAILABLE,
@@ -53,7 +53,7 @@ _BY_WORD: Final[Mapping[str, grpc.StatusCode]] = {
     "still_held": grpc.StatusCode.FAILED_PRECONDITION,
     "exceeded": grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-_FOREIGN: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]] = {
+_BY_STATUS: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]] = {
     grpc.StatusCode.UNAVAILABLE: (
         RetriableError,
         "rpc.unavailable",
@@ -62,7 +62,7 @@ _FOREIGN: Final[Mapping[grpc.StatusCode, tuple[type[PenstockError], str, str]]] 
     grpc.StatusCode.DEADLINE_EXCEEDED: (
         RetriableError,
         "deadline.exceeded",
-        "See whether the service is overloaded or waits for something.",
+        "Check whether the service is overloaded or waits for something.",
     ),
     grpc.StatusCode.CANCELLED: (RetriableError, "rpc.cancelled", ""),
     grpc.StatusCode.ABORTED: (RetriableError, "rpc.aborted", ""),
@@ -88,65 +88,71 @@ def status_code(diagnostic: Diagnostic) -> grpc.StatusCode:
     return _BY_WORD.get(last) or _BY_CLASS[diagnostic.error_class]
 
 
-def status_of(diagnostic: Diagnostic) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
-    """Return code, text and trailing metadata for a diagnostic, cut to what gRPC carries."""
-    short = replace(
+def status_from_diagnostic(
+    diagnostic: Diagnostic,
+) -> tuple[grpc.StatusCode, str, tuple[tuple[str, bytes], ...]]:
+    """Return code, text and trailing metadata of a diagnostic, truncated to what gRPC accepts."""
+    truncated = replace(
         diagnostic,
-        message=_cut(diagnostic.message),
-        detail=_cut(diagnostic.detail),
-        fix=_cut(diagnostic.fix),
+        message=_truncate(diagnostic.message),
+        detail=_truncate(diagnostic.detail),
+        fix=_truncate(diagnostic.fix),
     )
-    body = wire.to_proto(short).SerializeToString()
-    return status_code(short), f"[{short.code}] {short.message}", ((DIAGNOSTIC_KEY, body),)
+    body = wire.to_proto(truncated).SerializeToString()
+    return (
+        status_code(truncated),
+        f"[{truncated.code}] {truncated.message}",
+        ((DIAGNOSTIC_KEY, body),),
+    )
 
 
 def error_from(error: grpc.RpcError, where: str = "") -> PenstockError:
-    """Return the error that a failed call stands for; `where` names the call and the peer."""
+    """Return the error of a failed call; `where` names the call and the peer."""
     for key, value in _metadata(error):
         if key == DIAGNOSTIC_KEY and isinstance(value, bytes):
             try:
-                return error_of(wire.from_proto(diagnostic_pb2.Diagnostic.FromString(value)))
+                return error_from_diagnostic(
+                    wire.from_proto(diagnostic_pb2.Diagnostic.FromString(value))
+                )
             except DecodeError:
-                break  # of no use: the status alone must do
-    return _foreign(error, where)
+                break  # unreadable: use the status alone
+    return _error_from_status(error, where)
 
 
-def cut_off(code: grpc.StatusCode | None, details: str | None) -> bool:
-    """Tell the status that gRPC makes up for a write to a stream that has ended meanwhile. What the
-    peer said, if anything, is lost with it: the connection is taken for broken.
+def is_cut_off(code: grpc.StatusCode | None, details: str | None) -> bool:
+    """Tell whether gRPC made up this status for a write to a stream that had ended.
+
+    The answer of the peer, if any, is lost, so the connection counts as broken.
 
     Source: grpc/grpc issue 36066.
     """
     return code is grpc.StatusCode.INTERNAL and details == "Internal error from Core"
 
 
-def too_large(code: grpc.StatusCode | None, details: str | None) -> bool:
-    """Tell the status of a message beyond our limit, also of one that was compressed: gRPC stops to
-    decompress there. The same message would come again.
+def is_too_large(code: grpc.StatusCode | None, details: str | None) -> bool:
+    """Tell whether a message exceeded our limit, also after decompression.
+
+    A retry would receive the same message.
     """
     return code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in (details or "")
 
 
 def was_reset(code: grpc.StatusCode | None, details: str | None) -> bool:
-    """Tell the status of a call that the peer's HTTP/2 server reset: no code of the peer saw it, or
-    what it said is lost.
+    """Tell whether the peer's HTTP/2 server reset the call.
+
+    The code of the peer did not run, or its answer is lost.
     """
     return code is grpc.StatusCode.INTERNAL and "RST_STREAM" in (details or "")
 
 
-def raise_from(error: grpc.RpcError, where: str = "") -> NoReturn:
-    """Raise the error that a failed call stands for."""
-    raise error_from(error, where) from error
-
-
-def _foreign(error: grpc.RpcError, where: str) -> PenstockError:
+def _error_from_status(error: grpc.RpcError, where: str) -> PenstockError:
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
     text = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
     at = f"{where}: " if where else ""
-    if cut_off(code, text):
+    if is_cut_off(code, text):
         code = grpc.StatusCode.UNAVAILABLE
-    if code is not None and code in _FOREIGN:
-        kind, name, fix = _FOREIGN[code]
+    if code is not None and code in _BY_STATUS:
+        kind, name, fix = _BY_STATUS[code]
         return kind(name, f"{at}{text}", fix=fix)
     name = code.name.lower() if code else "unknown"
     return InternalError("rpc.failed", f"{at}{name}: {text}")
@@ -158,5 +164,5 @@ def _metadata(error: grpc.RpcError) -> tuple[tuple[str, str | bytes], ...]:
     return tuple((key, value) for key, value in (error.trailing_metadata() or ()))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[: MAX_TEXT_LENGTH - 1]}…"

@@ -1,4 +1,4 @@
-"""A trace that goes on in whoever is called: by the W3C's `traceparent`, as metadata."""
+"""Traces that continue in the called service, through the metadata key `traceparent` of the W3C."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from penstock.model.errors import PenstockError
 
-PARENT: Final = "traceparent"
+TRACEPARENT: Final = "traceparent"
 
 _TRACER: Final = trace.get_tracer("penstock")
 
 
-def carried() -> dict[str, str]:
-    """Return what carries the present trace on; nothing when there is none."""
+def trace_headers() -> dict[str, str]:
+    """Return the headers of the current trace; empty when there is none."""
     carrier: dict[str, str] = {}
     if trace.get_current_span().get_span_context().is_valid:
         propagate.inject(carrier)
     return carrier
 
 
-def with_trace(metadata: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """Return the arguments of a call for its metadata, with the present trace in it."""
-    whole = (*metadata, *carried().items())
-    return {"metadata": whole} if whole else {}
+def trace_arguments(metadata: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """Return the `metadata` argument of a call: its metadata with the current trace."""
+    complete = (*metadata, *trace_headers().items())
+    return {"metadata": complete} if complete else {}
 
 
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: str | int) -> Iterator[Span]:
-    """Have a part of the present trace while the body runs; an error ends it with its code."""
+    """Run the body in a span of the current trace. An error sets its status."""
     with _TRACER.start_as_current_span(
         name,
         kind=kind,
@@ -44,31 +44,17 @@ def span(name: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: str | int)
         try:
             yield one
         except Exception as error:
-            one.set_status(failed(error))
+            one.set_status(error_status(error))
             raise
 
 
-def begun(name: str, **attributes: str | int) -> Span:
-    """Begin a trace of its own, of work that goes through several hands. Whoever ends the work ends
-    it; `within` makes parts of it.
-    """
-    return _TRACER.start_span(name, context=Context(), attributes=attributes)
-
-
-def within(whole: Span) -> AbstractContextManager[Span]:
-    """Have what begins while the body runs be a part of this."""
-    return trace.use_span(
-        whole, end_on_exit=False, record_exception=False, set_status_on_exception=False
-    )
-
-
 @contextmanager
-def served(name: str, metadata: Any) -> Iterator[Span]:
-    """Go on with the trace of a caller while the body runs."""
-    found = {key: value for key, value in metadata or () if isinstance(value, str)}
+def server_span(name: str, metadata: Any) -> Iterator[Span]:
+    """Run the body in a span that continues the trace of a caller."""
+    headers = {key: value for key, value in metadata or () if isinstance(value, str)}
     with _TRACER.start_as_current_span(
         name,
-        context=propagate.extract(found) if PARENT in found else None,
+        context=propagate.extract(headers) if TRACEPARENT in headers else None,
         kind=SpanKind.SERVER,
         record_exception=False,
         set_status_on_exception=False,
@@ -76,11 +62,26 @@ def served(name: str, metadata: Any) -> Iterator[Span]:
         try:
             yield one
         except Exception as error:
-            one.set_status(failed(error))
+            one.set_status(error_status(error))
             raise
 
 
-def failed(error: BaseException) -> Status:
-    """Return the status of a part that failed: its code, for its text may hold anything."""
+def start_trace(name: str, **attributes: str | int) -> Span:
+    """Start the root span of a new trace, for work that several functions share.
+
+    The caller ends the span. `use_span` creates spans below it.
+    """
+    return _TRACER.start_span(name, context=Context(), attributes=attributes)
+
+
+def use_span(root: Span) -> AbstractContextManager[Span]:
+    """Make a span the parent of the spans that start in the body."""
+    return trace.use_span(
+        root, end_on_exit=False, record_exception=False, set_status_on_exception=False
+    )
+
+
+def error_status(error: BaseException) -> Status:
+    """Return the span status of an error: only its code, since its text may contain secrets."""
     code = error.code if isinstance(error, PenstockError) else type(error).__name__
     return Status(StatusCode.ERROR, code)

@@ -1,59 +1,59 @@
-"""The scheduler service: who does what. One instance leads; the state machine at its heart has no
-I/O.
+"""The scheduler service assigns tasks to workers. One instance leads. Its state machine has no I/O.
 
 `state`, pure:
 
-- `assignment`  which worker should have which task: labels, sticky, even by weight, spread
-- `resplit`     how partitions are divided again, changing as few tasks as possible
-- `scaling`     how many tasks a connector should have, by its lag
-- `wanted`      connectors with their plans, as tasks and monitors that can be assigned
-- `rounds`      what changes between who has which task and who should
-- `events`      what the state machine is told, and what it wants done
-- `ownership`   who is alive, and what each has let go of
-- `failures`    what becomes of a task that failed, by the class of its error, and when
-- `plan_needs`  which connectors need plans, and who makes them
-- `cluster`     all of it together; `statuses` how it is, `restart_requests`, `records` the keys
+- `desired_state`  connectors with their plans, as tasks and monitors that can be assigned
+- `workers`        which workers are alive, and which tasks each has released
+- `assignment`     which worker should run which task: labels, sticky, even by weight, spread
+- `rebalance`      one round: the changes from the current owners to the desired ones
+- `restarts`       failed tasks by the class of their error; restart requests of operators
+- `plans`          which connectors to plan, for how many tasks, and how partitions are divided
+- `cluster`        the state machine: writes and assignments from all of the above
+- `statuses`       the statuses of connectors, tasks and workers
+- `records`        the keys and their stored forms
 
-`leading`, at the edges:
+`leader`, with I/O:
 
-- `leadership`  the port of who leads, with its fenced writes; `election`
-- `stored`      how the records are read and written; `members` who is alive
-- `sessions`    the way down to the workers
-- `plans`, `planning`  workers are asked for plans, the config service is followed
-- `leader`      one time of being the leader; `scheduler` an instance: leads again and again
+- `leadership`     the port of the leader with its fenced writes; the election
+- `leader`         one term as the leader (`Leader`), and the instance (`Scheduler`)
+- `sessions`       the sessions with workers, and their membership
+- `planning`       follows the connectors; lets workers make plans, and stores them
+- `stored_state`   reads and writes the records
 
-`service` is the gRPC surface, thin.
+`service` is the gRPC service.
 
-A task's record names its owner; the revision of its last write is the task's epoch. Ownership moves
-only when the old owner has let go or is gone (invariants 4 and 11), and everything is decided anew
-from lists after a change of leaders, without a restart of what runs (invariant 7).
+The record of a task names its owner; the revision of its last write is the epoch of the task. A
+task changes its owner only when the old one has released it or is gone (invariants 4 and 11). A new
+leader decides everything from lists, and restarts nothing that runs (invariant 7).
 
-README.md tells the same from the side of a worker.
+README.md describes the protocol from the side of a worker.
 """
 
-from penstock.scheduler.leading.election import ElectedLeadership, stand
-from penstock.scheduler.leading.leader import Leader, LeaderSettings
-from penstock.scheduler.leading.leadership import Leadership, SoleLeader, StoreLeadership
-from penstock.scheduler.leading.plans import PlanMaker, Plans
-from penstock.scheduler.leading.scheduler import Scheduler
+from penstock.scheduler.leader.leader import Leader, LeaderSettings, Scheduler
+from penstock.scheduler.leader.leadership import (
+    ElectedLeadership,
+    Leadership,
+    SoleLeadership,
+    run_election,
+)
+from penstock.scheduler.leader.planning import ConnectorPlans, Planner
 from penstock.scheduler.service import SchedulerService
 from penstock.scheduler.state.cluster import ClusterSettings
-from penstock.scheduler.state.events import Member
-from penstock.scheduler.state.failures import RestartPolicy
+from penstock.scheduler.state.restarts import RestartPolicy
+from penstock.scheduler.state.workers import Member
 
 __all__ = [
     "ClusterSettings",
+    "ConnectorPlans",
     "ElectedLeadership",
     "Leader",
     "LeaderSettings",
     "Leadership",
     "Member",
-    "PlanMaker",
-    "Plans",
+    "Planner",
     "RestartPolicy",
     "Scheduler",
     "SchedulerService",
-    "SoleLeader",
-    "StoreLeadership",
-    "stand",
+    "SoleLeadership",
+    "run_election",
 ]

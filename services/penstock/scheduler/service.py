@@ -1,4 +1,6 @@
-"""The gRPC surface of the scheduler service: messages in, values through, messages out."""
+"""The gRPC service of the scheduler: converts messages to values, calls the leader, and converts
+the results back.
+"""
 
 # ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
 
@@ -7,33 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
-from penstock.model.errors import ConfigError, PenstockError, nearest
+from penstock.model.errors import ConfigError, PenstockError, nearest_names
 from penstock.model.status import ConnectorStatus
-from penstock.scheduler.leading.leader import Leader
-from penstock.scheduler.leading.scheduler import Scheduler
-from penstock.scheduler.leading.sessions import Outbox
-from penstock.scheduler.state.events import Member, Report
-from penstock.scheduler.state.statuses import cluster_status, connector_status
-from penstock.scheduler.state.wanted import Wanted
+from penstock.scheduler.leader.leader import Leader, Scheduler
+from penstock.scheduler.leader.sessions import Outbox
+from penstock.scheduler.state.statuses import derive_cluster_status, derive_connector_status
+from penstock.scheduler.state.workers import Member, Report
 from penstock.wire.scheduler import cluster_to_proto, connector_status_to_proto
 from penstock.wire.worker import status_from_proto
 
-MERGE: Final = 0.1
-"""Seconds between two looks of a watch: changes in between are told as one."""
+MAX_BATCH_BYTES: Final = 256 << 10
+"""Bytes of statuses in one message. A single status may be larger."""
 
-MOST_TOGETHER: Final = 256 << 10
-"""Bytes of statuses in one message; a single one may have more."""
-
-_MOST_NAMED: Final = 5
+_MAX_SUGGESTED_IDS: Final = 5
 
 
 class SchedulerService(grpc_api.SchedulerServiceServicer):
-    """Serves `penstock.api.scheduler.v1.SchedulerService`; its maker runs the scheduler."""
+    """Serves `penstock.api.scheduler.v1.SchedulerService`. Its owner runs the scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -41,73 +37,54 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
     async def Session(
         self, request_iterator: AsyncIterator[pb.SessionRequest], context: Any
     ) -> AsyncIterator[pb.SessionResponse]:
-        """Be the other side of a worker."""
+        """Read the reports of a worker, and send its assignments."""
         leader = self._scheduler.leader()
         first = await anext(aiter(request_iterator), None)
         if first is None:
             return
         if not first.worker_id:
-            raise _nameless()
+            raise _missing_worker_id()
         leader = self._scheduler.leader()
-        outbox = leader.open(_member(first))
-        leader.report(_report(first))
-        listening = asyncio.ensure_future(_listen(leader, outbox, first, request_iterator))
+        outbox = leader.open_session(_member(first))
+        leader.record_report(_report(first))
+        reading = asyncio.ensure_future(_read_requests(leader, outbox, first, request_iterator))
         try:
             async for frame in outbox.frames():
                 yield frame
-        except _Over:
+        except _SessionEnd:
             return
         finally:
-            listening.cancel()
-            leader.close(first.worker_id, outbox)
+            reading.cancel()
+            leader.close_session(first.worker_id, outbox)
 
     async def GetCluster(
         self, request: pb.GetClusterRequest, context: Any
     ) -> pb.GetClusterResponse:
-        """Tell who is there."""
-        cluster = self._knowing("assignments").cluster
-        return cluster_to_proto(cluster_status(cluster, self._scheduler.leadership.leader()))
+        """Return the workers of the cluster."""
+        cluster = self._leader_that_knows("assignments").cluster
+        address = self._scheduler.leadership.leader_address()
+        return cluster_to_proto(derive_cluster_status(cluster, address))
 
     async def ListStatus(
         self, request: pb.ListStatusRequest, context: Any
     ) -> AsyncIterator[pb.ListStatusResponse]:
-        """Tell how connectors are."""
-        leader = self._knowing("connectors")
+        """Send the statuses of all connectors, or of one."""
+        leader = self._leader_that_knows("connectors")
         if request.connector:
-            _find(leader, request.connector)
-        told = map(connector_status_to_proto, _statuses(leader, request.connector))
-        for answer in _together(told):
-            yield answer
-
-    async def WatchStatus(
-        self, request: pb.WatchStatusRequest, context: Any
-    ) -> AsyncIterator[pb.WatchStatusResponse]:
-        """Tell how connectors are, and when that changes."""
-        leader, turn = self._scheduler.leader(), 0
-        told: dict[str, ConnectorStatus] = {}
-        await context.send_initial_metadata(())
-        while self._scheduler.leader() is leader:
-            now = {s.generation: s for s in _statuses(leader, request.connector)}
-            for generation in [id_ for id_ in told if id_ not in now]:
-                gone = told.pop(generation)
-                message = pb.ConnectorStatus(name=gone.name, generation=generation)
-                yield pb.WatchStatusResponse(connector=message, gone=True)
-            for generation, status in now.items():
-                if told.get(generation) != _bare(status):
-                    told[generation] = _bare(status)
-                    yield pb.WatchStatusResponse(connector=connector_status_to_proto(status))
-            turn = await leader.changed(turn)
-            await asyncio.sleep(MERGE)
+            _require_connector(leader, request.connector)
+        statuses = map(connector_status_to_proto, _statuses(leader, request.connector))
+        for response in _batches(statuses):
+            yield response
 
     async def ListHeldTasks(
         self, request: pb.ListHeldTasksRequest, context: Any
     ) -> pb.ListHeldTasksResponse:
-        """Tell what of a connector may still move, after a turn: a leader that has not read what is
-        stored, or does not know whether its last write was, would leave tasks out, and let a person
-        change offsets that a task still writes.
+        """Return the tasks of a connector that a worker may still run, after a turn. A leader that
+        has not read the stored records, or does not know the outcome of its last write, would leave
+        tasks out, and an operator could change offsets that a task still commits.
         """
-        leader = self._knowing("assignments")
-        await leader.settled()
+        leader = self._leader_that_knows("assignments")
+        await leader.wait_for_turn()
         cluster = leader.cluster
         held = sorted(
             id_ for id_, one in cluster.owned.items() if one.record.generation == request.generation
@@ -117,56 +94,57 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
     async def DrainWorker(
         self, request: pb.DrainWorkerRequest, context: Any
     ) -> pb.DrainWorkerResponse:
-        """Ask for a worker to be emptied."""
-        leader = self._knowing("workers")
-        worker = _meant(leader, request.worker_id)
-        await leader.drain(worker, drain=not request.undo)
+        """Drain a worker, or undo that."""
+        leader = self._leader_that_knows("workers")
+        worker = _find_worker(leader, request.worker_id)
+        await leader.set_drained(worker, drain=not request.undo)
         left = sum(one.record.worker == worker for one in leader.cluster.owned.values())
         return pb.DrainWorkerResponse(tasks_left=left)
 
-    def _knowing(self, what: str) -> Leader:
-        """Return the leader, if it knows what an answer is made of."""
+    def _leader_that_knows(self, what: str) -> Leader:
+        """Return the leader, if it has read the input of the answer."""
         leader = self._scheduler.leader()
-        leader.must_know(what)
+        leader.require_known(what)
         return leader
 
 
-class _Over(Exception):  # noqa: N818 - it is no error: the worker has said its last word
+class _SessionEnd(Exception):  # noqa: N818 - not an error: the worker ended its stream
     """The worker has ended its side of the session."""
 
 
-async def _listen(
+async def _read_requests(
     leader: Leader, outbox: Outbox, first: pb.SessionRequest, requests: AsyncIterator[Any]
 ) -> None:
-    """Take in what a worker says, until it says no more."""
+    """Pass the requests of a worker to the leader until the stream ends."""
     try:
-        _news(leader, first)
+        _request_replans(leader, first)
         async for request in requests:
             if request.worker_id not in {"", first.worker_id}:
                 raise ConfigError(
                     "scheduler.worker_changed",
-                    f"the session of {first.worker_id} speaks for {request.worker_id[:100]}",
+                    f"the session of worker {first.worker_id} got a request of "
+                    f"{request.worker_id[:100]}",
                     fix="Open one session for each worker.",
                 )
             whole = pb.SessionRequest()
             whole.CopyFrom(request)
             whole.worker_id = first.worker_id
             leader.declare(_member(whole))
-            leader.report(_report(whole))
-            _news(leader, whole)
+            leader.record_report(_report(whole))
+            _request_replans(leader, whole)
     except PenstockError as error:
         outbox.end(error)
     else:
-        outbox.end(_Over())
+        outbox.end(_SessionEnd())
     finally:
         with suppress(asyncio.CancelledError):
-            outbox.end(_Over())
+            outbox.end(_SessionEnd())
 
 
-def _news(leader: Leader, request: pb.SessionRequest) -> None:
+def _request_replans(leader: Leader, request: pb.SessionRequest) -> None:
     for news in request.monitors:
         if news.replan:
-            leader.replan(news.generation)
+            leader.request_replan(news.generation)
 
 
 def _member(request: pb.SessionRequest) -> Member:
@@ -186,66 +164,61 @@ def _report(request: pb.SessionRequest) -> Report:
 
 
 def _statuses(leader: Leader, name: str) -> Iterator[ConnectorStatus]:
-    wanted = sorted(leader.cluster.wanted.values(), key=lambda one: one.connector.name)
-    for one in wanted:
-        if not name or one.connector.name == name:
-            yield connector_status(leader.cluster, leader.needs, one)
+    """Yield the status of the connector with a name, or of all for "", ordered by name."""
+    connectors = leader.cluster.connectors.values()
+    for desired in sorted(connectors, key=lambda one: one.connector.name):
+        if not name or desired.connector.name == name:
+            yield derive_connector_status(leader.cluster, leader.plan_schedule, desired)
 
 
-def _together(statuses: Iterable[pb.ConnectorStatus]) -> Iterator[pb.ListStatusResponse]:
-    """Put as many into a message as fit: each message takes a turn of both event loops."""
-    found: list[pb.ConnectorStatus] = []
-    room = MOST_TOGETHER
+def _batches(statuses: Iterable[pb.ConnectorStatus]) -> Iterator[pb.ListStatusResponse]:
+    """Yield messages with as many statuses as fit. Each message costs a turn of two event loops."""
+    batch: list[pb.ConnectorStatus] = []
+    bytes_left = MAX_BATCH_BYTES
     for status in statuses:
         size = status.ByteSize()
-        if found and size > room:
-            yield pb.ListStatusResponse(connector=found[0], following=found[1:])
-            found, room = [], MOST_TOGETHER
-        found.append(status)
-        room -= size
-    if found:
-        yield pb.ListStatusResponse(connector=found[0], following=found[1:])
+        if batch and size > bytes_left:
+            yield pb.ListStatusResponse(connector=batch[0], following=batch[1:])
+            batch, bytes_left = [], MAX_BATCH_BYTES
+        batch.append(status)
+        bytes_left -= size
+    if batch:
+        yield pb.ListStatusResponse(connector=batch[0], following=batch[1:])
 
 
-def _bare(status: ConnectorStatus) -> ConnectorStatus:
-    """Return a status without the numbers, which are no reason to tell it."""
-    return replace(status, tasks=tuple(replace(task, task=None) for task in status.tasks))
-
-
-def _find(leader: Leader, name: str) -> Wanted:
-    by_name = {one.connector.name: one for one in leader.cluster.wanted.values()}
+def _require_connector(leader: Leader, name: str) -> None:
+    by_name = {one.connector.name for one in leader.cluster.connectors.values()}
     if name not in by_name:
         raise _not_found("connector", name, by_name)
-    return by_name[name]
 
 
-def _meant(leader: Leader, word: str) -> str:
+def _find_worker(leader: Leader, id_or_name: str) -> str:
     workers = leader.cluster.workers
-    ids = workers.called(word)
+    ids = workers.find_ids(id_or_name)
     if not ids:
-        raise _not_found("worker", word, workers.members)
+        raise _not_found("worker", id_or_name, workers.members)
     if len(ids) > 1:
         raise ConfigError(
             "scheduler.worker_ambiguous",
-            f"{len(ids)} workers have the name {word[:200]!r}",
-            fix=f"Say which, by its id: {' or '.join(ids[:_MOST_NAMED])}.",
+            f"{len(ids)} workers have the name {id_or_name[:200]!r}",
+            fix=f"Name one by its id: {' or '.join(ids[:_MAX_SUGGESTED_IDS])}.",
         )
     return ids[0]
 
 
-def _nameless() -> ConfigError:
+def _missing_worker_id() -> ConfigError:
     return ConfigError(
         "scheduler.worker_nameless",
-        "a session was opened without an id of the worker",
-        fix="Send the worker's id in the first message.",
+        "the first message of a session has no worker id",
+        fix="Send the id of the worker in the first message.",
         config_path="worker_id",
     )
 
 
-def _not_found(what: str, name: str, there: Any) -> ConfigError:
-    near = nearest(name, there)
+def _not_found(kind: str, name: str, known: Any) -> ConfigError:
+    near = nearest_names(name, known)
     return ConfigError(
         "scheduler.not_found",
-        f"there is no {what} {name[:200]!r}",
-        fix=f"Did you mean {' or '.join(near)}?" if near else f"List what is there: no {what} is.",
+        f"no {kind} {name[:200]!r} exists",
+        fix=f"Did you mean {' or '.join(near)}?" if near else f"List the existing {kind}s.",
     )

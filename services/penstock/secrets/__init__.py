@@ -1,34 +1,31 @@
-"""Secrets by reference: `${provider:path:key}` in a connector's configuration.
+"""Secrets by reference: `${provider:path:key}` in the configuration of a connector.
 
-References are stored, shown and versioned; values are looked up by the worker that needs them, each
-time it needs them, and are in no store, log or answer (invariant 9). The form and the names of the
-providers' settings are Kafka Connect's (KIP-297).
+References are stored, shown and versioned. The worker that needs a value resolves its reference
+each time; values are never in a store, log or response (invariant 9). The form of references and
+the settings of providers are those of Kafka Connect (KIP-297).
 
-- `references`   where references stand in a configuration, and values put in their place
-- `resolving`    asks the providers, and says until when the answers hold
-- `settings`     which providers a worker has
-- `files`        `${file:/path/app.properties:key}` and `${dir:/path:name}`, under allowed folders
-- `environment`  `${env:NAME}`, of allowed names
-- `vault`        `${vault:path:key}`, from HashiCorp Vault's key-value engine
-- `provider`     what a provider is
+- `resolution`         finds references in a configuration and replaces them by values
+- `provider_settings`  the providers of a worker, from its configuration
+- `provider`           the port of a provider
+- `local_providers`    `${file:/path/app.properties:key}`, `${dir:/path:name}`, `${env:NAME}`
+- `vault`              `${vault:path:key}`, from HashiCorp Vault
 """
 
-from penstock.secrets.references import Reference
-from penstock.secrets.resolving import NO_SECRETS, Resolved, Secrets
-from penstock.secrets.settings import (
+from penstock.secrets.provider_settings import (
     PROVIDERS,
     ProviderSettings,
-    provider_settings,
-    secrets_of,
+    create_secrets,
+    parse_provider_settings,
 )
+from penstock.secrets.resolution import NO_SECRETS, Reference, ResolvedReferences, Secrets
 
 __all__ = [
     "NO_SECRETS",
     "PROVIDERS",
     "ProviderSettings",
     "Reference",
-    "Resolved",
+    "ResolvedReferences",
     "Secrets",
-    "provider_settings",
-    "secrets_of",
+    "create_secrets",
+    "parse_provider_settings",
 ]

@@ -1,4 +1,4 @@
-"""What a provider of secrets is, and the errors that all of them have in common."""
+"""The port of a secret provider, and the errors that all providers share."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ from penstock.model.errors import ConfigError, RetriableError
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a provider knows of a path; keys that it has not are absent. `ttl`: seconds until it is
-    to be asked again, None for never.
-    """
+class ProviderResponse:
+    """Values of a path by key; missing keys are absent."""
 
     values: Mapping[str, str]
-    ttl: float | None = None
+    ttl_s: float | None = None
+    """Seconds until the values are read again; None: never."""
 
 
 class Provider(Protocol):
-    """Reads secrets. Asked anew each time: it keeps no value."""
+    """Reads secrets. It keeps no values: each read is a new one."""
 
-    async def read(self, path: str, keys: Collection[str]) -> Answer:
+    async def read(self, path: str, keys: Collection[str]) -> ProviderResponse:
         """Read keys at a path.
 
         Raises:
-            ConfigError: `secrets.refused`, `secrets.not_found`: asking again does not help.
-            RetriableError: `secrets.unreachable`: it may.
+            ConfigError: `secrets.refused`, `secrets.not_found`: a retry does not help.
+            RetriableError: `secrets.unreachable`: a retry may help.
         """
 
     async def close(self) -> None:
-        """Let go of what it holds. Idempotent."""
+        """Close its connections. Idempotent."""
 
 
-def refused(what: str, fix: str) -> ConfigError:
-    """Return the error of something that a reference may not read."""
-    return ConfigError("secrets.refused", what, fix=fix)
+def refused(message: str, fix: str) -> ConfigError:
+    """Return the error for a secret that may not be read."""
+    return ConfigError("secrets.refused", message, fix=fix)
 
 
-def not_found(what: str, fix: str) -> ConfigError:
-    """Return the error of something that is not there."""
-    return ConfigError("secrets.not_found", what, fix=fix)
+def not_found(message: str, fix: str) -> ConfigError:
+    """Return the error for a secret that does not exist."""
+    return ConfigError("secrets.not_found", message, fix=fix)
 
 
-def unreachable(what: str, fix: str) -> RetriableError:
-    """Return the error of a place that does not answer."""
-    return RetriableError("secrets.unreachable", what, fix=fix)
+def unreachable(message: str, fix: str) -> RetriableError:
+    """Return the error for a provider that does not answer."""
+    return RetriableError("secrets.unreachable", message, fix=fix)

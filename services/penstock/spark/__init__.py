@@ -1,30 +1,28 @@
-"""The engine: Spark, kept warm, with one plan per task and schema. The only room that imports
-pyspark.
+"""The engine: runs micro-batches as jobs of one warm Spark session, with one kept plan per task and
+schema. The only package that imports pyspark.
 
 In the driver:
 
-- `settings`       what can be set, and Spark's settings that were measured
-- `gateway`        the JVM's process, and the connection to it
-- `environment`    which of the worker's variables the JVM has
-- `archive`        classes that the JVM need not load one by one
-- `session`        starts and stops both, with a Spark session
-- `plan`           read end → steps → write end, analysed once
-- `admission_queue`, `spark_jobs`  who runs next when the engine is busy; what runs, to be cancelled
-- `frozen_times`   refuses plans with a time that Spark computes once
-- `failures`       what an exception of pyspark means
-- `engine`         the one queue of jobs of this process
+- `engine`           `Engine`: builds plans, runs and cancels micro-batches
+- `plan`             source reader → steps → sink writer, analysed once: a fused plan, or a JVM plan
+- `admission_queue`  which micro-batch runs next when the engine is busy
+- `spark_jobs`       the jobs that run, their cancellation, and tasks that compute on after it
+- `failures`         translates exceptions of pyspark
+- `jvm`              starts and stops the JVM and its Spark session; the variables that it gets
+- `settings`         settings of the engine, and measured settings of Spark
+- `archive`          makes the archive of classes that shortens the start of the JVM
 
 In the executors:
 
-- `worker_daemon`  the process that forks Spark's Python workers, made cheap
-- `lanes`          the functions that a plan is made of
-- `ends`           read end and write end of a slot, by kind
+- `partition_functions`  the functions of a plan, which a Spark task runs for its slot
+- `connector_io`         source reader and sink writer of a slot
+- `worker_daemon`        the process that forks Spark's Python workers
 
 In both:
 
-- `schema`         which Arrow types Spark takes, and how the others are brought there
-- `report`         the rows that a job returns
-- `rejected_rows`  rows that fail in a chain, and how they leave the others alone
+- `schema`         converts Arrow types into those that Spark takes
+- `rejected_rows`  tracks rejected rows on their way through a chain
+- `slot_reports`   what a slot reports to the driver
 
-This module stays empty of imports: executors import it with every function they are sent.
+This module imports nothing: executors import it with every function that they receive.
 """

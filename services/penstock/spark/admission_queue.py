@@ -1,5 +1,6 @@
-"""Who runs next, when the engine is busy: the micro-batch that has waited longest. Pure asyncio, no
-Spark.
+"""Decides which micro-batch runs next when the engine is busy: the one that has waited longest.
+
+Pure asyncio, without Spark.
 """
 
 from __future__ import annotations
@@ -13,62 +14,62 @@ from dataclasses import dataclass, field
 
 @dataclass(order=True, slots=True)
 class _Waiting:
-    """A place in the queue: the largest lag first, then the first to come."""
+    """An entry of the queue, ordered by largest lag, then by arrival."""
 
     rank: tuple[float, int]
     owner: str = field(compare=False)
     turn: asyncio.Future[None] = field(compare=False)
 
 
-class Gate:
-    """Lets a bounded number in, those with the largest lag first.
+class AdmissionQueue:
+    """Admits a bounded number of owners at a time, those with the largest lag first.
 
     Spark's own fair pools were uneven with 50 busy threads; a queue before them is fair and costs
-    nothing. Lag grows while one waits, for all alike, so their order never changes.
+    nothing. The lag of all waiting entries grows alike, so their order never changes.
     """
 
-    def __init__(self, width: int) -> None:
-        """Let `width` in at once."""
-        self._free = width
-        self._waiting: list[_Waiting] = []
-        self._order = 0
+    def __init__(self, capacity: int) -> None:
+        """Admit `capacity` owners at a time."""
+        self._free = capacity
+        self._entries: list[_Waiting] = []
+        self._arrivals = 0
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
-        return sum(1 for entry in self._waiting if not entry.turn.done())
+        """Number of entries that wait."""
+        return sum(1 for entry in self._entries if not entry.turn.done())
 
     @asynccontextmanager
-    async def enter(self, lag: float, owner: str = "") -> AsyncIterator[None]:
-        """Wait for a place; `lag` is how long, in seconds, the rows have waited already."""
-        await self._acquire(lag, owner)
+    async def admit(self, lag_s: float, owner: str = "") -> AsyncIterator[None]:
+        """Wait for a place, and hold it in the body. `lag_s` is how long the rows have waited."""
+        await self._acquire(lag_s, owner)
         try:
             yield
         finally:
             self._release()
 
-    def widen(self, by: int) -> None:
-        """Let so many more in at once, or fewer when it is negative: those who are in stay."""
+    def change_capacity(self, by: int) -> None:
+        """Admit more owners at a time, or fewer when `by` is negative. Admitted ones stay."""
         self._free += by
-        while self._free > 0 and self._waiting:
+        while self._free > 0 and self._entries:
             self._free -= 1
-            self._hand_over()
+            self._pass_on()
 
-    def expel(self, owner: str, error: Exception) -> None:
-        """Let an owner's waits fail. Those who are in are not touched."""
-        for entry in self._waiting:
+    def fail_waiting(self, owner: str, error: Exception) -> None:
+        """Raise an error in all waits of an owner. Admitted ones stay."""
+        for entry in self._entries:
             if entry.owner == owner and not entry.turn.done():
                 entry.turn.set_exception(error)
 
-    async def _acquire(self, lag: float, owner: str) -> None:
+    async def _acquire(self, lag_s: float, owner: str) -> None:
         if self._free > 0:
             self._free -= 1
             return
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        self._order += 1
-        # who comes later with the same lag has waited less by the time between
-        heapq.heappush(self._waiting, _Waiting((loop.time() - lag, self._order), owner, turn))
+        self._arrivals += 1
+        # of two entries with the same lag, the later one has waited less by the time between
+        heapq.heappush(self._entries, _Waiting((loop.time() - lag_s, self._arrivals), owner, turn))
         try:
             await turn
         except asyncio.CancelledError:
@@ -77,14 +78,14 @@ class Gate:
             raise
 
     def _release(self) -> None:
-        if self._free < 0:  # there are fewer places than were given away
+        if self._free < 0:  # the capacity has shrunk below the number of admitted owners
             self._free += 1
         else:
-            self._hand_over()
+            self._pass_on()
 
-    def _hand_over(self) -> None:
-        while self._waiting:
-            entry = heapq.heappop(self._waiting)
+    def _pass_on(self) -> None:
+        while self._entries:
+            entry = heapq.heappop(self._entries)
             if not entry.turn.done():
                 entry.turn.set_result(None)
                 return

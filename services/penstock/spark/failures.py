@@ -1,4 +1,6 @@
-"""What an exception of pyspark or py4j means: the one place where they are translated."""
+"""Translates exceptions of pyspark and py4j into errors of the product. The only place that
+does.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,16 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from penstock.model.errors import ConfigError, DataError, PenstockError, RetriableError, error_of
-from penstock.spark import report
+from penstock.model.errors import (
+    ConfigError,
+    DataError,
+    PenstockError,
+    RetriableError,
+    error_from_diagnostic,
+)
+from penstock.spark import slot_reports
 
-_BAD_ROW: Final = re.compile(
+_ROW_ERROR: Final = re.compile(
     # SQLSTATE class 22 is "data exception", P0001 is raise_error() (Spark 4)
     r"SQLSTATE: (22|P0)"
     # every exception that an expression raises is one of these; SparkException itself is not
@@ -23,14 +31,16 @@ _BAD_ROW: Final = re.compile(
 _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 
 
-def is_answer(error: Exception) -> bool:
-    """Tell whether the JVM said so itself; any other error of a call means that it may be gone."""
+def is_from_jvm(error: Exception) -> bool:
+    """Tell whether the JVM raised an error. Any other error of a call means that it may have
+    ended.
+    """
     return isinstance(error, Py4JJavaError | PySparkException)
 
 
-def refused(error: PySparkException) -> ConfigError:
-    """Return the error of a plan that Spark cannot resolve, or cannot make here at all."""
-    if isinstance(error, ImportError):  # pyspark wants pandas even for plans of Arrow alone
+def plan_error(error: PySparkException) -> ConfigError:
+    """Return the error of a plan that Spark cannot resolve, or for which a package is missing."""
+    if isinstance(error, ImportError):  # pyspark needs pandas even for plans that only use Arrow
         return ConfigError(
             "engine.package_missing",
             _first_line(str(error)),
@@ -44,70 +54,71 @@ def refused(error: PySparkException) -> ConfigError:
     )
 
 
-def of_job(error: Exception) -> PenstockError:
-    """Return what a failed job stands for: what a read end said, a bad row, or a lost worker."""
+def job_error(error: Exception) -> PenstockError:
+    """Return the error of a failed job: that of a source reader, a failed row, or a lost worker."""
     text = str(error)
-    found = report.find_marked(text)
-    if found is not None:
-        return error_of(found)
-    bad = _BAD_ROW.search(text)
-    if bad is not None:
+    diagnostic = slot_reports.find_diagnostic(text)
+    if diagnostic is not None:
+        return error_from_diagnostic(diagnostic)
+    row_error = _ROW_ERROR.search(text)
+    if row_error is not None:
         return DataError(
             "transform.bad_row",
-            _line_around(text, bad.start()),
-            fix="Use try_cast, try_divide or a condition, so that no row can fail.",
+            _line_around(text, row_error.start()),
+            fix="Use try_cast, try_divide or a condition that excludes such rows.",
             config_path="transforms",
         )
     if _OUT_OF_MEMORY in text:
         return RetriableError(
             "engine.out_of_memory",
             "a micro-batch needed more memory than the heap of Spark's JVM has",
-            fix="Look for a transform that makes much of one row (repeat, sequence, aggregate); "
+            fix="Check transforms that make large values (repeat, sequence, aggregate); "
             "otherwise raise `spark.driver.memory` of the worker.",
             detail=text[-2000:],
         )
     return RetriableError(
         "engine.job_failed",
         f"a Spark job failed: {_first_line(text)}",
-        fix="A Python worker or executor may have been lost; the micro-batch is tried again.",
+        fix="A Python worker or executor may have been lost; the worker retries the micro-batch.",
         detail=text[-2000:],
     )
 
 
-def cancelled(task_id: str) -> RetriableError:
-    """Return the error of a job that was cancelled on purpose."""
+def cancelled_error(task_id: str) -> RetriableError:
+    """Return the error of a job that the worker cancelled."""
     return RetriableError(
         "engine.cancelled",
         f"a Spark job of {task_id} was cancelled",
-        fix="Nothing is to be done: the task ends, or runs the micro-batch again.",
+        fix="No action is needed: the task ends, or runs the micro-batch again.",
     )
 
 
-def jvm_lost() -> RetriableError:
-    """Return the error of every call after the end of the JVM."""
+def jvm_lost_error() -> RetriableError:
+    """Return the error of each call after the end of the JVM."""
     return RetriableError(
         "engine.jvm_lost",
-        "the JVM of the Spark session is gone",
-        fix="The worker starts anew by itself; look for an out-of-memory kill if it repeats.",
+        "the JVM of the Spark session has ended",
+        fix="The worker restarts itself; look for an out-of-memory kill if this repeats.",
     )
 
 
-def slots_lost(lost: int, slots: int) -> RetriableError:
-    """Return the error of every call once too few slots are left."""
+def slots_lost_error(lost: int, slots: int) -> RetriableError:
+    """Return the error of each call once too few slots are left."""
     return RetriableError(
         "engine.slots_lost",
         f"{lost} of {slots} slots of Spark compute for jobs that were cancelled",
-        fix="The worker starts anew by itself; simplify the expressions of connectors that were "
-        "stopped while they computed for minutes over one row.",
+        fix="The worker restarts itself; simplify the expressions of connectors that were stopped "
+        "while they computed for minutes over one row.",
     )
 
 
-def not_running() -> RetriableError:
+def not_started_error() -> RetriableError:
     """Return the error of a call before the start or after the stop."""
     return RetriableError(
         "engine.not_started",
         "the Spark session is not running",
-        fix="It starts with the worker; see in the worker's log why it did not, or has ended.",
+        fix="It starts with the worker; the worker's log has the reason why it did not start, or "
+        "why it ended.",
     )
 
 

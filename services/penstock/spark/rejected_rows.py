@@ -1,8 +1,9 @@
-"""Rows that are set apart: how they are told from the others on their way through a chain.
+"""Tracks rejected rows on their way through a chain, so that the other rows go on.
 
-A chain in which rows can fail has two more columns: `ROW`, the number of a row in its slot, and,
-where rows pass the JVM, `ERROR`, null or a diagnostic. A row with a diagnostic has no other value;
-no step looks at it again, and before the write end it leaves the batch and enters the report.
+Rows of a chain that can reject some have two tracking columns: `ROW`, the number of a row in its
+slot, and, where rows pass through the JVM, `ERROR`, which is null or a diagnostic. A row with a
+diagnostic has no other value. Later steps skip it, and before the sink it leaves the batch and
+enters the slot's report.
 """
 
 from __future__ import annotations
@@ -18,45 +19,44 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import coalesce, col, expr, lit, when
 
 from penstock.model.errors import DataError, Diagnostic
-from penstock.model.step import ROW, Attempting, SetApart, Step
-from penstock.spark.report import read_diagnostic, write_diagnostic
+from penstock.model.step import ROW, RejectedRow, RejectingKernel, Step
+from penstock.spark.slot_reports import read_diagnostic, write_diagnostic
 
 ERROR: Final = "penstock error"
 
-MOST_SET_APART: Final = 10_000
-"""Rows of a slot that are told one by one: their reasons travel through the driver, which has to
-stay small. A chain that fails on more has another trouble than rows."""
+MAX_REJECTED_ROWS: Final = 10_000
+"""Rows of a slot that are reported one by one. Their reasons pass through the driver, which has to
+stay small. A chain that rejects more has another problem than single rows."""
 
 
 @dataclass(slots=True)
-class Apart:
-    """The rows of a slot that were set apart so far, and the numbers of those that were not, in
-    their order.
-    """
+class RejectedRows:
+    """The rejected rows of a slot so far, and the numbers of the others, in order."""
 
-    rows: list[SetApart] = field(default_factory=list)
+    rows: list[RejectedRow] = field(default_factory=list)
     kept: list[pa.Array] = field(default_factory=list)
 
-    def add(self, rows: Sequence[SetApart]) -> None:
-        """Take rows.
+    def add(self, rows: Sequence[RejectedRow]) -> None:
+        """Add rejected rows.
 
         Raises:
             DataError: `transform.too_many_bad_rows`.
         """
         self.rows += rows
-        if len(self.rows) > MOST_SET_APART:
+        if len(self.rows) > MAX_REJECTED_ROWS:
             reason = self.rows[0][1]
             raise DataError(
                 "transform.too_many_bad_rows",
-                f"more than {MOST_SET_APART} rows of a slot failed, one of them: {reason.message}",
-                fix=reason.fix or "Look at the transform; so many rows are rarely bad one by one.",
+                f"more than {MAX_REJECTED_ROWS} rows of a slot failed, one of them: "
+                f"{reason.message}",
+                fix=reason.fix or "Check the transform; so many rows rarely fail one by one.",
                 config_path=reason.config_path,
             )
 
-    def among_input(self, rows: Sequence[SetApart]) -> tuple[SetApart, ...]:
-        """Return rows that the write end refused by their numbers in the slot's input, in order;
-        they are counted among those that came out. Where rows have no numbers, as many came out as
-        went in, or nobody asks.
+    def to_input_numbers(self, rows: Sequence[RejectedRow]) -> tuple[RejectedRow, ...]:
+        """Return the rows that the sink rejected by their numbers in the slot's input, in order.
+        The sink counts them among its own rows. Rows without numbers are returned as they are: as
+        many came out as went in, or the caller did not request numbers.
         """
         if not rows or not self.kept:
             return tuple(rows)
@@ -66,13 +66,13 @@ class Apart:
         return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
-def wants_numbers(steps: Iterable[Step]) -> bool:
-    """Tell whether rows can be set apart in a chain."""
-    return any(step.sets_apart for step in steps)
+def needs_row_numbers(steps: Iterable[Step]) -> bool:
+    """Tell whether a chain can reject rows."""
+    return any(step.can_reject_rows for step in steps)
 
 
-def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give each row its number in the slot."""
+def number_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the number of each row in the slot."""
     first = 0
     for batch in batches:
         numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
@@ -80,37 +80,43 @@ def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.append_column(ROW, numbers)
 
 
-def changed(batch: pa.RecordBatch, kernels: Iterable[object], apart: Apart) -> pa.RecordBatch:
-    """Return the rows of a batch after kernels; rows that fail go apart."""
+def apply_kernels(
+    batch: pa.RecordBatch, kernels: Iterable[object], rejected: RejectedRows
+) -> pa.RecordBatch:
+    """Return the rows of a batch after kernels; rows that fail go to `rejected`."""
     for kernel in kernels:
-        if isinstance(kernel, Attempting):
-            batch, failed = kernel.attempt(batch)
-            apart.add(failed)
+        if isinstance(kernel, RejectingKernel):
+            batch, failed = kernel.split_rejected(batch)
+            rejected.add(failed)
         else:
             batch = kernel(batch)  # type: ignore[operator] # a kernel is a callable
     return batch
 
 
-def joined(batch: pa.RecordBatch, failed: Sequence[SetApart], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows together with those that failed, as the JVM takes them: in a schema that ends
-    with `ROW` and `ERROR`.
+def append_rejected(
+    batch: pa.RecordBatch, rejected: Sequence[RejectedRow], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Return rows and the rejected ones in one batch, for the JVM. `schema` ends with the tracking
+    columns.
     """
     good = batch.append_column(ERROR, pa.nulls(batch.num_rows, pa.string()))
     good = good.select(schema.names).cast(schema)
-    if not failed:
+    if not rejected:
         return good
     columns = [
-        pa.nulls(len(failed), column.type) for column in schema if column.name not in {ROW, ERROR}
+        pa.nulls(len(rejected), column.type) for column in schema if column.name not in {ROW, ERROR}
     ]
-    numbers = pa.array([row for row, _ in failed], pa.int64())
-    texts = pa.array([write_diagnostic(reason) for _, reason in failed], pa.string())
+    numbers = pa.array([row for row, _ in rejected], pa.int64())
+    texts = pa.array([write_diagnostic(reason) for _, reason in rejected], pa.string())
     bad = pa.RecordBatch.from_arrays([*columns, numbers, texts], schema=schema)
     (whole,) = pa.Table.from_batches([good, bad]).combine_chunks().to_batches()
     return whole
 
 
-def split(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
-    """Return the good rows of a batch from the JVM, without `ERROR`; the others go apart."""
+def take_rejected(batch: pa.RecordBatch, rejected: RejectedRows) -> pa.RecordBatch:
+    """Return the good rows of a batch from the JVM, without `ERROR`; the others go to
+    `rejected`.
+    """
     if ERROR not in batch.schema.names:
         return batch
     errors = batch.column(ERROR)
@@ -119,7 +125,7 @@ def split(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
         return good
     bad = pc.is_valid(errors)
     numbers, texts = batch.column(ROW).filter(bad), errors.filter(bad)
-    apart.add(
+    rejected.add(
         [
             (number, read_diagnostic(text))
             for number, text in zip(numbers.to_pylist(), texts.to_pylist(), strict=True)
@@ -128,61 +134,61 @@ def split(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
     return good.filter(pc.invert(bad))
 
 
-def unnumbered(batch: pa.RecordBatch, apart: Apart) -> pa.RecordBatch:
-    """Return the rows without their numbers, which are kept."""
+def drop_row_numbers(batch: pa.RecordBatch, rejected: RejectedRows) -> pa.RecordBatch:
+    """Return the rows without their numbers, which `rejected` keeps."""
     if ROW not in batch.schema.names:
         return batch
-    apart.kept.append(batch.column(ROW))
+    rejected.kept.append(batch.column(ROW))
     return batch.drop_columns([ROW])
 
 
-def with_tracks(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of rows with the two columns."""
+def with_tracking_columns(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the two tracking columns as its last ones."""
     return schema.append(pa.field(ROW, pa.int64())).append(pa.field(ERROR, pa.string()))
 
 
-def without_tracks(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of rows without the two columns."""
+def without_tracking_columns(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without the two tracking columns."""
     return pa.schema([field for field in schema if field.name not in {ROW, ERROR}])
 
 
 _TRY: Final = "penstock try"
 
 
-def applied(rows: DataFrame, step: Step) -> DataFrame:
-    """Return rows with their tracks after a step; those on which it fails get a diagnostic."""
+def apply_tracked_step(rows: DataFrame, step: Step) -> DataFrame:
+    """Return rows with tracking columns after a step. Rows on which it fails get a diagnostic."""
     if step.where is not None:
-        rows = _filtered(rows, step, step.where)
+        rows = _filter(rows, step, step.where)
     if step.select is not None:
-        rows = _projected(rows, step, step.select)
+        rows = _project(rows, step, step.select)
     return rows
 
 
-def _filtered(rows: DataFrame, step: Step, where: str) -> DataFrame:
+def _filter(rows: DataFrame, step: Step, where: str) -> DataFrame:
     if not step.risky_where:
         return rows.where(_quoted(ERROR).isNotNull() | expr(where))
     names = [name for name in rows.columns if name != ERROR]
-    tried = rows.withColumn(_TRY, _tried(rows, [where]))
+    tried = rows.withColumn(_TRY, _try_values(rows, [where]))
     kept = tried.where(_quoted(_TRY).isNull() | expr(f"`{_TRY}`.c0"))
-    return kept.select(*(_quoted(name) for name in names), _error(step.failure))
+    return kept.select(*(_quoted(name) for name in names), _error_column(step.failure))
 
 
-def _projected(rows: DataFrame, step: Step, select: Sequence[tuple[str, str]]) -> DataFrame:
+def _project(rows: DataFrame, step: Step, select: Sequence[tuple[str, str]]) -> DataFrame:
     risky = [(name, text) for name, text in select if name in step.risky]
-    tracks = [_quoted(ROW), _quoted(ERROR)]
+    tracking = [_quoted(ROW), _quoted(ERROR)]
     if risky:
-        rows = rows.withColumn(_TRY, _tried(rows, [text for _, text in risky]))
-        tracks[1] = _error(step.failure)
-    found = {name: f"`{_TRY}`.c{place}" for place, (name, _) in enumerate(risky)}
-    columns = (expr(found.get(name, text)).alias(name) for name, text in select)
-    return rows.select(*columns, *tracks)
+        rows = rows.withColumn(_TRY, _try_values(rows, [text for _, text in risky]))
+        tracking[1] = _error_column(step.failure)
+    tried = {name: f"`{_TRY}`.c{place}" for place, (name, _) in enumerate(risky)}
+    columns = (expr(tried.get(name, text)).alias(name) for name, text in select)
+    return rows.select(*columns, *tracking)
 
 
-def _tried(rows: DataFrame, texts: Sequence[str]) -> Column:
-    """Return the values of expressions as a struct, which is null where one of them fails, and in
-    rows that have failed before.
+def _try_values(rows: DataFrame, expressions: Sequence[str]) -> Column:
+    """Return the values of expressions as a struct. It is null where one of them fails, and in rows
+    that have failed before.
     """
-    fields = ", ".join(f"'c{place}', ({text})" for place, text in enumerate(texts))
+    fields = ", ".join(f"'c{place}', ({text})" for place, text in enumerate(expressions))
     jvm = rows.sparkSession._jvm  # noqa: SLF001 - pyspark has no other way
     sql = jvm.org.apache.spark.sql
     java = expr(f"named_struct({fields})")._jc  # noqa: SLF001 - as above
@@ -195,10 +201,10 @@ def _tried(rows: DataFrame, texts: Sequence[str]) -> Column:
     return when(_quoted(ERROR).isNull(), Column(tried))
 
 
-def _error(failure: Diagnostic | None) -> Column:
-    """Return the diagnostic of a row: the one that it has, or this one where the try failed."""
+def _error_column(failure: Diagnostic | None) -> Column:
+    """Return the diagnostic of a row: its own, or `failure` where the try failed."""
     if failure is None:
-        raise AssertionError("a step that can fail says nothing of the rows")
+        raise AssertionError("a step that can fail on a row has no diagnostic for it")
     text = lit(write_diagnostic(failure))
     return coalesce(_quoted(ERROR), when(_quoted(_TRY).isNull(), text)).alias(ERROR)
 

@@ -1,16 +1,16 @@
-"""The process that forks Spark's Python workers, made cheap.
+"""The process that forks Spark's Python workers, with less CPU for each task than the stock daemon.
 
-Stock settings cost 80-200 ms of CPU for every Python task, all of it outside of the task:
+The stock daemon costs 80-200 ms of CPU for every Python task, all of it outside of the task:
 
 - Spark puts `pyspark.zip` and `spark-core.jar` first on the path, and every task calls
 `importlib.invalidate_caches()`, which re-reads those archives once per cached importer. Here they
 leave the path; pyspark is imported from where it is installed.
-- modules that a task needs are imported here, before the fork, once.
-- the daemon collects garbage after each task: 40 ms with what is loaded. Frozen objects are not
-looked at, and what a worker loads later is left to Python's own collections.
+- Modules that a task needs are imported here once, before the fork.
+- The daemon collects garbage after each task: 40 ms with the loaded modules. Frozen objects are
+skipped, and objects that a worker loads later are left to Python's own collections.
 
-It leans on internals of `pyspark.daemon`, so a test guards the CPU of a task against stock
-settings.
+It depends on internals of `pyspark.daemon`, so a test compares the CPU of a task with the stock
+daemon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 from contextlib import suppress
 from types import SimpleNamespace
 
-PRELOADED = (
+PRELOADED_MODULES = (
     "pyarrow",
     "grpc",
     "pyspark.worker",
@@ -30,22 +30,20 @@ PRELOADED = (
     "pyspark.sql.conversion",
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.pandas.types",
-    "penstock.spark.lanes",
-    "penstock.spark.ends.embedded",
-    "penstock.spark.ends.plugin",
+    "penstock.spark.partition_functions",
 )
-"""What tasks import. A name that a version of pyspark does not have is passed over."""
+"""Modules that tasks import. A name that this version of pyspark does not have is skipped."""
 
 
-def leave_archives() -> None:
-    """Take Spark's zips and jars off the path."""
+def remove_archives() -> None:
+    """Remove Spark's zips and jars from the module path."""
     sys.path[:] = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
     sys.path_importer_cache.clear()
 
 
-def preload() -> None:
-    """Import what tasks need and freeze it, so that no worker does it again."""
-    for name in PRELOADED:
+def preload_modules() -> None:
+    """Import the modules that tasks need, and freeze them, so that no worker does it again."""
+    for name in PRELOADED_MODULES:
         with suppress(ImportError):
             importlib.import_module(name)
     gc.collect()
@@ -54,12 +52,12 @@ def preload() -> None:
 
 def main() -> None:
     """Serve forks to the JVM until it closes standard input."""
-    # channels are made in forked workers only, never before the fork: no handlers are needed
+    # channels are opened in forked workers only, never before the fork: no fork handlers are needed
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    leave_archives()
-    preload()
+    remove_archives()
+    preload_modules()
     daemon = importlib.import_module("pyspark.daemon")
-    daemon.gc = SimpleNamespace(collect=int)  # type: ignore[attr-defined] # it would call this alone
+    daemon.gc = SimpleNamespace(collect=int)  # type: ignore[attr-defined] # the daemon calls only this of it
     daemon.manager()
 
 

@@ -1,7 +1,5 @@
-"""The services of this process, on private unix sockets: started in order, stopped in reverse.
-
-They are the services of a cluster, with one worker, a scheduler that leads because it is alone, and
-SQLite instead of etcd.
+"""The services of a cluster in one process, on private unix sockets: one worker, a scheduler that
+always leads, and SQLite instead of etcd. They start in order and stop in reverse.
 """
 
 from __future__ import annotations
@@ -9,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -23,45 +22,47 @@ from penstock.client import (
     OffsetClient,
     SchedulerClient,
     WorkerClient,
-    keep_levels,
+    apply_log_levels,
 )
 from penstock.config.log_levels import SERVICES
 from penstock.config.service import ConfigService
-from penstock.model.metrics import Number, ReadNumbers, numbers_of
+from penstock.model.connector import Connector, TargetState
+from penstock.model.errors import Diagnostic
+from penstock.model.metrics import ProcessMetric, ReadMetrics, metrics_from_statistics
 from penstock.offset.service import OffsetService
 from penstock.rpc import Server
-from penstock.rpc.process import tell_numbers
+from penstock.rpc.server import add_process_service
 from penstock.scheduler import (
     ClusterSettings,
     Leader,
     LeaderSettings,
     Scheduler,
     SchedulerService,
-    SoleLeader,
+    SoleLeadership,
 )
-from penstock.scheduler.leading.plans import Plans
-from penstock.scheduler.leading.stored import forget_plans
-from penstock.standalone.scratch import scratch
-from penstock.standalone.settings import NodeSettings, prepare_folder
+from penstock.scheduler.leader.planning import ConnectorPlans
+from penstock.scheduler.leader.stored_state import delete_plan_records
+from penstock.standalone.settings import NodeSettings, prepare_folder, scratch_folder
 from penstock.store import SqliteStore
-from penstock.worker.runtime.host import Hosting
-from penstock.worker.runtime.scheduler_session import Identity, Session
+from penstock.worker.config.resolved_config import refuse_errors
+from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
 from penstock.worker.runtime.service import WorkerService
+from penstock.worker.runtime.worker import WorkerHost
 
 _S = TypeVar("_S")
 
 _NAME: Final = "standalone"
-"""Of every instance: there is one of each service."""
+"""Name of every instance: there is one of each service."""
 
 _SERVICES: Final = ("config", "offset", "scheduler", "worker")
 
 
 class Node:
-    """All services in this process. `async with Node(settings) as node`, then talk to its clients.
+    """All services in this process. `async with Node(settings) as node`, then use its clients.
 
-    The control plane answers as soon as the node is entered; Spark warms up in the background.
-    `begin` lets the connectors run that should. `lost` ends when the JVM is gone: the process must
-    then be started anew.
+    The control plane answers as soon as the node is entered; Spark starts in the background.
+    `start_connectors` runs the stored connectors. When `wait_until_lost` returns, the JVM is lost
+    and the process must start anew.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -70,9 +71,9 @@ class Node:
         self._running: list[asyncio.Task[None]] = []
         self._runtime: Path
         self._store: SqliteStore
-        self._hosting: Hosting
+        self._host: WorkerHost
         self._scheduler: Scheduler
-        self._session: Session
+        self._session: SchedulerSession
         self.config: ConfigClient
         self.offset: OffsetClient
         self.scheduler: SchedulerClient
@@ -89,18 +90,18 @@ class Node:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def begin(self) -> None:
-        """Plan and run what should run, from now on. Once, and after what should run was said."""
-        # what a source would split differently today is planned again
-        await forget_plans(SoleLeader(self._store, ""), self._store)
+    async def start_connectors(self) -> None:
+        """Plan and run the stored connectors from now on. Call it once, after storing them."""
+        # plans are made again: a source may split differently today
+        await delete_plan_records(SoleLeadership(self._store, ""), self._store)
         self._running = [
             asyncio.create_task(self._scheduler.lead(), name="scheduler"),
             asyncio.create_task(self._session.run(), name="session"),
         ]
 
-    async def lost(self) -> None:
-        """Return when the engine's JVM is gone; raise when anything here cannot go on."""
-        gone = asyncio.create_task(self._hosting.lost())
+    async def wait_until_lost(self) -> None:
+        """Return when the JVM is lost; raise when a part of the node failed."""
+        gone = asyncio.create_task(self._host.wait_until_lost())
         watched: set[asyncio.Task[None]] = {gone, *self._running}
         try:
             while not gone.done():
@@ -110,88 +111,126 @@ class Node:
         finally:
             gone.cancel()
 
-    async def engine_ready(self) -> None:
-        """Wait until Spark is warm; raise when it could not be started."""
-        await self._hosting.ready()
+    async def wait_until_ready(self) -> None:
+        """Wait until Spark has started; raise when it could not start."""
+        await self._host.wait_until_ready()
 
     def addresses(self) -> Mapping[str, Sequence[str]]:
-        """Tell where each service is."""
+        """Return the addresses of each service."""
         return {service: [self._address(service)] for service in _SERVICES}
 
     async def _start(self) -> None:
         settings, enter = self._settings, self._stack.enter_async_context
         prepare_folder(settings.state_dir)
-        self._runtime = self._stack.enter_context(scratch())
+        self._runtime = self._stack.enter_context(scratch_folder())
         self._store = await SqliteStore.open(settings.state_dir / "state.db")
         self._stack.push_async_callback(self._store.close)
 
-        # services ask each other: each client is there before its service is
+        # services call each other: clients exist before the services
         self.worker = await enter(WorkerClient(self._address("worker")))
         self.scheduler = await enter(SchedulerClient(self._address("scheduler")))
         self.config = await enter(ConfigClient(self._address("config")))
         self.offset = await enter(OffsetClient(self._address("offset")))
         config = ConfigService(self._store, self.worker)
         self._stack.push_async_callback(config.close)
-        await self._serve("config", add_ConfigServiceServicer_to_server, config, self._stored)
+        await self._serve(
+            "config", add_ConfigServiceServicer_to_server, config, self._store_metrics
+        )
         offset = OffsetService(self._store, self.config, self.scheduler)
         self._stack.push_async_callback(offset.close)
         await self._serve("offset", add_OffsetServiceServicer_to_server, offset)
-        self._keep_levels()
+        self._apply_log_levels()
         await config.start()
         await offset.start()
-        self._hosting = await enter(
-            Hosting(settings.machine, self.offset, self.config, self._runtime)
+        self._host = await enter(
+            WorkerHost(settings.worker, self.offset, self.config, self._runtime)
         )
-        worker = WorkerService(self._hosting.worker)
-        numbers = self._hosting.numbers
-        await self._serve("worker", add_WorkerServiceServicer_to_server, worker, numbers)
+        worker = WorkerService(self._host.worker)
+        metrics = self._host.metrics
+        await self._serve("worker", add_WorkerServiceServicer_to_server, worker, metrics)
         await self._start_scheduler()
 
-    def _keep_levels(self) -> None:
-        """Let levels take effect here that are set of any service: all of them are here."""
-        keeping = asyncio.create_task(keep_levels(self.config.watch_log_levels, SERVICES))
+    def _apply_log_levels(self) -> None:
+        """Apply the log levels of all services: all of them run here."""
+        applying = asyncio.create_task(apply_log_levels(self.config.watch_log_levels, SERVICES))
 
         async def end() -> None:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            applying.cancel()
+            await asyncio.gather(applying, return_exceptions=True)
 
         self._stack.push_async_callback(end)
 
     async def _start_scheduler(self) -> None:
-        plans = Plans(self.config)
-        leadership = SoleLeader(self._store, self._address("scheduler"))
-        # no lease: a worker of this process that is gone is gone
-        settings = LeaderSettings(ClusterSettings(), session_lease=0.0)
+        plans = ConnectorPlans(self.config)
+        leadership = SoleLeadership(self._store, self._address("scheduler"))
+        # no lease: a worker of this process cannot be lost alone
+        settings = LeaderSettings(ClusterSettings(), session_lease_s=0.0)
         self._scheduler = Scheduler(
             leadership, lambda: Leader(leadership, self._store, plans, settings)
         )
         service = SchedulerService(self._scheduler)
-        numbers = self._scheduler.numbers
-        await self._serve("scheduler", add_SchedulerServiceServicer_to_server, service, numbers)
-        who = Identity(self._address("worker"), name=_NAME)
-        self._session = Session(self.scheduler, self._hosting.worker.holdings, who)
-        self._stack.push_async_callback(self._end)
+        metrics = self._scheduler.metrics
+        await self._serve("scheduler", add_SchedulerServiceServicer_to_server, service, metrics)
+        identity = WorkerIdentity(self._address("worker"), name=_NAME)
+        registry = self._host.worker.task_registry
+        self._session = SchedulerSession(self.scheduler, registry, identity)
+        self._stack.push_async_callback(self._cancel_tasks)
 
-    async def _end(self) -> None:
+    async def _cancel_tasks(self) -> None:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _stored(self) -> Iterable[Number]:
-        """Tell the numbers of the store. It is one for all services: one of them tells."""
-        return numbers_of("store", self._store.statistics())
+    def _store_metrics(self) -> Iterable[ProcessMetric]:
+        """Return the metrics of the store. All services share it, so only one of them
+        returns them.
+        """
+        return metrics_from_statistics("store", self._store.statistics())
 
     async def _serve(
         self,
         name: str,
         register: Callable[[_S, Any], None],
         servicer: _S,
-        *numbers: ReadNumbers,
+        *metrics: ReadMetrics,
     ) -> None:
         server = Server(self._address(name))
-        tell_numbers(server, _NAME, _NAME, numbers)
+        add_process_service(server, _NAME, _NAME, metrics)
         server.add(register, servicer)
         await self._stack.enter_async_context(server)
 
     def _address(self, service: str) -> str:
         return f"unix:{self._runtime / service}"
+
+
+async def validate_connector(
+    node: Node, connector: Connector
+) -> tuple[Connector, Sequence[Diagnostic]]:
+    """Return the connector with its kind and secret keys, and warnings.
+
+    Raises:
+        ConfigError: the configuration is wrong; its detail has all errors.
+    """
+    checked = await node.worker.validate(connector)
+    refuse_errors(checked.diagnostics)
+    found = replace(connector, kind=checked.kind, secret_keys=checked.secret_keys)
+    return found, checked.diagnostics
+
+
+async def run_connectors(node: Node, connectors: Sequence[Connector]) -> None:
+    """Run these connectors, in their target states, and stop all others that are stored. Stopped
+    connectors keep their offsets.
+
+    A start after a crash does the same: an equal configuration keeps its generation and its
+    offsets, and its tasks get new epochs, which fence what the crash left behind.
+    """
+    names = {connector.name for connector in connectors}
+    for known in (await node.config.list()).connectors:
+        if known.name not in names and known.target_state is not TargetState.STOPPED:
+            await node.config.set_target_state(known.name, TargetState.STOPPED)
+    for connector in connectors:
+        stored, _ = await node.config.put(connector)
+        wanted = connector.target_state or TargetState.RUNNING
+        if stored.target_state is not wanted:
+            await node.config.set_target_state(stored.name, wanted)
+    await node.start_connectors()

@@ -1,7 +1,7 @@
-"""The first job: Seattle's weather from a CSV file, through a transform and a topic, into a Delta
+"""The quick start: Seattle's weather from a CSV file, through a transform and a topic, into a Delta
 table and Parquet files.
 
-Then rows are appended to the file while everything runs, and their way to both tables is timed.
+Then rows are appended to the file, and the time until they are in both tables is measured.
 """
 
 from __future__ import annotations
@@ -19,50 +19,52 @@ from deltalake.exceptions import TableNotFoundError
 
 from penstock.model.connector import Connector
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.standalone.node import Node
-from penstock.standalone.reconcile import run_only, validate
+from penstock.standalone.node import Node, run_connectors, validate_connector
 from penstock.standalone.settings import node_settings
 
 DATA = "seattle-weather.csv"
-"""Four years of daily weather (NOAA), as the package vega_datasets ships it."""
+"""Four years of daily weather (NOAA), from the package vega_datasets."""
 
-APPENDED = 3
-WAIT = 60.0
-"""Seconds that a stage may take before the quick start gives up; a cold machine needs about 20 for
-the first."""
+APPENDED_DAYS = 3
+TIMEOUT_S = 60.0
+"""Time for a stage. A cold machine needs about 20 s for the first."""
 
-Say = Callable[[str], object]
+Report = Callable[[str], object]
 
 
 class Quickstart:
-    """Runs the whole story in one folder."""
+    """Runs the quick start in one folder."""
 
-    def __init__(self, folder: Path, say: Say) -> None:
-        self._folder, self._say = folder, say
+    def __init__(self, folder: Path, report: Report) -> None:
+        self._folder, self._report = folder, report
         self._file = folder / DATA
         self._delta = folder / "delta" / "rainy_days"
         self._parquet = folder / "parquet" / "rainy_days"
 
     async def run(self) -> int:
-        """Run it; returns the exit code."""
-        say, began = self._say, time.monotonic()
+        """Run it. Returns the exit code."""
+        report, began = self._report, time.monotonic()
         self._folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(data_file(), self._file)
         expected = self._rainy_days()
-        say(f"[bold]Penstock quick start[/bold] in {self._folder}")
-        say(f"  {self._file.name}: {self._lines()} days of Seattle's weather, {expected} with rain")
+        report(f"[bold]Penstock quick start[/bold] in {self._folder}")
+        report(
+            f"  {self._file.name}: {self._lines()} days of Seattle's weather, {expected} with rain"
+        )
         settings, _ = node_settings({"state.dir": str(self._folder / "state")})
         async with Node(settings) as node:
-            say(f"  control plane answers after {time.monotonic() - began:.1f} s; Spark warms up")
-            checked = [(await validate(node, one))[0] for one in self._connectors()]
-            await run_only(node, checked)
+            report(
+                f"  control plane answers after {time.monotonic() - began:.1f} s; Spark warms up"
+            )
+            checked = [(await validate_connector(node, one))[0] for one in self._connectors()]
+            await run_connectors(node, checked)
             for connector in checked:
                 kind = connector.config["connector.class"]
-                say(f"  started [bold]{connector.name}[/bold]: {kind}")
-            await node.engine_ready()
+                report(f"  started [bold]{connector.name}[/bold]: {kind}")
+            await node.wait_until_ready()
             await self._arrived(expected)
             seconds = time.monotonic() - began
-            say(f"[bold]{expected} rows are in both tables[/bold] after {seconds:.1f} s")
+            report(f"[bold]{expected} rows are in both tables[/bold] after {seconds:.1f} s")
             await self._append(expected)
         self._what_next()
         return 0
@@ -100,8 +102,10 @@ class Quickstart:
         return [Connector(name, {"name": name, **config}) for name, config in named.items()]
 
     async def _append(self, before: int) -> None:
-        self._say(f"  appending {APPENDED} days to {self._file.name} while everything runs:")
-        for day in range(1, APPENDED + 1):
+        self._report(
+            f"  appending {APPENDED_DAYS} days to {self._file.name} while everything runs:"
+        )
+        for day in range(1, APPENDED_DAYS + 1):
             appended = time.monotonic()
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(f"2026/01/0{day},12.5,8.0,4.0,3.0,rain\n")
@@ -109,7 +113,7 @@ class Quickstart:
                 self._until(self._delta_rows, before + day, appended),
                 self._until(self._parquet_rows, before + day, appended),
             )
-            self._say(
+            self._report(
                 f"    day {day}: in the Delta table after [bold]{delta * 1000:.0f} ms[/bold], "
                 f"in a new Parquet file after {parquet * 1000:.0f} ms"
             )
@@ -123,11 +127,11 @@ class Quickstart:
     async def _until(self, count: Callable[[], int], rows: int, since: float) -> float:
         """Wait until a table has so many rows; returns the seconds since a moment."""
         while (found := await asyncio.to_thread(count)) != rows:
-            if time.monotonic() - since > WAIT or found > rows:
+            if time.monotonic() - since > TIMEOUT_S or found > rows:
                 raise RetriableError(
                     "quickstart.rows",
-                    f"{found} rows arrived, {rows} were expected",
-                    fix="See the log above; run it again in an empty folder.",
+                    f"{found} rows arrived, expected {rows}",
+                    fix="See the log above, and run it again in an empty folder.",
                 )
             await asyncio.sleep(0.01)
         return time.monotonic() - since
@@ -151,16 +155,16 @@ class Quickstart:
         return sum(line.endswith(",rain") for line in lines)
 
     def _what_next(self) -> None:
-        self._say(
-            "\nEverything is still there, for anything that reads Delta or Parquet:\n"
+        self._report(
+            "\nThe data stays, for anything that reads Delta or Parquet:\n"
             f"  topic    {self._folder / 'state' / 'topics'}\n"
             f"  Delta    {self._delta}\n"
             f"  Parquet  {self._parquet}\n"
-            "What to try next:\n"
-            "  penstock plugins                 what is installed\n"
+            "Try next:\n"
+            "  penstock plugins                 the installed connectors\n"
             "  penstock run pipeline.yaml       your own: source, transforms, sink\n"
             "  penstock standalone w.properties source.properties sink.properties\n"
-            "  kill -9 a run and start it again: no row is lost, none comes twice"
+            "  kill -9 a run and start it again: no row is lost or duplicated"
         )
 
 

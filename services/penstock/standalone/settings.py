@@ -1,23 +1,27 @@
-"""The worker's own keys, and Kafka Connect's worker keys that mean something here."""
+"""The settings of a standalone node: its keys, Kafka Connect's worker keys, and its folders."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.gateway.settings import KEYS as OF_THE_GATEWAY
-from penstock.model.config_def import ConfigKey, combined, read
+from penstock.gateway.settings import KEYS as GATEWAY_KEYS
+from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
 from penstock.worker import process_keys
-from penstock.worker.process_settings import MachineSettings, machine_settings
+from penstock.worker.process_settings import WorkerSettings, read_worker_settings
 
 KEYS: Final = (
     ConfigKey("state.dir", doc="Folder of all state: offsets, connectors, topics."),
-    ConfigKey("offset.storage.file.filename", doc="Kafka Connect's: names the state folder."),
-    *OF_THE_GATEWAY,
+    ConfigKey("offset.storage.file.filename", doc="Kafka Connect's key; it sets the state folder."),
+    *GATEWAY_KEYS,
     *process_keys.KEYS,
 )
 
@@ -27,19 +31,19 @@ IGNORED: Final = (
     "rest.", "group.id", "config.storage.", "offset.storage.",
     "status.storage.", "plugin.discovery",
 )  # fmt: skip
-"""Kafka Connect's worker keys that load and have no effect in standalone mode."""
+"""Prefixes of Kafka Connect's worker keys that load without effect in standalone mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Where a node keeps its state and what it runs with. `rest` are the values of the gateway's
-    keys; `placed` tells whether the file says where the REST API is.
+    """The settings of a node. `rest` are the values of the gateway's keys. `has_listeners`: the
+    file sets the address of the REST API.
     """
 
     state_dir: Path
-    machine: MachineSettings
+    worker: WorkerSettings
     rest: Mapping[str, Any]
-    placed: bool
+    has_listeners: bool
 
 
 def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnostic]]:
@@ -48,19 +52,23 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
-    ours = {k: v for k, v in config.items() if _is_ours(k) and not k.startswith(process_keys.OPEN)}
-    values, errors = read(KEYS, ours)
+    known = {
+        k: v
+        for k, v in config.items()
+        if _is_ours(k) and not k.startswith(process_keys.OPEN_PREFIXES)
+    }
+    values, errors = parse_with_errors(KEYS, known)
     if errors:
-        raise combined(errors)
+        raise combine_errors(errors)
     state = _state_dir(values)
-    runs_with = machine_settings(values, config, state / "topics")
-    rest = {key.name: values[key.name] for key in OF_THE_GATEWAY}
-    settings = NodeSettings(state, runs_with, rest, "listeners" in config)
+    worker = read_worker_settings(values, config, state / "topics")
+    rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
+    settings = NodeSettings(state, worker, rest, "listeners" in config)
     return settings, [_no_effect(key) for key in sorted(config) if not _is_ours(key)]
 
 
 def default_state_dir() -> Path:
-    """Return where state is kept when nothing else is said."""
+    """Return the default folder of state."""
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home) / "penstock"
 
@@ -78,19 +86,19 @@ def _state_dir(values: Mapping[str, str]) -> Path:
 
 
 def _no_effect(key: str) -> Diagnostic:
-    what = "topics are embedded: no broker is asked" if key == "bootstrap.servers" else "no effect"
+    what = "topics are embedded, without brokers" if key == "bootstrap.servers" else "no effect"
     return Diagnostic(
         "config.not_here_yet",
-        f"`{key}` is known from Kafka Connect and is not used in standalone mode ({what})",
+        f"`{key}` of Kafka Connect is not used in standalone mode ({what})",
         ErrorClass.CONFIG,
         Severity.WARNING,
-        fix="Remove it, or leave it: it does no harm.",
+        fix="Remove it, or keep it: it is ignored.",
         config_path=key,
     )
 
 
 def prepare_folder(path: Path) -> None:
-    """Make a state folder, private to its owner.
+    """Create a state folder, private to its owner.
 
     Raises:
         ConfigError: `state.not_writable`.
@@ -100,7 +108,49 @@ def prepare_folder(path: Path) -> None:
     except OSError as error:
         raise ConfigError(
             "state.not_writable",
-            f"the state folder {path} cannot be made: {error.strerror}",
+            f"the state folder {path} cannot be created: {error.strerror}",
             fix="Choose another folder with `state.dir`.",
             config_path="state.dir",
         ) from error
+
+
+PREFIX: Final = "penstock-"
+"""Prefix of scratch folders in the system's folder for temporary files. It is short, because the
+path of a socket has at most 107 bytes.
+"""
+
+_LOCK: Final = "alive"
+
+
+@contextmanager
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Yield a private folder for sockets and Spark's scratch files, and remove it at the end, with
+    the folders of processes that were killed.
+
+    A process holds a lock in its folder as long as it lives, however it ends: a folder whose lock
+    is free belongs to no process.
+    """
+    parent = parent or Path(tempfile.gettempdir())
+    _remove_orphans(parent)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    new = folder / f"{_LOCK}.new"
+    lock = os.open(new, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        new.rename(folder / _LOCK)  # other processes never see it unlocked
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_orphans(parent: Path) -> None:
+    for folder in parent.glob(f"{PREFIX}*"):
+        # a folder without the file is being created, or is no scratch folder
+        with suppress(OSError):
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

@@ -1,14 +1,11 @@
-"""Where services keep their state: versioned keys behind one small port.
+"""Stores: services keep their state as versioned keys behind one port, with three drivers.
 
-- `port`    the port: get, range, write (compare-and-put of several keys), watch, close
-- `feed`    bounded memory of recent changes, which watches of every in-process driver are fed from
-- `errors`  a driver's errors as coded ones
-- `lock`    one process per state file
-- `writer`  the single writer: several waiting writes share one durable transaction
-- `sqlite`  the driver for one machine
-- `etcd`    the driver for a cluster
-- `postgresql/`  the driver for millions of keys
-- `sealed`  a store over another one, which only sees values that it cannot read
+- `port`           `Store`: get, range, write (compare-and-put of several keys), watch, close
+- `feed`           bounded list of recent changes, which feeds the watches of a driver
+- `sqlite`         the driver for one machine; `sqlite_writer`: its write thread, errors of SQLite
+- `etcd`           the driver for a cluster
+- `postgresql/`    the driver for millions of keys
+- `sealed`         encrypts the values of another store
 
 Every driver passes `tests/contract/store`.
 """

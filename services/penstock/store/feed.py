@@ -1,4 +1,4 @@
-"""Bounded memory of recent changes, which the watches of an in-process driver are fed from."""
+"""The change feed: a bounded list of recent changes that feeds the watches of a driver."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from collections.abc import AsyncIterator, Sequence
 
 from penstock.store.port import Change
 
-KEPT = 4096
-"""Writes that are remembered. A watcher further behind lists again: fewer make that common under
-load, more cost memory (about 300 bytes a write) for a hint."""
+MAX_CHANGES = 4096
+"""Writes that are kept. A watcher that is further behind lists again. With fewer writes that is
+common under load; more writes cost memory (about 300 bytes each) for a hint."""
 
-MOST_KEYS = 1024
-"""Keys named in one change. More are told as `list again`, which is cheaper than naming them."""
+MAX_CHANGE_KEYS = 1024
+"""Keys of one change. A change of more keys has none, which means `list again` and is cheaper."""
 
 
 class Feed:
-    """Recent writes in order of revision. Lives in one event loop."""
+    """Recent writes in order of revision. Belongs to one event loop."""
 
-    def __init__(self, revision: int, kept: int = KEPT) -> None:
-        """Start at the revision of the store; earlier writes are not known (too old)."""
-        self._changes: deque[Change] = deque(maxlen=kept)
-        self._revision = self._forgotten = revision
-        self._news = asyncio.Event()
+    def __init__(self, revision: int, max_changes: int = MAX_CHANGES) -> None:
+        """`revision`: that of the store; earlier writes are unknown."""
+        self._changes: deque[Change] = deque(maxlen=max_changes)
+        self._revision = self._dropped_revision = revision
+        self._changed = asyncio.Event()
         self._closed = False
 
     @property
     def revision(self) -> int:
-        """The newest write that is known."""
+        """The revision of the newest known write."""
         return self._revision
 
-    def lose(self, revision: int) -> None:
-        """Go on after a gap: what came before is not known, watchers list again."""
+    def reset(self, revision: int) -> None:
+        """Continue after a gap: earlier writes are unknown, and watchers list again."""
         self._changes.clear()
-        self._revision = self._forgotten = revision
+        self._revision = self._dropped_revision = revision
         self._wake()
 
     def publish(self, revision: int, keys: Sequence[str]) -> None:
         """Add a write. Revisions must grow."""
         if len(self._changes) == self._changes.maxlen:
-            self._forgotten = self._changes[0].revision
+            self._dropped_revision = self._changes[0].revision
         self._changes.append(Change(revision, tuple(keys)))
         self._revision = revision
         self._wake()
@@ -51,36 +51,36 @@ class Feed:
         self._wake()
 
     def watch(self, prefix: str, after_revision: int) -> AsyncIterator[Change]:
-        """Yield merged changes under `prefix` after a revision; 0 for from now, this call."""
+        """Yield merged changes under `prefix` after a revision; 0: from this call on."""
         seen = after_revision or self._revision
-        if seen > self._revision:  # of another life of the store, or not published yet
+        if seen > self._revision:  # the store was restored, or the write is not published yet
             seen = -1
         return self._watch(prefix, seen)
 
     async def _watch(self, prefix: str, seen: int) -> AsyncIterator[Change]:
         while not self._closed:
-            news = self._news
-            change = self._since(prefix, seen)
+            changed = self._changed
+            change = self._merge_since(prefix, seen)
             seen = self._revision
             if change is not None:
                 yield change
             elif not self._closed:
-                await news.wait()
+                await changed.wait()
 
-    def _since(self, prefix: str, seen: int) -> Change | None:
+    def _merge_since(self, prefix: str, seen: int) -> Change | None:
         if seen >= self._revision:
             return None
-        if seen < self._forgotten:
+        if seen < self._dropped_revision:
             return Change(self._revision)
         keys: dict[str, None] = {}
         for change in reversed(self._changes):
             if change.revision <= seen:
                 break
             keys.update((key, None) for key in change.keys if key.startswith(prefix))
-            if len(keys) > MOST_KEYS:
+            if len(keys) > MAX_CHANGE_KEYS:
                 return Change(self._revision)
         return Change(self._revision, tuple(sorted(keys))) if keys else None
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,8 +1,8 @@
-"""The key-value port that every service keeps its state behind.
+"""The port of the store: a key-value store in which services keep their state.
 
 Keys are text, ordered by their UTF-8 bytes. One counter, the revision, grows with every write of
-the whole store; an entry carries the revision of the write that last put it. So a revision names a
-moment, is never used twice, and can serve as an epoch.
+the whole store. An entry has the revision of the write that last put it. So a revision identifies a
+point in time, is never used twice, and can serve as an epoch.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-from penstock.model.errors import RetriableError
+from penstock.model.errors import ConfigError, RetriableError
 
 ANY: Final = None
-"""Revision of a `Check` that takes any state of the key."""
+"""Revision of a `Check` that any state of the key passes."""
 
 FORMAT: Final = 1
-"""What is kept in a store, and how. Each store bears the number that it was made with; a version
-that knows only a smaller one refuses it (`store.newer`), because it would misread, or overwrite,
-what it does not know. Raised when an older version could do that; a field more is no reason."""
+"""Version of the stored formats. Each store has the number with which it was created. A version of
+Penstock that knows only a smaller number refuses it (`store.newer`), because it could misread or
+overwrite state. Raise the number only when an older version could do that, not for a new field."""
 
 Put: TypeAlias = tuple[str, bytes | None]
 """A key and its new value; None removes the key."""
@@ -36,8 +36,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Entries in order of key, all as they were at `revision`, which is never 0: a watch after it
-    misses nothing. `more`: keys follow the last one.
+    """Entries in order of key, all at `revision`. `more`: other keys follow the last one.
+
+    `revision` is never 0: a watch after it misses no write.
     """
 
     entries: tuple[Entry, ...]
@@ -47,7 +48,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a write depends on: `revision` 0 = the key must not exist, n = exactly that one."""
+    """A condition of a write. `revision` 0: the key must not exist; n: it must have revision n."""
 
     key: str
     revision: int | None
@@ -55,27 +56,26 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A hint that keys were written up to `revision`. No keys: list again, too much was missed."""
+    """A hint that keys were written up to `revision`. Without keys: list again."""
 
     revision: int
     keys: tuple[str, ...] = ()
 
 
 class Conflict(RetriableError):  # noqa: N818 - a word of the port, as Entry and Check are
-    """A check failed: nothing was written. `revision` is the key's current one, 0 for none."""
+    """A check failed and nothing was written. `revision`: the current one of the key; 0: none."""
 
     def __init__(self, key: str, revision: int) -> None:
-        """Name the key and where it stands."""
         self.key, self.revision = key, revision
         super().__init__(
             "store.conflict",
-            f"`{key}` is at revision {revision}, another write came first",
+            f"`{key}` is at revision {revision}: another write came first",
             fix="Read again and repeat the change.",
         )
 
 
 class Store(Protocol):
-    """A driver. Every method may raise PenstockError with a `store.*` code."""
+    """A store. Every method may raise a PenstockError with a `store.*` code."""
 
     async def get(self, *keys: str) -> Mapping[str, Entry]:
         """Read keys at one revision; those that do not exist are absent."""
@@ -84,21 +84,30 @@ class Store(Protocol):
         """Read the keys that start with `prefix` and come after `after`, at one revision."""
 
     async def write(self, checks: Sequence[Check], puts: Sequence[Put]) -> int:
-        """Put all or nothing, durably, if every check holds; returns the revision of the write.
+        """Put all or nothing, if every check passes; return the revision of the write.
 
-        Durable before it returns. A caller that is cancelled while it waits does not know the
-        outcome. Raises `Conflict` when a check fails.
+        The write is durable when this returns. The outcome is unknown to a caller that is
+        cancelled meanwhile. Raises `Conflict` when a check fails.
         """
 
     def watch(self, prefix: str, after_revision: int = 0) -> AsyncIterator[Change]:
-        """Tell about writes to keys under `prefix` after a revision; 0 for from now, the call.
+        """Iterate over changes of keys under `prefix` after a revision; 0: from this call on.
 
-        A hint, never a source of state (invariant 7): changes may be merged, and a watcher that
-        is too far behind gets a `Change` with no keys. Ends when the store is closed.
+        Changes are hints, never state (invariant 7): they may be merged, and a watcher that is too
+        far behind gets a `Change` without keys. Ends when the store is closed.
         """
 
     def statistics(self) -> Mapping[str, int]:
-        """Return how many `writes` were made durable, and in how many `groups`: transactions."""
+        """Return the number of durable `writes`, and of their transactions (`groups`)."""
 
     async def close(self) -> None:
-        """Let go of the state. Writes that wait are finished first. Idempotent."""
+        """Finish the waiting writes and close. Idempotent."""
+
+
+def newer_format(where: str, found: object) -> ConfigError:
+    """Return the error for a store that a newer version has written."""
+    return ConfigError(
+        "store.newer",
+        f"{where} was written by a newer version (format {found}, this one knows {FORMAT})",
+        fix="Start the newer version, or restore a backup from before the upgrade.",
+    )

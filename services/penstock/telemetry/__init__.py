@@ -1,26 +1,30 @@
-"""How services are watched.
+"""Logs, log levels, redaction of secrets, and export of telemetry.
 
-- `logs`    logging as text or JSON lines on stderr
-- `attributes` which connector and task a line is about
-- `recent`  the last lines, for people who read along from elsewhere
-- `levels`  levels of loggers, changed while the process runs
-- `redact`  secrets as values that print `***`, and a filter that keeps them out of log lines
-- `otlp`    traces, metrics and logs to a collector, by OpenTelemetry's standard variables;
-            `sending` is what sends them, imported only then; `usage` what this process uses
+- `logs`: log lines on stderr as text or JSON, their context, and recent lines
+- `log_levels`: levels of loggers, changed while the process runs
+- `log_redaction`: secrets as values that print `***`, and the filter that redacts them in log lines
+- `otlp`: export of traces, metrics and logs, configured by OpenTelemetry's standard variables
+- `otlp_export`: the export itself, imported only when a signal is enabled
 """
 
-from penstock.telemetry.attributes import attributed
-from penstock.telemetry.logs import LogFormat, set_up
-from penstock.telemetry.redact import SHORTEST, TRACE, Redaction, Secret, masked, register_secret
+from penstock.telemetry.log_redaction import (
+    MIN_SECRET_LENGTH,
+    STACK_TRACE,
+    RedactionFilter,
+    Secret,
+    redact_secrets,
+    register_secret,
+)
+from penstock.telemetry.logs import LogFormat, configure_logging, log_context
 
 __all__ = [
-    "SHORTEST",
-    "TRACE",
+    "MIN_SECRET_LENGTH",
+    "STACK_TRACE",
     "LogFormat",
-    "Redaction",
+    "RedactionFilter",
     "Secret",
-    "attributed",
-    "masked",
+    "configure_logging",
+    "log_context",
+    "redact_secrets",
     "register_secret",
-    "set_up",
 ]

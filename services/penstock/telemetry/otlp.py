@@ -1,11 +1,11 @@
-"""Traces, metrics and logs, sent by OTLP to where the standard variables say:
-`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`,
-`OTEL_LOGS_EXPORTER`, `OTEL_EXPORTER_OTLP_PROTOCOL`, `OTEL_SERVICE_NAME` and the others of the
-OpenTelemetry specification.
+"""Export of traces, metrics and logs by OTLP, configured by the standard variables.
 
-Without such a variable nothing is imported and nothing is made: a span, and an instrument, is then
-an object that does nothing. Nothing that is sent has a value of a configuration or of a row, and
-secrets are masked in logs (invariant 9).
+For example `OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317`. Further variables:
+`OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`, `OTEL_LOGS_EXPORTER`,
+`OTEL_EXPORTER_OTLP_PROTOCOL`, `OTEL_SERVICE_NAME` and others of the OpenTelemetry specification.
+
+Without such a variable the SDK is not imported; spans and instruments then do nothing. No exported
+text contains a value of a configuration or of a row, and logs are redacted (invariant 9).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.model.errors import ConfigError
 
 
 class Signal(Enum):
-    """What may be sent, as the variables call it."""
+    """A signal, as the variables name it."""
 
     TRACES = "TRACES"
     METRICS = "METRICS"
@@ -28,66 +28,67 @@ class Signal(Enum):
 
 
 class Protocol(Enum):
-    """What OTLP is spoken over, as the variables call it."""
+    """The transport of OTLP, as the variables name it."""
 
     GRPC = "grpc"
     HTTP = "http/protobuf"
 
 
-_ALL: Final = "OTEL_EXPORTER_OTLP_"
+_PREFIX: Final = "OTEL_EXPORTER_OTLP_"
 
-_sent: Final[set[Signal]] = set()
+_exported: Final[set[Signal]] = set()
 
 
-def is_wanted(signal: Signal, environment: Mapping[str, str]) -> bool:
-    """Tell whether a signal is to be sent."""
+def is_enabled(signal: Signal, environment: Mapping[str, str]) -> bool:
+    """Tell whether the variables enable a signal."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get(f"OTEL_{signal.value}_EXPORTER", "").lower()
     if exporter:
         return exporter == "otlp"
-    return any(environment.get(f"{_ALL}{of}ENDPOINT") for of in ("", f"{signal.value}_"))
+    return any(environment.get(f"{_PREFIX}{of}ENDPOINT") for of in ("", f"{signal.value}_"))
 
 
-def is_sent(signal: Signal) -> bool:
-    """Tell whether this process sends a signal just now."""
-    return signal in _sent
+def is_exported(signal: Signal) -> bool:
+    """Tell whether this process currently exports a signal."""
+    return signal in _exported
 
 
 @contextmanager
-def exported(service: str, environment: Mapping[str, str]) -> Iterator[None]:
-    """Send what is wanted of this process while the body runs. What is not sent yet when it ends is
-    sent then, for a few seconds at most.
+def export_telemetry(service: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """Export the enabled signals while the body runs.
+
+    The end flushes what is left, for a few seconds at most.
 
     Raises:
         ConfigError: `telemetry.protocol`.
     """
-    wanted = [signal for signal in Signal if is_wanted(signal, environment)]
-    if not wanted:
+    enabled = [signal for signal in Signal if is_enabled(signal, environment)]
+    if not enabled:
         yield
         return
     with ExitStack() as stack:
-        for end in _started(service, wanted, environment):
-            stack.callback(end)
-        _sent.update(wanted)
-        stack.callback(_sent.clear)
+        for stop in _start_exports(service, enabled, environment):
+            stack.callback(stop)
+        _exported.update(enabled)
+        stack.callback(_exported.clear)
         yield
 
 
-def _started(
-    service: str, wanted: Sequence[Signal], environment: Mapping[str, str]
+def _start_exports(
+    service: str, signals: Sequence[Signal], environment: Mapping[str, str]
 ) -> Iterator[Callable[[], None]]:
-    """Begin to send each signal; gives what ends that."""
-    protocols = {signal: _protocol(signal, environment) for signal in wanted}
-    # only who sends pays for what sends
-    sending = import_module("penstock.telemetry.sending")
-    resource = sending.resource_of(service, environment)
+    """Start the export of each signal; yield the functions that stop them."""
+    protocols = {signal: _protocol(signal, environment) for signal in signals}
+    # the SDK is imported only by processes that export
+    otlp_export = import_module("penstock.telemetry.otlp_export")
+    resource = otlp_export.process_resource(service, environment)
     for signal, protocol in protocols.items():
-        yield sending.started(signal, protocol, resource)
+        yield otlp_export.start_export(signal, protocol, resource)
 
 
 def _protocol(signal: Signal, environment: Mapping[str, str]) -> Protocol:
-    names = (f"{_ALL}{signal.value}_PROTOCOL", f"{_ALL}PROTOCOL")
+    names = (f"{_PREFIX}{signal.value}_PROTOCOL", f"{_PREFIX}PROTOCOL")
     name = next((name for name in names if environment.get(name)), "")
     if not name:
         return Protocol.GRPC
@@ -96,8 +97,7 @@ def _protocol(signal: Signal, environment: Mapping[str, str]) -> Protocol:
     except ValueError:
         raise ConfigError(
             "telemetry.protocol",
-            f"{signal.value.lower()} cannot be sent by {environment[name][:50]!r}",
-            fix=f"Set {name} to grpc, which collectors take at port 4317, or to http/protobuf, "
-            "which they take at 4318.",
+            f"{signal.value.lower()} cannot be exported with protocol {environment[name][:50]!r}",
+            fix=f"Set {name} to grpc (port 4317 of a collector) or http/protobuf (port 4318).",
             config_path=name,
         ) from None

@@ -1,4 +1,4 @@
 """Topics: durable, replayable, partitioned logs between connectors.
 
-- `embedded`  a Delta table, written and read without any server
+- `embedded`  a topic is a Delta table in a folder or a bucket, without a server
 """

@@ -1,60 +1,63 @@
-"""The files of an embedded topic, as executors write and read them: pure Arrow and files, no Delta
-log. And where they are: a folder of a file system, or of an S3-compatible store.
+"""The files of embedded topics, as executors write and read them: Arrow and files, without a Delta
+log. And the folders that keep them: of a file system, or of an S3-compatible store.
 
-- `layout`   names of columns and files
-- `types`    which Arrow types a topic stores, and how the others are brought there
-- `writing`  a slot's rows into files that no reader sees until the driver commits them: which
-  partition a row goes to, and Parquet files that are durable when they are closed
-- `reading`  rows out of the files that the driver names
-- `folder`   the port: put a name once, write, read, list, delete
-- `places`   which driver a place has: `local`, or `s3` with `s3_settings`
-- `s3_objects`  large objects as files; requests under way before their answers are wanted
+- `file_writer`   writes a slot's rows into files, by partition
+- `file_reader`   reads rows of the files that the driver names
+- `stored_types`  converts Arrow types into those that a topic stores
+- `layout`        names of columns and files
+- `folder`        the port of a folder, and the settings of S3
+- `local_folder`, `s3_folder`  its two implementations
+- `locations`     opens the folder at a path or a URL
 """
 
-from penstock.topic_files.folder import FileInfo, Folder
+from penstock.topic_files.file_reader import read_files, read_rows, with_position_columns
+from penstock.topic_files.file_writer import (
+    RowFileWriter,
+    assign_partitions,
+    partition_of_task,
+    write_files,
+)
+from penstock.topic_files.folder import FileInfo, Folder, S3Settings
 from penstock.topic_files.layout import (
     BASE,
-    HIDDEN,
     INDEX,
     PARTITION,
+    POSITION_COLUMNS,
     StagedName,
     is_compacted,
     new_compacted_name,
     new_staged_name,
     parse_staged_name,
 )
-from penstock.topic_files.local import TEMPORARY, LocalFolder
-from penstock.topic_files.places import folder_at, folder_of
-from penstock.topic_files.reading import placed_schema, read_files, read_rows
-from penstock.topic_files.s3_settings import S3Settings
-from penstock.topic_files.types import joined_type, stored_rows, stored_schema
-from penstock.topic_files.writing import RowFile, partition_of, partition_without_key, write_files
+from penstock.topic_files.local_folder import TEMPORARY_PREFIX, LocalFolder
+from penstock.topic_files.locations import folder_from_ticket, open_folder
+from penstock.topic_files.stored_types import merge_types, to_stored_rows, to_stored_schema
 
 __all__ = [
     "BASE",
-    "HIDDEN",
     "INDEX",
     "PARTITION",
-    "TEMPORARY",
+    "POSITION_COLUMNS",
+    "TEMPORARY_PREFIX",
     "FileInfo",
     "Folder",
     "LocalFolder",
-    "RowFile",
+    "RowFileWriter",
     "S3Settings",
     "StagedName",
-    "folder_at",
-    "folder_of",
+    "assign_partitions",
+    "folder_from_ticket",
     "is_compacted",
-    "joined_type",
+    "merge_types",
     "new_compacted_name",
     "new_staged_name",
+    "open_folder",
     "parse_staged_name",
-    "partition_of",
-    "partition_without_key",
-    "placed_schema",
+    "partition_of_task",
     "read_files",
     "read_rows",
-    "stored_rows",
-    "stored_schema",
+    "to_stored_rows",
+    "to_stored_schema",
+    "with_position_columns",
     "write_files",
 ]

@@ -1,22 +1,21 @@
-"""The transform chain: from Kafka Connect's keys to columns, and to Arrow kernels of the same
-meaning.
+"""The transform chain: compiles Kafka Connect's keys into SQL expressions and equal Arrow kernels.
 
-Pure: no Spark, and no I/O but that of the files of Python functions. The engine runs what comes out
-of here.
+Pure: no Spark, and no I/O except for the files of Python functions. The engine runs the steps that
+a chain returns.
 
-- `configuration`: `build_chain(config)` checks a configuration, `chain_warnings` finds keys without
-  effect; `registry`: which types there are under which names; `chain`: `Chain.compile` fits a chain
-  to one dataset's schema
-- `kafka`, `rocketmq`, `envelopes`: one transform per file; `functions`: Python functions;
-  `plugin_step`: a transform that a plugin serves; `predicate`: when a transform applies
-- `change`: what a transform answers, and how a predicate limits it to some rows; `row`, `parts`:
-  columns, keys and nested fields; `headers`: headers as columns; `column_kernel`: columns by Arrow
-- `sql`: what a user's SQL may contain (`guard`, `allowed_functions`, `call_arguments`), and what
-  Arrow computes instead of the JVM (`condition`, `condition_kernel`)
-- `java`: what Java's conversions, formats and regular expressions mean here
+- `configuration`: `build_chain` builds a chain and reports all errors, `find_chain_warnings` finds
+  keys without effect; `registry`: all types of transforms and predicates by name
+- `chain`: `Chain.compile` resolves a chain for one schema of a dataset; transforms of plugins
+- `kafka`, `rocketmq`, `envelopes`: the transforms; `functions`: Python functions of users;
+  `predicate`: to which datasets or rows a transform applies
+- `change`: the result of a transform for one dataset, and its limitation to some rows
+- `row`, `row_parts`: columns, value and key, nested fields; `headers`: SQL over headers
+- `column_kernel`: columns computed by Arrow
+- `sql`: checks of users' SQL, and conditions computed by Arrow
+- `java`: Java's conversions, date formats and regular expressions
 """
 
-from penstock.transform.chain import Chain, Compiled
-from penstock.transform.configuration import Outside, build_chain, chain_warnings
+from penstock.transform.chain import Chain, CompiledChain
+from penstock.transform.configuration import Extensions, build_chain, find_chain_warnings
 
-__all__ = ["Chain", "Compiled", "Outside", "build_chain", "chain_warnings"]
+__all__ = ["Chain", "CompiledChain", "Extensions", "build_chain", "find_chain_warnings"]

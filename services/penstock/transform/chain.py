@@ -1,25 +1,88 @@
-"""The chain: fitted to each schema of each dataset. `building` makes it of a configuration."""
+"""The transform chain. `configuration` builds it; `Chain.compile` resolves it for each schema of
+each dataset into the steps that the engine runs. Transforms of plugins are members of it, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from penstock.model.columns import OFFSET, PARTITION
-from penstock.model.step import Remote, Step
-from penstock.transform.change import Change, Output, Transform, limited, projected
-from penstock.transform.kafka.insert_field import InsertField
-from penstock.transform.plugin_step import PluginTransform
+from penstock.model.errors import ConfigError
+from penstock.model.step import RemoteStep, RemoteTransform, Step
+from penstock.transform.change import (
+    Change,
+    OutputColumn,
+    Transform,
+    limit_to_rows,
+    project_columns,
+)
+from penstock.transform.kafka.field_values import InsertField
 from penstock.transform.predicate import Decision, Predicate
 from penstock.transform.row import Row
 
+CHAIN_KEYS: Final = frozenset({"type", "predicate", "negate", "plugin.version"})
+"""Keys of a plugin's transform that the chain reads; all others belong to the plugin."""
+
+ResolveRest: TypeAlias = Callable[[str, pa.Schema], tuple[str, tuple[Step, ...]]]
+"""Resolves the rest of a chain for a dataset and a schema; see `Chain.resolve_steps`."""
+
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """A chain fitted to one schema: the dataset after routing, and the steps in order. No steps,
-    and the engine need not touch the rows.
+class PluginTransform:
+    """A transform that runs in the process of a plugin."""
+
+    remote: RemoteTransform
+
+    def resolve(self, dataset: str, row: Row) -> Change:
+        """Refuse a predicate over rows: the output columns are known only when the plan is made."""
+        del row
+        raise ConfigError(
+            "transform.row_predicate",
+            f"a plugin's transform is applied to all rows of {dataset!r} or to none of them",
+            fix="Use TopicNameMatches, or select the rows in the plugin.",
+            config_path=self.remote.path,
+        )
+
+    def resolve_step(self, dataset: str, rest: ResolveRest) -> RemoteStep:
+        """Return the step for the engine; `rest` resolves the following transforms."""
+
+        def resolve_following(schema: pa.Schema) -> tuple[Step, ...]:
+            routed, steps = rest(dataset, schema)
+            if routed != dataset:
+                raise ConfigError(
+                    "transform.router_after_plugin",
+                    f"{dataset!r} is renamed to {routed!r} behind a transform of a plugin",
+                    fix=f"List the router before `{self.remote.path.rpartition('.')[2]}`.",
+                    config_path="transforms",
+                )
+            return steps
+
+        return RemoteStep(remote=self.remote, rest=resolve_following)
+
+    def with_connection(
+        self, connect: Callable[[RemoteTransform], RemoteTransform]
+    ) -> PluginTransform:
+        """Return the transform with the address and credential of its plugin's process."""
+        return replace(self, remote=connect(self.remote))
+
+
+def parse_plugin_transform(path: str, config: Mapping[str, str]) -> PluginTransform:
+    """Create the transform of a plugin from the keys of a member of the chain."""
+    own = sorted((key, value) for key, value in config.items() if key not in CHAIN_KEYS)
+    version = config.get("plugin.version", "").strip()
+    return PluginTransform(
+        RemoteTransform(config["type"].strip(), tuple(own), path, version=version)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledChain:
+    """A chain resolved for one schema: the dataset after routing, and the steps in order. Without
+    steps, the engine leaves the rows untouched.
     """
 
     dataset: str
@@ -27,7 +90,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """A transform and the predicate that limits it."""
 
     path: str
@@ -35,18 +98,18 @@ class Link:
     predicate: Predicate | None = None
     negate: bool = False
 
-    def change(self, dataset: str, row: Row) -> Change:
-        """Return what becomes of a dataset."""
+    def resolve(self, dataset: str, row: Row) -> Change:
+        """Return the change of a dataset, limited by the predicate."""
         applies = self.applies(dataset, row)
         if applies is False:
             return Change()
-        change = self.transform.change(dataset, row)
+        change = self.transform.resolve(dataset, row)
         if isinstance(applies, str) and change != Change():
-            return limited(change, applies, row, self.path)
+            return limit_to_rows(change, applies, row, self.path)
         return change
 
     def applies(self, dataset: str, row: Row) -> Decision:
-        """Tell whether it changes rows of a dataset; a text: those for which it is true."""
+        """Whether the transform applies to a dataset; a text: to rows for which it is true."""
         if self.predicate is None:
             return True
         decision = self.predicate.decide(dataset, row)
@@ -59,69 +122,71 @@ class Link:
 class Chain:
     """Transforms in order."""
 
-    links: tuple[Link, ...] = ()
+    links: tuple[ChainLink, ...] = ()
 
     @property
-    def wants_places(self) -> bool:
-        """Whether it wants `__partition` and `__offset` of rows that are read from a topic."""
+    def needs_positions(self) -> bool:
+        """Whether it uses `__partition` and `__offset` of rows that are read from a topic."""
         return any(
-            isinstance(link.transform, InsertField) and link.transform.wants_places
+            isinstance(link.transform, InsertField) and link.transform.needs_positions
             for link in self.links
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the transforms."""
+        """Names of the transforms, as in the key `transforms`."""
         return tuple(link.path.removeprefix("transforms.") for link in self.links)
 
     def until(self, name: str) -> Chain:
-        """Return the chain up to a transform, and with it."""
+        """Return the chain up to and including a transform."""
         return Chain(self.links[: self.names.index(name) + 1])
 
-    def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
-        """Fit the chain to a dataset. Every transform sees what those before it left: the columns,
-        and the name.
+    def compile(self, dataset: str, schema: pa.Schema) -> CompiledChain:
+        """Resolve the chain for a dataset with this schema. Each transform sees the columns and the
+        dataset name that the transforms before it produce.
 
         Raises:
             ConfigError: a transform cannot be applied to such rows.
         """
         if not self.links and PARTITION not in schema.names:
-            return Compiled(dataset, ())
+            return CompiledChain(dataset, ())
         row, steps = Row.of(schema), list[Step]()
         for at, link in enumerate(self.links):
             if isinstance(link.transform, PluginTransform) and link.applies(dataset, row) is True:
-                rest = Chain(self.links[at + 1 :]).fit
-                return Compiled(dataset, (*steps, link.transform.step(dataset, rest)))
-            change = link.change(dataset, row)
-            dataset, row = change.dataset or dataset, change.row(row)
-            step = change.step(link.path)
+                rest = Chain(self.links[at + 1 :]).resolve_steps
+                return CompiledChain(dataset, (*steps, link.transform.resolve_step(dataset, rest)))
+            change = link.resolve(dataset, row)
+            dataset, row = change.dataset or dataset, change.row_after(row)
+            step = change.to_step(link.path)
             if step is not None:
                 steps.append(step)
         if row.get(PARTITION) is not None:
-            left = tuple(Output.kept(c) for c in row if c.name not in {PARTITION, OFFSET})
-            ended = projected(left, "transforms").step("transforms")
-            steps += [ended] if ended is not None else []
+            left = tuple(
+                OutputColumn.unchanged(c) for c in row if c.name not in {PARTITION, OFFSET}
+            )
+            dropped = project_columns(left, "transforms").to_step("transforms")
+            steps += [dropped] if dropped is not None else []
         if steps:
-            meanings = tuple((c.name, c.meaning) for c in row if c.meaning)
-            steps[-1] = replace(steps[-1], meanings=meanings)
-        return Compiled(dataset, tuple(steps))
+            semantic_types = tuple((c.name, c.semantic_type) for c in row if c.semantic_type)
+            steps[-1] = replace(steps[-1], semantic_types=semantic_types)
+        return CompiledChain(dataset, tuple(steps))
 
-    def fit(self, dataset: str, schema: pa.Schema) -> tuple[str, tuple[Step, ...]]:
-        """Return where the rows of a dataset go, and the steps on their way."""
+    def resolve_steps(self, dataset: str, schema: pa.Schema) -> tuple[str, tuple[Step, ...]]:
+        """Return the dataset after routing, and the steps, as `compile`."""
         compiled = self.compile(dataset, schema)
         return compiled.dataset, compiled.steps
 
     @property
-    def remotes(self) -> tuple[Remote, ...]:
-        """The transforms that plugins serve."""
+    def plugin_transforms(self) -> tuple[RemoteTransform, ...]:
+        """The transforms of plugins."""
         transforms = (link.transform for link in self.links)
         return tuple(t.remote for t in transforms if isinstance(t, PluginTransform))
 
-    def placed(self, place: Callable[[Remote], Remote]) -> Chain:
-        """Return the chain with the places of its plugins."""
+    def with_connections(self, connect: Callable[[RemoteTransform], RemoteTransform]) -> Chain:
+        """Return the chain with the addresses and credentials of its plugins' processes."""
         return Chain(
             tuple(
-                replace(link, transform=link.transform.placed(place))
+                replace(link, transform=link.transform.with_connection(connect))
                 if isinstance(link.transform, PluginTransform)
                 else link
                 for link in self.links

@@ -11,79 +11,90 @@ import pyarrow as pa
 from penstock.model.config_def import ConfigKey
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.step import Step
-from penstock.transform.column_kernel import ColumnsKernel, Copy, Source
-from penstock.transform.row import Column, Row, duplicates
+from penstock.transform.column_kernel import ColumnSource, Copy, ProjectionKernel
+from penstock.transform.row import Column, Row, find_duplicates
 from penstock.transform.sql import quoting
 
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 T = TypeVar("T")
 
-BAD_ROW: Final = Diagnostic(
+DEFAULT_FAILURE: Final = Diagnostic(
     "transform.bad_row",
     "an expression failed on the row",
     ErrorClass.DATA,
     fix="Use try_cast, try_divide or a condition, so that no row can fail; or correct the row.",
 )
-"""What is said of a row when a transform has nothing better to say."""
+"""The diagnostic of a failed row when its transform has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """A column that comes out: its expression, its type where known, and its kernel if it has one.
+class OutputColumn:
+    """An output column: its SQL expression, its type where known, and its Arrow kernel if any.
 
-    `certain`: the expression cannot fail, whatever the row has. `meaning` tells of the values what
-    their type cannot (`penstock.model.column_meaning`).
+    `certain`: the expression cannot fail on any row. `semantic_type`: see
+    `penstock.model.arrow_schema`.
     """
 
     name: str
     sql: str
     type: pa.DataType | None = None
-    source: Source | None = None
+    source: ColumnSource | None = None
     certain: bool = False
-    meaning: str = ""
+    semantic_type: str = ""
 
     @staticmethod
-    def kept(column: Column) -> Output:
-        """Return a column as it is."""
+    def unchanged(column: Column) -> OutputColumn:
+        """Return an input column unchanged."""
         name = column.name
-        return Output(name, quoting.name(name), column.type, Copy(name), True, column.meaning)
+        return OutputColumn(
+            name, quoting.name(name), column.type, Copy(name), True, column.semantic_type
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a dataset. Each part may be absent: the dataset keeps its name, all rows
-    stay, all columns stay.
+    """What a transform does to a dataset. Each part may be absent: the dataset then keeps its name,
+    its rows, its columns.
 
-    `certain`: `where` cannot fail. `failure` is what is said of rows that fail. `schema`: the
-    columns after a kernel that has no SQL; `labels`: metadata of the rows' schema.
+    Attributes:
+        dataset: The new name of the dataset.
+        where: A condition; rows for which it is true are kept.
+        columns: The columns after the change.
+        kernel: An Arrow kernel of the same meaning as `where` and `columns`.
+        certain: Whether `where` cannot fail on any row.
+        failure: The diagnostic of rows that fail.
+        schema: The columns behind a kernel that has no SQL of the same meaning.
+        labels: Metadata of the rows' schema.
     """
 
     dataset: str | None = None
     where: str | None = None
-    columns: tuple[Output, ...] | None = None
+    columns: tuple[OutputColumn, ...] | None = None
     kernel: Kernel | None = None
     certain: bool = False
     failure: Diagnostic | None = None
     schema: pa.Schema | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
-    def row(self, row: Row) -> Row:
-        """Return the columns after the change."""
+    def row_after(self, row: Row) -> Row:
+        """Return the row behind the change."""
         if self.schema is not None:
             return Row.of(self.schema)
         if self.columns is None:
             return row
-        return Row(tuple(Column(o.name, o.type, o.meaning) for o in self.columns))
+        return Row(tuple(Column(o.name, o.type, o.semantic_type) for o in self.columns))
 
-    def step(self, path: str) -> Step | None:
-        """Return what the engine runs; None when the rows stay as they are."""
+    def to_step(self, path: str) -> Step | None:
+        """Return the step for the engine; None when the rows stay unchanged. `path`: the transform
+        in the configuration, for diagnostics.
+        """
         if self.schema is not None:
             return Step(kernel=self.kernel)
         if self.where is None and self.columns is None and not self.labels:
             return None
         columns = self.columns or ()
         select = tuple((output.name, output.sql) for output in columns) or None
-        kernel = Unchanged() if self.where is None and select is None else self.kernel
+        kernel = IdentityKernel() if self.where is None and select is None else self.kernel
         # a kernel exists only where nothing can fail
         risky = frozenset(o.name for o in columns if not o.certain and o.source is None)
         return Step(
@@ -92,31 +103,39 @@ class Change:
             kernel,
             risky=risky if kernel is None else frozenset(),
             risky_where=self.where is not None and not self.certain and kernel is None,
-            failure=replace(self.failure or BAD_ROW, config_path=path),
+            failure=replace(self.failure or DEFAULT_FAILURE, config_path=path),
             labels=self.labels,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
-    """The kernel of a step that changes no row."""
+class IdentityKernel:
+    """The kernel of a step that only labels the schema."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows as they are."""
+        """Return the rows unchanged."""
         return batch
 
 
 class Transform(Protocol):
     """A configured transform."""
 
-    def change(self, dataset: str, row: Row) -> Change:
-        """Fit it to a dataset; raises ConfigError when it cannot be."""
+    def resolve(self, dataset: str, row: Row) -> Change:
+        """Return the change of a dataset whose rows have these columns.
+
+        Raises:
+            ConfigError: the transform cannot be applied to such rows.
+        """
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
-    """A type of transform or predicate. `names` has its own name first, then the aliases; `build`
-    gets the configuration path and the values of `keys`.
+class TypeDefinition(Generic[T]):
+    """The definition of a type of transform or predicate.
+
+    Attributes:
+        names: The values of the key `type`: its own name first, then aliases.
+        keys: Its configuration keys.
+        build: Creates it from its configuration path and the parsed values of `keys`.
     """
 
     names: tuple[str, ...]
@@ -124,45 +143,47 @@ class Kind(Generic[T]):
     build: Callable[[str, Mapping[str, Any]], T]
 
 
-def failure(code: str, message: str, fix: str) -> Diagnostic:
-    """Return what a transform says of a row that it cannot change."""
+def row_failure(code: str, message: str, fix: str) -> Diagnostic:
+    """Build the diagnostic of rows that a transform cannot process."""
     return Diagnostic(code, message, ErrorClass.DATA, fix=fix)
 
 
-def projected(outputs: tuple[Output, ...], path: str, failure: Diagnostic | None = None) -> Change:
-    """Return a change of columns, with a kernel where each of them has one.
+def project_columns(
+    outputs: tuple[OutputColumn, ...], path: str, failure: Diagnostic | None = None
+) -> Change:
+    """Return the change to these columns, with a kernel if every column has one.
 
     Raises:
-        ConfigError: two columns would have one name, or there would be none.
+        ConfigError: duplicate column names, or no columns.
     """
-    twice = duplicates(output.name for output in outputs)
-    if twice:
+    duplicates = find_duplicates(output.name for output in outputs)
+    if duplicates:
         raise ConfigError(
             "transform.duplicate_column",
-            f"two columns would be named `{twice[0]}`",
-            fix="Choose another name, or remove the column that has it first.",
+            f"two columns would be named `{duplicates[0]}`",
+            fix="Choose another name, or remove the existing column first.",
             config_path=path,
         )
     if not outputs:
         raise ConfigError(
             "transform.no_columns",
             "no column would be left",
-            fix="Keep at least one; to drop rows, use Filter.",
+            fix="Keep at least one column; to drop rows, use Filter.",
             config_path=path,
         )
     sources = [(output.name, output.source) for output in outputs if output.source is not None]
-    kernel = ColumnsKernel(tuple(sources)) if len(sources) == len(outputs) else None
+    kernel = ProjectionKernel(tuple(sources)) if len(sources) == len(outputs) else None
     return Change(columns=outputs, kernel=kernel, failure=failure)
 
 
-def limited(change: Change, condition: str, row: Row, path: str) -> Change:
-    """Return a change that befalls only the rows for which `condition` (true or false, never null)
-    is true. Columns that only some rows have are null in the others.
+def limit_to_rows(change: Change, condition: str, row: Row, path: str) -> Change:
+    """Limit a change to the rows for which `condition` (never null) is true. Columns that only the
+    changed rows have are null in the others, and the other way round.
     """
     if change.dataset is not None or change.schema is not None or change.labels:
         raise ConfigError(
             "transform.row_predicate",
-            "this transform is for all rows of a dataset: a predicate over rows cannot limit it",
+            "this transform applies to whole datasets: a predicate over rows cannot limit it",
             fix="Use TopicNameMatches, or Filter in two connectors.",
             config_path=path,
         )
@@ -170,17 +191,22 @@ def limited(change: Change, condition: str, row: Row, path: str) -> Change:
     if change.columns is None:
         return replace(change, where=where, kernel=None)
     after = {output.name: output for output in change.columns}
-    kept = [_merged(after.pop(c.name, None), Output.kept(c), condition, path) for c in row]
-    added = [_added(output, condition) for output in after.values()]
+    kept = [
+        _merge_column(after.pop(c.name, None), OutputColumn.unchanged(c), condition, path)
+        for c in row
+    ]
+    added = [_limit_column(output, condition) for output in after.values()]
     return replace(change, where=where, columns=(*kept, *added), kernel=None)
 
 
-def _added(output: Output, condition: str) -> Output:
+def _limit_column(output: OutputColumn, condition: str) -> OutputColumn:
     return replace(output, sql=f"CASE WHEN {condition} THEN {output.sql} END", source=None)
 
 
-def _merged(after: Output | None, before: Output, condition: str, path: str) -> Output:
-    """Return a column that was there before, whether or not it is still there afterwards."""
+def _merge_column(
+    after: OutputColumn | None, before: OutputColumn, condition: str, path: str
+) -> OutputColumn:
+    """Return a column that exists before the change, and perhaps after it."""
     if after is None:
         text = f"CASE WHEN NOT ({condition}) THEN {before.sql} END"
         return replace(before, sql=text, source=None)

@@ -1,4 +1,4 @@
-"""Columns made by Arrow, for the fused lane. A source means exactly what its SQL means in Spark."""
+"""Columns computed by Arrow, for fused plans. Each gives exactly what Spark gives for its SQL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.model.step import ROW
 from penstock.transform.row import Row
 
 
-class Source(Protocol):
-    """Makes a column of a batch. Picklable."""
+class ColumnSource(Protocol):
+    """Computes a column of a batch. Picklable."""
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the column, as long as the batch."""
@@ -21,7 +21,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A column as it is."""
+    """An input column, unchanged."""
 
     column: str
 
@@ -30,13 +30,13 @@ class Copy:
         return row.type_of(self.column)
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the column, not copied."""
+        """Return the column without copying it."""
         return batch.column(self.column)
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """One text for every row."""
+class ConstantText:
+    """The same text in every row."""
 
     value: str
 
@@ -52,19 +52,17 @@ class Length:
     column: str
 
     def type_in(self, row: Row) -> pa.DataType | None:
-        """Return Spark's int, for a text."""
-        return None if _text(row, self.column) is None else pa.int32()
+        """Return int32, Spark's int, for a text; None for other types."""
+        return None if _text_type(row, self.column) is None else pa.int32()
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the lengths as Spark's int."""
+        """Return the lengths as int32."""
         return pc.cast(pc.utf8_length(batch.column(self.column)), pa.int32())
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`substring(column, from, length)` with neither of them negative: code points `start` to
-    `stop`.
-    """
+    """`substring(column, from, length)` without negative numbers: code points `start` to `stop`."""
 
     column: str
     start: int
@@ -72,7 +70,7 @@ class Slice:
 
     def type_in(self, row: Row) -> pa.DataType | None:
         """Return the type of the text."""
-        return _text(row, self.column)
+        return _text_type(row, self.column)
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the slices."""
@@ -83,18 +81,18 @@ class Slice:
 class Upper:
     """`upper(column)`.
 
-    Arrow's own `utf8_upper` maps one character to one and leaves `ß` as it is; Spark uses Unicode's
-    full mapping, as Python does. Rows in ASCII, where all agree, stay in Arrow.
+    Arrow's `utf8_upper` maps one character to one and leaves `ß` unchanged; Spark uses Unicode's
+    full mapping, as Python does. Texts in ASCII, where all agree, are computed by Arrow.
     """
 
     column: str
 
     def type_in(self, row: Row) -> pa.DataType | None:
         """Return the type of the text."""
-        return _text(row, self.column)
+        return _text_type(row, self.column)
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the texts in capitals."""
+        """Return the texts in upper case."""
         texts = batch.column(self.column)
         result = pc.ascii_upper(texts)
         plain = pc.fill_null(pc.string_is_ascii(texts), True)
@@ -102,18 +100,18 @@ class Upper:
             return result
         other = pc.invert(plain)
         found = texts.filter(other)
-        # Translating costs more than all the rest, and hardly any text needs it.
+        # Translation costs more than all the rest, and hardly any text needs it.
         newer = pc.any(pc.match_substring_regex(found, _NEWER)).as_py()
-        convert = upper_of if newer else str.upper
+        convert = to_upper if newer else str.upper
         upper = pa.array(map(convert, found.to_pylist()), texts.type)
         return pc.replace_with_mask(result, other, upper)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A field of a struct; null where the struct is."""
+class StructField:
+    """A field of a struct; null where the struct is null."""
 
-    of: Source
+    of: ColumnSource
     field: str
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
@@ -122,10 +120,10 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """A struct of columns, null nowhere."""
+class StructColumn:
+    """A struct of columns; the struct itself is never null."""
 
-    fields: tuple[tuple[str, Source], ...]
+    fields: tuple[tuple[str, ColumnSource], ...]
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the struct."""
@@ -135,23 +133,23 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
-    """A value in place of every value of a column; null stays null."""
+class MaskedColumn:
+    """A constant in place of every value of a column; null stays null."""
 
     column: str
     value: Any
     type: pa.DataType
 
     def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the column with its values hidden."""
-        there = pc.is_valid(batch.column(self.column))
+        """Return the column with its values replaced."""
+        valid = pc.is_valid(batch.column(self.column))
         value = pa.scalar(self.value, self.type)
-        return pc.if_else(there, value, pa.scalar(None, self.type))
+        return pc.if_else(valid, value, pa.scalar(None, self.type))
 
 
 @dataclass(frozen=True, slots=True)
-class Widened:
-    """A column in a type that holds all of its values as they are."""
+class WidenedColumn:
+    """A column in a wider type that holds all of its values unchanged."""
 
     column: str
     type: pa.DataType
@@ -162,17 +160,17 @@ class Widened:
 
 
 Operand: TypeAlias = Copy | Length | Slice | Upper
-"""What is made of one column. `type_in(row)` is None where it is better left to Spark."""
+"""A function of one column. `type_in(row)` is None for types whose values only Spark computes."""
 
 
-def _text(row: Row, column: str) -> pa.DataType | None:
+def _text_type(row: Row, column: str) -> pa.DataType | None:
     type_ = row.type_of(column)
     fits = type_ is not None and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
     return type_ if fits else None
 
 
-def upper_of(text: str) -> str:
-    """Return a text in capitals as Spark 4.1 does (ICU, Unicode 16)."""
+def to_upper(text: str) -> str:
+    """Return a text in upper case as Spark 4.1 does (ICU, Unicode 16)."""
     return text.translate(_NEWER_CAPITALS).upper()
 
 
@@ -184,15 +182,15 @@ _NEWER_CAPITALS: Final[dict[int, int]] = {
     0xA7DB: 0xA7DA,
     **{small: small - 0x20 for small in range(0x10D70, 0x10D86)},
 }
-"""Capitals that Unicode got after the version that Python 3.11 knows (a test tries all of them)."""
+"""Upper-case letters added to Unicode after Python 3.11's version. A test compares all of them."""
 _NEWER: Final = f"[{''.join(map(chr, _NEWER_CAPITALS))}]"
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnsKernel:
-    """A whole projection: names and where each column comes from."""
+class ProjectionKernel:
+    """A projection: names and sources of all columns."""
 
-    columns: tuple[tuple[str, Source], ...]
+    columns: tuple[tuple[str, ColumnSource], ...]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the projected batch."""
@@ -201,13 +199,13 @@ class ColumnsKernel:
             _field(name, source, array, batch.schema)
             for (name, source), array in zip(self.columns, arrays, strict=True)
         ]
-        if ROW in batch.schema.names:  # the number of a row stays with it
+        if ROW in batch.schema.names:  # row numbers always pass through
             arrays.append(batch.column(ROW))
             fields.append(batch.schema.field(ROW))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _field(name: str, source: Source, array: pa.Array, schema: pa.Schema) -> pa.Field:
+def _field(name: str, source: ColumnSource, array: pa.Array, schema: pa.Schema) -> pa.Field:
     if isinstance(source, Copy):
         return schema.field(source.column).with_name(name)
     return pa.field(name, array.type)

@@ -1,4 +1,4 @@
-"""From a configuration to a chain: everything about it that can be wrong is found here, at once."""
+"""Builds a transform chain from a configuration, and reports all of its errors at once."""
 
 from __future__ import annotations
 
@@ -9,54 +9,53 @@ from typing import Any, Final, TypeVar
 
 from penstock.model.config_def import (
     ConfigKey,
-    combined,
+    combine_errors,
     did_you_mean,
-    no_effect,
+    find_keys_without_effect,
+    no_effect_warning,
     parse,
-    without_effect,
 )
-from penstock.model.errors import ConfigError, Diagnostic, nearest
-from penstock.transform.chain import Chain, Link
-from penstock.transform.change import Kind, Transform
-from penstock.transform.functions.python import PythonFunction
-from penstock.transform.kafka.filter import Filter
-from penstock.transform.plugin_step import OURS, plugin_transform
+from penstock.model.errors import ConfigError, Diagnostic, nearest_names
+from penstock.transform.chain import CHAIN_KEYS, Chain, ChainLink, parse_plugin_transform
+from penstock.transform.change import Transform, TypeDefinition
+from penstock.transform.functions.python_function import PythonFunction
+from penstock.transform.kafka.sql_transforms import Filter
 from penstock.transform.predicate import Predicate
-from penstock.transform.registry import PREDICATES, TRANSFORMS, kind_of
+from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME, find_definition
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A named transform or predicate as it was written; `path` is where."""
+class ChainMember:
+    """A named transform or predicate as the user configured it at `path`."""
 
     name: str
     path: str
     config: Mapping[str, str]
 
 
-def members(config: Mapping[str, str], section: str) -> tuple[Member, ...]:
-    """Return the members that a section lists, in order, each with its own keys.
+def list_members(config: Mapping[str, str], section: str) -> tuple[ChainMember, ...]:
+    """Return the members that `transforms` or `predicates` lists, in order, each with its keys.
 
-    Keys of members that are not listed are passed over, as in Kafka Connect: that is how a
-    transform is switched off.
+    Keys of members that are not listed are ignored, as in Kafka Connect: this switches a transform
+    off.
 
     Raises:
-        ConfigError: a name is listed twice, or there are members and no list.
+        ConfigError: a name is listed twice, or the list is missing.
     """
     names = [name.strip() for name in config.get(section, "").split(",") if name.strip()]
     prefix = f"{section}."
     if section not in config and any(key.startswith(prefix) for key in config):
         raise ConfigError(
             "config.missing",
-            f"there are keys of {section}, but `{section}` lists none",
+            f"there are keys of {section}, but the list `{section}` is missing",
             fix=f"Set `{section}` to their names, in order, separated by commas.",
             config_path=section,
         )
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        duplicate = next(name for name in names if names.count(name) > 1)
         raise ConfigError(
             "transform.duplicate_member",
-            f"`{twice}` is listed twice in `{section}`",
+            f"`{duplicate}` is listed twice in `{section}`",
             fix="Give each its own name.",
             config_path=section,
         )
@@ -67,7 +66,7 @@ def members(config: Mapping[str, str], section: str) -> tuple[Member, ...]:
         if rest != key and owners:
             owner = max(owners, key=len)  # of `a` and `a.b`, `a.b.type` is the longer one's
             own[owner][rest[len(owner) + 1 :]] = value
-    return tuple(Member(name, prefix + name, own[name]) for name in names)
+    return tuple(ChainMember(name, prefix + name, own[name]) for name in names)
 
 
 T = TypeVar("T")
@@ -78,69 +77,72 @@ def _no_plugin(_type: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """What a chain may use that is not built in.
+class Extensions:
+    """What a chain may use besides the built-in transforms.
 
     Attributes:
         functions: Folders with Python functions of the user.
-        plugins: Tells whether a plugin serves a transform of a type.
+        plugins: Whether a plugin provides a transform of a type.
     """
 
     functions: Sequence[Path] = ()
     plugins: Callable[[str], bool] = _no_plugin
 
 
-NOTHING: Final = Outside()
-"""Only what is built in."""
+NO_EXTENSIONS: Final = Extensions()
+"""Only built-in transforms."""
 
 
-def build_chain(config: Mapping[str, str], outside: Outside = NOTHING) -> Chain:
-    """Return the chain of a connector's configuration; keys other than the chain's are passed over.
+def build_chain(config: Mapping[str, str], extensions: Extensions = NO_EXTENSIONS) -> Chain:
+    """Build the chain of a connector's configuration. Other keys of the connector are ignored.
 
     Raises:
-        ConfigError: something is wrong; all that is wrong, when it is more.
+        ConfigError: the chain has an error; a `CombinedError` when it has several.
     """
     errors: list[ConfigError] = []
-    predicates = _each(config, "predicates", errors, _predicate)
-    links = _each(config, "transforms", errors, lambda member: _link(member, predicates, outside))
+    predicates = _build_members(config, "predicates", errors, _build_predicate)
+    links = _build_members(
+        config, "transforms", errors, lambda member: _build_link(member, predicates, extensions)
+    )
     if errors:
-        raise combined(errors)
+        raise combine_errors(errors)
     return Chain(tuple(links.values()))
 
 
-def chain_warnings(config: Mapping[str, str]) -> list[Diagnostic]:
-    """Return a warning for each key of a chain that does nothing. What is wrong is passed over:
-    `build_chain` refuses it.
+def find_chain_warnings(config: Mapping[str, str]) -> list[Diagnostic]:
+    """Return a warning for each key of a chain that has no effect. Errors are ignored here:
+    `build_chain` reports them.
     """
     found: list[Diagnostic] = []
-    for section, kinds in _KINDS.items():
-        listed = _listed(config, section)
+    for section, definitions in _DEFINITIONS.items():
+        listed = _list_valid_members(config, section)
         for member in listed:
             type_ = member.config.get("type", "").strip()
-            kind = kinds.get(type_)
-            if kind is not None:
-                found += without_effect((*_COMMON, *kind.keys), member.config, member.path)
-        found += _unlisted(config, section, [member.path for member in listed])
+            definition = definitions.get(type_)
+            if definition is not None:
+                keys = (*_COMMON, *definition.keys)
+                found += find_keys_without_effect(keys, member.config, member.path)
+        found += _warn_of_unlisted(config, section, [member.path for member in listed])
     return found
 
 
-def _listed(config: Mapping[str, str], section: str) -> tuple[Member, ...]:
+def _list_valid_members(config: Mapping[str, str], section: str) -> tuple[ChainMember, ...]:
     try:
-        return members(config, section)
+        return list_members(config, section)
     except ConfigError:
         return ()
 
 
-def _unlisted(
+def _warn_of_unlisted(
     config: Mapping[str, str], section: str, listed: Sequence[str]
 ) -> Iterator[Diagnostic]:
-    """Yield a warning for each member that has keys, and is not in the list of the section."""
+    """Yield a warning for each member that has keys and is not listed."""
     owned = tuple(f"{path}." for path in listed)
     keys = (key for key in config if key.startswith(f"{section}.") and not key.startswith(owned))
     for path in dict.fromkeys(".".join(key.split(".")[:2]) for key in keys):
         name = path.removeprefix(f"{section}.")
         fix = f"List `{name}` in `{section}`, or remove its keys."
-        yield no_effect(path, f"`{section}` does not list `{name}`", fix)
+        yield no_effect_warning(path, f"`{section}` does not list `{name}`", fix)
 
 
 _COMMON: Final = (
@@ -148,28 +150,28 @@ _COMMON: Final = (
     ConfigKey(
         "plugin.version",
         doc="Which versions of its plugin are allowed; built-in types have one version.",
-        no_effect="this type is built in, and has the one version of the worker",
+        no_effect="this type is built in: it has the version of the worker",
     ),
 )
-_KINDS: Final[Mapping[str, Mapping[str, Kind[Any]]]] = {
-    "transforms": TRANSFORMS,
-    "predicates": PREDICATES,
+_DEFINITIONS: Final[Mapping[str, Mapping[str, TypeDefinition[Any]]]] = {
+    "transforms": TRANSFORMS_BY_NAME,
+    "predicates": PREDICATES_BY_NAME,
 }
 _LIMITS: Final = (
-    ConfigKey("predicate", doc="Name of the predicate that says which rows it is applied to."),
+    ConfigKey("predicate", doc="Name of the predicate that selects datasets or rows."),
     ConfigKey("negate", "boolean", default=False, doc="Apply it where the predicate is false."),
 )
 
 
-def _each(
+def _build_members(
     config: Mapping[str, str],
     section: str,
     errors: list[ConfigError],
-    build: Callable[[Member], T],
+    build: Callable[[ChainMember], T],
 ) -> dict[str, T]:
     built: dict[str, T] = {}
     try:
-        for member in members(config, section):
+        for member in list_members(config, section):
             try:
                 built[member.name] = build(member)
             except ConfigError as error:
@@ -179,19 +181,21 @@ def _each(
     return built
 
 
-def _predicate(member: Member) -> Predicate:
-    kind, values = _values(member, PREDICATES, "predicate", ())
-    return kind.build(member.path, values)
+def _build_predicate(member: ChainMember) -> Predicate:
+    definition, values = _parse_member(member, PREDICATES_BY_NAME, "predicate", ())
+    return definition.build(member.path, values)
 
 
-def _link(member: Member, predicates: Mapping[str, Predicate], outside: Outside) -> Link:
-    transform, values = _transform(member, outside)
+def _build_link(
+    member: ChainMember, predicates: Mapping[str, Predicate], extensions: Extensions
+) -> ChainLink:
+    transform, values = _build_transform(member, extensions)
     name, negate = values["predicate"], values["negate"]
     if name is None:
-        _check_unlimited(transform, negate, member.path)
-        return Link(member.path, transform)
+        _check_without_predicate(transform, negate, member.path)
+        return ChainLink(member.path, transform)
     if name not in predicates:
-        near = nearest(name, predicates)
+        near = nearest_names(name, predicates)
         raise ConfigError(
             "transform.unknown_predicate_name",
             f"there is no predicate named `{name}`",
@@ -199,27 +203,29 @@ def _link(member: Member, predicates: Mapping[str, Predicate], outside: Outside)
             config_path=f"{member.path}.predicate",
             suggestion=near[0] if near else "",
         )
-    return Link(member.path, transform, predicates[name], negate)
+    return ChainLink(member.path, transform, predicates[name], negate)
 
 
-def _transform(member: Member, outside: Outside) -> tuple[Transform, Mapping[str, Any]]:
+def _build_transform(
+    member: ChainMember, extensions: Extensions
+) -> tuple[Transform, Mapping[str, Any]]:
     name = member.config.get("type", "").strip()
-    if name not in TRANSFORMS and outside.plugins(name):
-        ours = {key: value for key, value in member.config.items() if key in OURS}
-        values = parse((*_COMMON, *_LIMITS), ours, member.path)
-        return plugin_transform(member.path, member.config), values
-    kind, values = _values(member, TRANSFORMS, "transform", _LIMITS)
-    transform = kind.build(member.path, values)
+    if name not in TRANSFORMS_BY_NAME and extensions.plugins(name):
+        own = {key: value for key, value in member.config.items() if key in CHAIN_KEYS}
+        values = parse((*_COMMON, *_LIMITS), own, member.path)
+        return parse_plugin_transform(member.path, member.config), values
+    definition, values = _parse_member(member, TRANSFORMS_BY_NAME, "transform", _LIMITS)
+    transform = definition.build(member.path, values)
     if isinstance(transform, PythonFunction):
-        transform = transform.found(outside.functions)
+        transform = transform.with_code(extensions.functions)
     return transform, values
 
 
-def _check_unlimited(transform: Transform, negate: bool, path: str) -> None:
+def _check_without_predicate(transform: Transform, negate: bool, path: str) -> None:
     if negate:
         raise ConfigError(
             "config.missing",
-            "`negate` without a predicate negates nothing",
+            "`negate` needs a predicate",
             fix="Set `predicate`, or remove `negate`.",
             config_path=f"{path}.predicate",
         )
@@ -232,10 +238,14 @@ def _check_unlimited(transform: Transform, negate: bool, path: str) -> None:
         )
 
 
-def _values(
-    member: Member, kinds: Mapping[str, Kind[T]], what: str, limits: tuple[ConfigKey, ...]
-) -> tuple[Kind[T], dict[str, Any]]:
-    """Return the kind of a member and the values of its keys."""
+def _parse_member(
+    member: ChainMember,
+    definitions: Mapping[str, TypeDefinition[T]],
+    what: str,
+    limits: tuple[ConfigKey, ...],
+) -> tuple[TypeDefinition[T], dict[str, Any]]:
+    """Return the definition of a member's type, and the parsed values of its keys."""
     type_ = parse(_COMMON[:1], {k: v for k, v in member.config.items() if k == "type"}, member.path)
-    kind = kind_of(type_["type"], kinds, f"{member.path}.type", what)
-    return kind, parse((*_COMMON, *limits, *kind.keys), member.config, member.path)
+    definition = find_definition(type_["type"], definitions, f"{member.path}.type", what)
+    keys = (*_COMMON, *limits, *definition.keys)
+    return definition, parse(keys, member.config, member.path)

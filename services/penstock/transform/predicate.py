@@ -1,4 +1,4 @@
-"""Predicates: which datasets, or which rows, a transform is applied to."""
+"""Predicates: to which datasets, or to which rows, a transform is applied."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from penstock.model.columns import HEADERS, OP, Op
 from penstock.model.config_def import ConfigKey
-from penstock.transform.change import Kind
+from penstock.transform.change import TypeDefinition
 from penstock.transform.java.patterns import JavaPattern
 from penstock.transform.row import Row
 from penstock.transform.sql import quoting
 
 Decision: TypeAlias = "bool | str"
-"""True or false for the whole dataset, or a SQL condition per row that is never null."""
+"""True or false for the whole dataset, or an SQL condition over rows that is never null."""
 
 
 class Predicate(Protocol):
     """A configured predicate."""
 
     def decide(self, dataset: str, row: Row) -> Decision:
-        """Fit it to a dataset."""
+        """Return to which rows of a dataset the predicate applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicNameMatches:
-    """Datasets whose whole name matches."""
+    """Matches datasets by their whole name."""
 
     pattern: JavaPattern
 
     def decide(self, dataset: str, row: Row) -> Decision:
-        """Decide for the whole dataset."""
+        """Match the name; the decision is for the whole dataset."""
         del row
         return self.pattern.matches(dataset)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordIsTombstone:
-    """Rows that say "this key is gone": deletes by `__op`; where that is not given, rows without a
-    single value, which is what a null record looks like in columns.
+    """Matches deletes by `__op`. Where `__op` is missing or unset, matches rows whose columns are
+    all null, which is how a null record looks in columns.
     """
 
     def decide(self, dataset: str, row: Row) -> Decision:
-        """Decide per row."""
+        """Return the condition over rows."""
         del dataset
         empty = (
             " AND ".join(f"{quoting.name(column.name)} IS NULL" for column in row.value) or "true"
@@ -56,12 +56,12 @@ class RecordIsTombstone:
 
 @dataclass(frozen=True, slots=True)
 class HasHeaderKey:
-    """Rows with a header of this name."""
+    """Matches rows with a header of this name."""
 
     header: str
 
     def decide(self, dataset: str, row: Row) -> Decision:
-        """Decide per row; never, where rows have no headers."""
+        """Return the condition over rows; false where rows have no headers."""
         del dataset
         if row.get(HEADERS) is None:
             return False
@@ -85,16 +85,16 @@ def _has_header_key(path: str, values: Mapping[str, Any]) -> Predicate:
 
 _PACKAGE: Final = "org.apache.kafka.connect.transforms.predicates"
 
-KINDS: Final = (
-    Kind[Predicate](
+PREDICATES: Final = (
+    TypeDefinition[Predicate](
         ("TopicNameMatches", f"{_PACKAGE}.TopicNameMatches"),
         (ConfigKey("pattern", required=True, doc="A regular expression for the whole name."),),
         _topic_name_matches,
     ),
-    Kind[Predicate](
+    TypeDefinition[Predicate](
         ("RecordIsTombstone", f"{_PACKAGE}.RecordIsTombstone"), (), _record_is_tombstone
     ),
-    Kind[Predicate](
+    TypeDefinition[Predicate](
         ("HasHeaderKey", f"{_PACKAGE}.HasHeaderKey"),
         (ConfigKey("name", required=True, doc="Name of the header."),),
         _has_header_key,

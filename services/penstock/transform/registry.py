@@ -1,4 +1,8 @@
-"""Which transforms and predicates there are, under which names."""
+"""All built-in transforms and predicates by the names that configurations use in `type`.
+
+A new transform: write its class and its `TypeDefinition` into the file of its subject, and list the
+definition here.
+"""
 
 from __future__ import annotations
 
@@ -6,97 +10,80 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from penstock.model.config_def import did_you_mean
-from penstock.model.errors import ConfigError, nearest
+from penstock.model.errors import ConfigError, nearest_names
 from penstock.transform import predicate
-from penstock.transform.change import Kind, Transform
+from penstock.transform.change import Transform, TypeDefinition
 from penstock.transform.envelopes import debezium, opencdc
-from penstock.transform.functions import python
+from penstock.transform.functions import python_function
 from penstock.transform.kafka import (
-    cast,
-    drop_headers,
-    extract_field,
-    flatten,
-    header_from,
-    hoist_field,
-    insert_field,
-    insert_header,
-    mask_field,
-    project,
-    regex_router,
-    replace_field,
-    select,
-    set_schema_metadata,
-    timestamp_converter,
-    timestamp_router,
-    value_to_key,
+    conversions,
+    dataset_transforms,
+    field_structure,
+    field_values,
+    header_transforms,
+    sql_transforms,
 )
-from penstock.transform.kafka import filter as filter_
 from penstock.transform.predicate import Predicate
-from penstock.transform.rocketmq import (
-    change_case,
-    extract_nested_field,
-    pattern_filter,
-    pattern_rename,
-    set_maximum_precision,
-    set_null,
-)
+from penstock.transform.rocketmq import field_names, values
 
 T = TypeVar("T")
 
 
-def _by_name(kinds: Iterable[Kind[T]]) -> Mapping[str, Kind[T]]:
-    return {name: kind for kind in kinds for name in kind.names}
+def _by_name(definitions: Iterable[TypeDefinition[T]]) -> Mapping[str, TypeDefinition[T]]:
+    return {name: definition for definition in definitions for name in definition.names}
 
 
-TRANSFORMS: Final[Mapping[str, Kind[Transform]]] = _by_name(
+TRANSFORMS_BY_NAME: Final[Mapping[str, TypeDefinition[Transform]]] = _by_name(
     (
-        *cast.KINDS,
-        *drop_headers.KINDS,
-        *extract_field.KINDS,
-        *filter_.KINDS,
-        *flatten.KINDS,
-        *header_from.KINDS,
-        *hoist_field.KINDS,
-        *insert_field.KINDS,
-        *insert_header.KINDS,
-        *mask_field.KINDS,
-        *project.KINDS,
-        *replace_field.KINDS,
-        *regex_router.KINDS,
-        *timestamp_router.KINDS,
-        *select.KINDS,
-        *set_schema_metadata.KINDS,
-        *timestamp_converter.KINDS,
-        *value_to_key.KINDS,
-        *change_case.KINDS,
-        *extract_nested_field.KINDS,
-        *pattern_filter.KINDS,
-        *pattern_rename.KINDS,
-        *set_maximum_precision.KINDS,
-        *set_null.KINDS,
-        *debezium.KINDS,
-        *opencdc.KINDS,
-        *python.KINDS,
+        *conversions.CAST,
+        *header_transforms.DROP_HEADERS,
+        *field_structure.EXTRACT_FIELD,
+        *sql_transforms.FILTER,
+        *field_structure.FLATTEN,
+        *header_transforms.HEADER_FROM,
+        *field_structure.HOIST_FIELD,
+        *field_values.INSERT_FIELD,
+        *header_transforms.INSERT_HEADER,
+        *field_values.MASK_FIELD,
+        *sql_transforms.PROJECT,
+        *field_structure.REPLACE_FIELD,
+        *dataset_transforms.REGEX_ROUTER,
+        *dataset_transforms.TIMESTAMP_ROUTER,
+        *sql_transforms.SQL,
+        *dataset_transforms.SET_SCHEMA_METADATA,
+        *conversions.TIMESTAMP_CONVERTER,
+        *field_structure.VALUE_TO_KEY,
+        *field_names.CHANGE_CASE,
+        *values.EXTRACT_NESTED_FIELD,
+        *values.PATTERN_FILTER,
+        *field_names.PATTERN_RENAME,
+        *values.SET_MAXIMUM_PRECISION,
+        *values.SET_NULL,
+        *debezium.TRANSFORMS,
+        *opencdc.TRANSFORMS,
+        *python_function.TRANSFORMS,
     )
 )
-"""Transforms by each of their names."""
+"""Definitions of transforms by each of their names."""
 
-PREDICATES: Final[Mapping[str, Kind[Predicate]]] = _by_name(predicate.KINDS)
-"""Predicates by each of their names."""
+PREDICATES_BY_NAME: Final[Mapping[str, TypeDefinition[Predicate]]] = _by_name(predicate.PREDICATES)
+"""Definitions of predicates by each of their names."""
 
 
-def kind_of(name: str, kinds: Mapping[str, Kind[T]], path: str, what: str) -> Kind[T]:
-    """Return the kind with this name.
+def find_definition(
+    name: str, definitions: Mapping[str, TypeDefinition[T]], path: str, what: str
+) -> TypeDefinition[T]:
+    """Return the definition of a type. `what` is `transform` or `predicate`.
 
     Raises:
-        ConfigError: there is none; the error lists those that there are.
+        ConfigError: there is no such type; the error lists the valid ones.
     """
-    kind = kinds.get(name)
-    if kind is not None:
-        return kind
-    near = nearest(name, kinds)
-    own = sorted({kind.names[0] for kind in kinds.values()})
-    guess = f"{did_you_mean(name, kinds)} " if near else ""
+    definition = definitions.get(name)
+    if definition is not None:
+        return definition
+    near = nearest_names(name, definitions)
+    own = sorted({one.names[0] for one in definitions.values()})
+    guess = f"{did_you_mean(name, definitions)} " if near else ""
     raise ConfigError(
         f"transform.unknown_{what}",
         f"there is no {what} `{name}`",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.model.column_meaning import meaning
+from penstock.model.arrow_schema import semantic_type
 from penstock.model.columns import is_reserved
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError
@@ -16,62 +16,64 @@ from penstock.model.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `type` is None where only Spark knows it: the result of any other expression.
-    `meaning` tells of the values what their type cannot (`penstock.model.column_meaning`).
+    """A column. `type` is None where only Spark knows it: for the result of an SQL expression.
+    `semantic_type`: see `penstock.model.arrow_schema`.
     """
 
     name: str
     type: pa.DataType | None
-    meaning: str = ""
+    semantic_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Columns in order; their names are unique."""
+    """The columns of a row, in order; their names are unique."""
 
     columns: tuple[Column, ...]
 
     @staticmethod
     def of(schema: pa.Schema) -> Row:
-        """Return the row of a schema.
+        """Return the columns of a schema.
 
         Raises:
-            ConfigError: two columns have one name, so that no expression could tell them apart.
+            ConfigError: two columns have one name, so that expressions are ambiguous.
         """
-        twice = duplicates(schema.names)
-        if twice:
+        duplicates = find_duplicates(schema.names)
+        if duplicates:
             raise ConfigError(
                 "transform.duplicate_column",
-                f"the rows have two columns named `{twice[0]}`",
+                f"the rows have two columns named `{duplicates[0]}`",
                 fix="Rename one of them at the source.",
             )
-        return Row(tuple(Column(field.name, field.type, meaning(field)) for field in schema))
+        return Row(tuple(Column(field.name, field.type, semantic_type(field)) for field in schema))
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in order."""
+        """Names of all columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def value(self) -> tuple[Column, ...]:
-        """The columns that are the row itself."""
+        """The columns that are not reserved."""
         return tuple(column for column in self.columns if not is_reserved(column.name))
 
     def get(self, name: str) -> Column | None:
-        """Return a column by its exact name."""
+        """Return the column of this exact name, None when there is none."""
         return next((column for column in self.columns if column.name == name), None)
 
     def type_of(self, name: str) -> pa.DataType | None:
-        """Return the type of a column, None when there is none or it is not known."""
+        """Return the type of a column, None when there is no such column or only Spark knows it."""
         column = self.get(name)
         return None if column is None else column.type
 
     def require(self, name: str, path: str) -> Column:
-        """Return a column, and refuse a name that none has. The engine tells capitals from small
-        letters.
+        """Return the column of this exact name; column names are case-sensitive.
+
+        Raises:
+            ConfigError: `transform.unknown_column`, at the configuration key `path`.
         """
         column = self.get(name)
         if column is None:
@@ -84,6 +86,6 @@ class Row:
         return column
 
 
-def duplicates(names: Iterable[str]) -> list[str]:
-    """Return the names that are there more than once."""
+def find_duplicates(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]

@@ -9,22 +9,22 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.model.connector import (
+    ConfigDifference,
     Connector,
     ConnectorKind,
-    Difference,
-    LogLevel,
-    Restart,
+    RestartRequest,
     Revision,
     RevisionCause,
     TargetState,
 )
+from penstock.model.logs import LogLevel
 
 _STATES = frozenset(map(int, TargetState))
 _E = TypeVar("_E", bound=IntEnum)
 
 
-def connector_to_proto(connector: Connector, updated_at: float = 0.0) -> pb.Connector:
-    """Return the message for a connector; `updated_at` is seconds since the epoch, 0 for unset."""
+def connector_to_proto(connector: Connector) -> pb.Connector:
+    """Return the message for a connector."""
     return pb.Connector(
         name=connector.name,
         kind=int(connector.kind),  # type: ignore[arg-type] # enums share numbers
@@ -32,7 +32,6 @@ def connector_to_proto(connector: Connector, updated_at: float = 0.0) -> pb.Conn
         target_state=int(connector.target_state),  # type: ignore[arg-type] # enums share numbers
         generation=connector.generation,
         revision=connector.revision,
-        updated_at=_timestamp(updated_at),
         version=connector.version,
         restarts=map(restart_to_proto, connector.restarts),
         secret_keys=connector.secret_keys,
@@ -44,7 +43,7 @@ def connector_from_proto(message: pb.Connector) -> Connector:
     return Connector(
         name=message.name,
         config=dict(message.config),
-        kind=_known(ConnectorKind, message.kind),
+        kind=_enum_or_unset(ConnectorKind, message.kind),
         target_state=state_from_proto(message.target_state),
         generation=message.generation,
         revision=message.revision,
@@ -60,8 +59,8 @@ def state_from_proto(number: int) -> TargetState:
     return (TargetState(number) if known else None) or TargetState.RUNNING
 
 
-def restart_to_proto(restart: Restart) -> pb.Restart:
-    """Return the message for a request to restart."""
+def restart_to_proto(restart: RestartRequest) -> pb.Restart:
+    """Return the message for a restart request."""
     return pb.Restart(
         marker=restart.marker,
         include_tasks=restart.include_tasks,
@@ -71,9 +70,9 @@ def restart_to_proto(restart: Restart) -> pb.Restart:
     )
 
 
-def restart_from_proto(message: pb.Restart) -> Restart:
-    """Return the request to restart of a message."""
-    return Restart(
+def restart_from_proto(message: pb.Restart) -> RestartRequest:
+    """Return the restart request of a message."""
+    return RestartRequest(
         message.marker,
         message.include_tasks,
         message.only_failed,
@@ -83,7 +82,7 @@ def restart_from_proto(message: pb.Restart) -> Restart:
 
 
 def revision_to_proto(revision: Revision) -> pb.Revision:
-    """Return the message for a version of a configuration."""
+    """Return the message for a revision of a configuration."""
     return pb.Revision(
         version=revision.version,
         revision=revision.revision,
@@ -96,40 +95,40 @@ def revision_to_proto(revision: Revision) -> pb.Revision:
 
 
 def revision_from_proto(message: pb.Revision) -> Revision:
-    """Return the version of a configuration of a message."""
+    """Return the revision of a message."""
     return Revision(
         message.version,
         message.revision,
         _seconds(message.written_at),
-        _known(RevisionCause, message.cause),
+        _enum_or_unset(RevisionCause, message.cause),
         message.restored_version,
-        _known(ConnectorKind, message.kind),
+        _enum_or_unset(ConnectorKind, message.kind),
         dict(message.config),
     )
 
 
-def difference_to_proto(difference: Difference) -> pb.Difference:
+def difference_to_proto(difference: ConfigDifference) -> pb.Difference:
     """Return the message for a difference."""
     return pb.Difference(
         key=difference.key,
         before=difference.before,
         after=difference.after,
-        masked=difference.masked,
+        redacted=difference.redacted,
     )
 
 
-def difference_from_proto(message: pb.Difference) -> Difference:
+def difference_from_proto(message: pb.Difference) -> ConfigDifference:
     """Return the difference of a message."""
-    return Difference(
+    return ConfigDifference(
         message.key,
         message.before if message.HasField("before") else None,
         message.after if message.HasField("after") else None,
-        message.masked,
+        message.redacted,
     )
 
 
 def log_level_to_proto(level: LogLevel) -> pb.LogLevel:
-    """Return the message for a level."""
+    """Return the message for a log level."""
     return pb.LogLevel(
         service=level.service,
         logger=level.logger,
@@ -139,11 +138,11 @@ def log_level_to_proto(level: LogLevel) -> pb.LogLevel:
 
 
 def log_level_from_proto(message: pb.LogLevel) -> LogLevel:
-    """Return the level of a message."""
+    """Return the log level of a message."""
     return LogLevel(message.service, message.logger, message.level, _seconds(message.modified_at))
 
 
-def _known(kind: type[_E], number: int) -> _E:
+def _enum_or_unset(kind: type[_E], number: int) -> _E:
     try:
         return kind(number)
     except ValueError:
@@ -153,7 +152,9 @@ def _known(kind: type[_E], number: int) -> _E:
 def _timestamp(seconds: float) -> Timestamp | None:
     if not seconds:
         return None
-    whole, part = divmod(round(seconds * 1e6), 1_000_000)  # microseconds, as clocks tell them
+    whole, part = divmod(
+        round(seconds * 1e6), 1_000_000
+    )  # microseconds: the precision of the clock
     return Timestamp(seconds=whole, nanos=part * 1000)
 
 

@@ -1,4 +1,4 @@
-"""penstock.api.connector.v1 ↔ plans, targets and prepared transactions."""
+"""penstock.api.connector.v1 ↔ task plans, resolved configurations, prepared transactions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def plan_from_proto(message: connector_pb.TaskPlan) -> TaskPlan:
 
 
 def target_to_proto(target: Target) -> connector_pb.Target:
-    """Return the message for a configured connector. Its plugin, when named, was for us."""
+    """Return the message for a configured connector.
+    A name `plugin/connector` is sent without its plugin, which the plugin process does not need.
+    """
     return connector_pb.Target(
         connector=target.connector.rpartition("/")[2],
         instance=target.instance,

@@ -11,45 +11,47 @@ from penstock.model.errors import Diagnostic, ErrorClass, Severity
 
 _E = TypeVar("_E", bound=IntEnum)
 
-_MOST_TEXT: Final = ((6 << 20, 2000), (8 << 20, 80))
-"""Up to how many bytes of diagnostics in one message there are how many characters of each text:
-enough to mend what is wrong, then what it is about. Beyond, class and code alone are told. The rest
-of the 16 MiB of a message is for the numbers of more than 30,000 tasks."""
+_MAX_TEXT: Final = ((6 << 20, 2000), (8 << 20, 80))
+"""(bytes of all diagnostics in one message, characters of each text). Up to 6 MiB a text has 2000
+characters: enough to correct the error. Up to 8 MiB it has 80: enough to know the subject. Beyond,
+only class and code are sent. The rest of the 16 MiB of a message is for the counters of more than
+30,000 tasks."""
 
-_MOST_MEASURED: Final = 1 << 20
-"""Bytes of what is measured of tasks in one message, beside their rows and bytes: that of more than
-1,000 tasks with all the datasets that they may name."""
+_MAX_METRICS_BYTES: Final = 1 << 20
+"""Bytes of task metrics in one message, besides rows and bytes: those of more than 1,000 tasks with
+the largest number of datasets."""
 
 
-class Brief:
-    """Makes the messages for diagnostics that go out together, in one message (invariant 12): their
-    texts are cut, and those that come late to less.
+class MessageBudget:
+    """Bounds the diagnostics and task metrics of one message (invariant 12).
+
+    Texts of diagnostics are cut, later ones more than earlier ones.
     """
 
     def __init__(self) -> None:
-        self._bytes = self._measured = 0
+        self._diagnostic_bytes = self._metrics_bytes = 0
 
-    def affords(self, measured: int) -> bool:
-        """Tell whether there is room for so many bytes of what is measured, and take it."""
-        fits = self._measured + measured <= _MOST_MEASURED
-        self._measured += measured if fits else 0
+    def reserve_metrics(self, size: int) -> bool:
+        """Reserve `size` bytes for metrics. Returns False when they do not fit."""
+        fits = self._metrics_bytes + size <= _MAX_METRICS_BYTES
+        self._metrics_bytes += size if fits else 0
         return fits
 
     def to_proto(self, diagnostic: Diagnostic | None) -> pb.Diagnostic | None:
-        """Return the message for a diagnostic."""
+        """Return the message for a diagnostic, its texts cut to what the budget allows."""
         if diagnostic is None:
             return None
-        most = next((most for bytes_, most in _MOST_TEXT if self._bytes < bytes_), 0)
-        message = to_proto(_cut(diagnostic, most))
-        self._bytes += message.ByteSize()
+        limit = next((chars for size, chars in _MAX_TEXT if self._diagnostic_bytes < size), 0)
+        message = to_proto(_cut_texts(diagnostic, limit))
+        self._diagnostic_bytes += message.ByteSize()
         return message
 
 
-def _cut(diagnostic: Diagnostic, most: int) -> Diagnostic:
+def _cut_texts(diagnostic: Diagnostic, limit: int) -> Diagnostic:
     def cut(text: str) -> str:
-        return text if len(text) <= most else f"{text[: most - 1]}…" if most else ""
+        return text if len(text) <= limit else f"{text[: limit - 1]}…" if limit else ""
 
-    return diagnostic.reworded(cut)
+    return diagnostic.map_texts(cut)
 
 
 def to_proto(diagnostic: Diagnostic) -> pb.Diagnostic:
@@ -65,8 +67,8 @@ def to_proto(diagnostic: Diagnostic) -> pb.Diagnostic:
         dataset=diagnostic.dataset,
         fix=diagnostic.fix,
     )
-    if diagnostic.retry_after:
-        message.retry_after.FromTimedelta(timedelta(seconds=diagnostic.retry_after))
+    if diagnostic.retry_after_s:
+        message.retry_after.FromTimedelta(timedelta(seconds=diagnostic.retry_after_s))
     return message
 
 
@@ -75,18 +77,18 @@ def from_proto(message: pb.Diagnostic) -> Diagnostic:
     return Diagnostic(
         code=message.code,
         message=message.message,
-        error_class=_known(ErrorClass, message.error_class),
-        severity=_known(Severity, message.severity),
+        error_class=_enum_or_unset(ErrorClass, message.error_class),
+        severity=_enum_or_unset(Severity, message.severity),
         fix=message.fix,
         config_path=message.config_path,
         suggestion=message.suggestion,
         detail=message.detail,
         dataset=message.dataset,
-        retry_after=message.retry_after.ToTimedelta().total_seconds(),
+        retry_after_s=message.retry_after.ToTimedelta().total_seconds(),
     )
 
 
-def _known(kind: type[_E], number: int) -> _E:
+def _enum_or_unset(kind: type[_E], number: int) -> _E:
     try:
         return kind(number)
     except ValueError:

@@ -1,14 +1,18 @@
-"""penstock.api.record.v1 ↔ keys, offsets and partitions."""
+"""penstock.api.record.v1 ↔ values, offsets and partitions; penstock.api.offset.v1 ↔ offsets by
+partition id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
+from penstock.api.offset.v1 import offset_service_pb2 as offset_pb
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock.model.connector import Partition
+from penstock.model.errors import ConfigError
 from penstock.model.identity import partition_id, partition_key
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,10 +29,13 @@ _FIELDS = dict(_SCALARS)
 
 
 def fill_value(message: pb.Value, value: Any) -> None:
-    """Put a value into an empty message; None leaves it with no kind set.
+    """Set a value in an empty message; None leaves its kind unset.
 
-    In place, because a commit may bring ten thousand offsets, and a message that is made to be put
-    into another is copied.
+    It fills the message in place: a commit may have ten thousand offsets, and protobuf copies a
+    message that is assigned to a field of another one.
+
+    Raises:
+        TypeError: the type has no form in the protocol.
     """
     field = _FIELDS.get(type(value)) or next(
         (field for kind, field in _SCALARS if isinstance(value, kind)), None
@@ -46,7 +53,7 @@ def fill_value(message: pb.Value, value: Any) -> None:
         case date():
             message.date_days = value.toordinal() - _EPOCH_DAY
         case Mapping():
-            message.struct_value.SetInParent()  # an empty one is one, too
+            message.struct_value.SetInParent()  # also when it is empty
             for name, item in value.items():
                 fill_value(message.struct_value.fields[name], item)
         case list() | tuple():
@@ -58,7 +65,7 @@ def fill_value(message: pb.Value, value: Any) -> None:
 
 
 def value_to_proto(value: Any) -> pb.Value:
-    """Return the message for a value; None is a message with no kind set."""
+    """Return the message for a value; None is a message whose kind is unset."""
     message = pb.Value()
     fill_value(message, value)
     return message
@@ -84,7 +91,7 @@ def value_from_proto(message: pb.Value) -> Any:
 
 
 def fill_offset(message: pb.Offset, offset: Mapping[str, Any]) -> None:
-    """Put an offset into an empty message. A lone `$opaque` field is the connector's own bytes."""
+    """Set an offset in an empty message. A single field `$opaque` has bytes of the connector."""
     if len(offset) == 1 and "$opaque" in offset:
         message.opaque = offset["$opaque"]
         return
@@ -93,7 +100,7 @@ def fill_offset(message: pb.Offset, offset: Mapping[str, Any]) -> None:
 
 
 def offset_to_proto(offset: Mapping[str, Any]) -> pb.Offset:
-    """Return the message for an offset. A lone `$opaque` field is the connector's own bytes."""
+    """Return the message for an offset. A single field `$opaque` has bytes of the connector."""
     message = pb.Offset()
     fill_offset(message, offset)
     return message
@@ -123,7 +130,7 @@ def partition_to_proto(partition: Partition) -> pb.Partition:
 
 
 def partition_from_proto(message: pb.Partition) -> Partition:
-    """Return the partition of a message; one named by id alone gets its key from the id."""
+    """Return the partition of a message. If the message has only an id, the key is read from it."""
     key = {name: value_from_proto(value) for name, value in message.key.items()}
     if message.partition_id and partition_id(key) != message.partition_id:
         key = partition_key(message.partition_id)
@@ -135,4 +142,62 @@ def partition_from_proto(message: pb.Partition) -> Partition:
         weight=message.weight or 1.0,
         bounded=message.bounded,
         finds_others=message.finds_others,
+    )
+
+
+class MutableOffsets(Protocol):
+    """The repeated field of a message that offsets are added to."""
+
+    def add(self, *, partition_id: str) -> offset_pb.PartitionOffset:
+        """Add an element and return it."""
+
+
+def add_offsets(messages: MutableOffsets, offsets: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Add the messages for offsets by partition id; None is a partition without an offset.
+
+    Raises:
+        ConfigError: `offset.shape`: an offset is not a mapping of names to values.
+    """
+    for id_, offset in offsets.items():
+        message = messages.add(partition_id=id_)
+        if offset is not None:
+            message.offset.SetInParent()  # also when it is empty
+            _fill_checked(message.offset, id_, offset)
+
+
+def offsets_bytes(offsets: Mapping[str, Mapping[str, Any] | None]) -> int:
+    """Return the size of offsets in a message, in bytes.
+
+    Raises:
+        ConfigError: `offset.shape`: an offset is not a mapping of names to values.
+    """
+    message = offset_pb.CommitOffsetsRequest()
+    add_offsets(message.offsets, offsets)
+    return message.ByteSize()
+
+
+def offsets_from_proto(
+    messages: Iterable[offset_pb.PartitionOffset],
+) -> dict[str, dict[str, Any] | None]:
+    """Return the offsets of messages by partition id; None where a message has no offset."""
+    return {
+        message.partition_id: (
+            offset_from_proto(message.offset) if message.HasField("offset") else None
+        )
+        for message in messages
+    }
+
+
+def _fill_checked(message: pb.Offset, id_: str, value: Any) -> None:
+    try:
+        if isinstance(value, Mapping):
+            return fill_offset(message, value)
+        problem = "it is not an object"
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        problem = str(error)
+    raise ConfigError(
+        "offset.shape",
+        f"the offset of {id_[:200]} cannot be stored: {problem[:200]}",
+        fix="Write a JSON object of names and values, as a list of offsets shows it; null removes "
+        "the offset.",
     )

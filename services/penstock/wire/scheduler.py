@@ -1,4 +1,4 @@
-"""penstock.api.scheduler.v1 ↔ how connectors, tasks and workers are."""
+"""penstock.api.scheduler.v1 ↔ statuses of connectors, tasks, workers and the cluster."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from penstock.wire.worker import status_from_proto, status_to_proto
 
 _STATES = frozenset(map(int, RunState))
 _KINDS = frozenset(map(int, ConnectorKind))
-_WITH_A_REASON = frozenset({TaskState.FAILED, TaskState.RESTARTING})
+_STATES_WITH_DIAGNOSTIC = frozenset({TaskState.FAILED, TaskState.RESTARTING})
 
 
-def run_to_proto(status: RunStatus, brief: error.Brief) -> pb.RunStatus:
-    """Return the message for a task's status. The diagnostic is in it once: that of what the worker
-    says is left out where it is the same.
+def run_to_proto(status: RunStatus, budget: error.MessageBudget) -> pb.RunStatus:
+    """Return the message for the status of a task.
+
+    A diagnostic that the scheduler and the worker share is in the message once.
     """
     task = status.task
     if task is not None and task.diagnostic == status.diagnostic:
         task = replace(task, diagnostic=None)
     return pb.RunStatus(
         task_id=status.task_id,
-        number=status.number,
         state=int(status.state),  # type: ignore[arg-type] # enums share numbers
         worker_id=status.worker,
         epoch=status.epoch,
-        diagnostic=brief.to_proto(status.diagnostic),
+        diagnostic=budget.to_proto(status.diagnostic),
         restarts=status.restarts,
-        task=None if task is None else status_to_proto(task, brief),
+        task=None if task is None else status_to_proto(task, budget),
     )
 
 
 def run_from_proto(message: pb.RunStatus) -> RunStatus:
-    """Return the task's status of a message."""
+    """Return the status of a task in a message."""
     diagnostic = error.from_proto(message.diagnostic) if message.HasField("diagnostic") else None
     return RunStatus(
         task_id=message.task_id,
@@ -52,34 +52,34 @@ def run_from_proto(message: pb.RunStatus) -> RunStatus:
         epoch=message.epoch,
         diagnostic=diagnostic,
         restarts=message.restarts,
-        task=_said(message, diagnostic) if message.HasField("task") else None,
+        task=_task_from_proto(message, diagnostic) if message.HasField("task") else None,
     )
 
 
-def _said(message: pb.RunStatus, diagnostic: Diagnostic | None) -> TaskStatus:
-    """Return what the worker says. A task that failed and does not say why has said the same."""
+def _task_from_proto(message: pb.RunStatus, diagnostic: Diagnostic | None) -> TaskStatus:
+    """Return the status that the worker reported, with the diagnostic that the message shares."""
     task = status_from_proto(message.task)
-    if task.diagnostic is None and task.state in _WITH_A_REASON:
+    if task.diagnostic is None and task.state in _STATES_WITH_DIAGNOSTIC:
         return replace(task, diagnostic=diagnostic)
     return task
 
 
 def connector_status_to_proto(status: ConnectorStatus) -> pb.ConnectorStatus:
-    """Return the message for a connector's status: one, however many tasks fail with long words."""
-    brief = error.Brief()
+    """Return the message for the status of a connector. Its size is bounded by a MessageBudget."""
+    budget = error.MessageBudget()
     return pb.ConnectorStatus(
         name=status.name,
         generation=status.generation,
         kind=int(status.kind),  # type: ignore[arg-type] # enums share numbers
         state=int(status.state),  # type: ignore[arg-type] # enums share numbers
         worker_id=status.worker,
-        diagnostic=brief.to_proto(status.diagnostic),
-        tasks=[run_to_proto(task, brief) for task in status.tasks],
+        diagnostic=budget.to_proto(status.diagnostic),
+        tasks=[run_to_proto(task, budget) for task in status.tasks],
     )
 
 
 def connector_status_from_proto(message: pb.ConnectorStatus) -> ConnectorStatus:
-    """Return the connector's status of a message. A kind of a newer version reads as unset."""
+    """Return the status of a connector in a message. A kind of a newer version reads as unset."""
     known = int(message.kind) in _KINDS
     return ConnectorStatus(
         name=message.name,
@@ -114,8 +114,8 @@ def cluster_to_proto(status: ClusterStatus) -> pb.GetClusterResponse:
         moving=status.moving,
         rebalances=pb.Rebalances(
             completed=status.rebalances.completed,
-            mean_seconds=status.rebalances.mean,
-            most_seconds=status.rebalances.most,
+            mean_seconds=status.rebalances.mean_s,
+            max_seconds=status.rebalances.max_s,
         ),
     )
 
@@ -143,7 +143,7 @@ def cluster_from_proto(message: pb.GetClusterResponse) -> ClusterStatus:
         rebalances=Rebalances(
             message.rebalances.completed,
             message.rebalances.mean_seconds,
-            message.rebalances.most_seconds,
+            message.rebalances.max_seconds,
         ),
     )
 

@@ -1,4 +1,4 @@
-"""penstock.api.worker.v1 ↔ task status, plugins, their keys, checks of a connection, live rows."""
+"""penstock.api.worker.v1 ↔ task statuses, installed plugins, their keys, connection checks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.error.v1 import diagnostic_pb2 as diagnostic_pb
 from penstock.api.worker.v1 import worker_service_pb2 as pb
+from penstock.model.config_def import ConfigValue, ConnectorDefinition, KeyDefinition
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.described import DescribedConnector, DescribedKey, KeyValue
 from penstock.model.errors import Diagnostic
-from penstock.model.live_rows import Looked, LookedRow, LookRules, RowStage
-from penstock.wire import error, numbers
+from penstock.wire import error, metrics
 
 _KINDS = {
     plugin_pb.KIND_SOURCE: "source",
@@ -23,12 +22,11 @@ _KINDS = {
 }
 
 _STATES = frozenset(map(int, TaskState))
-_STAGES = frozenset(map(int, RowStage))
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledConnector:
-    """A connector of a plugin. `kind`: source, sink, transform, converter."""
+    """A connector of a plugin. `kind` is source, sink, transform or converter."""
 
     name: str
     kind: str
@@ -38,7 +36,7 @@ class InstalledConnector:
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugin:
-    """A plugin on a worker."""
+    """A plugin that is installed on a worker, with its connectors."""
 
     name: str
     version: str
@@ -47,7 +45,7 @@ class InstalledPlugin:
 
 @dataclass(frozen=True, slots=True)
 class CheckedStep:
-    """One step of a connection check of an end, `source` or `sink`; `took` is in seconds."""
+    """One step of a connection check. `end` is `source` or `sink`; `took` is in seconds."""
 
     end: str
     step: str
@@ -56,14 +54,14 @@ class CheckedStep:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def status_to_proto(status: TaskStatus, brief: error.Brief | None = None) -> pb.TaskStatus:
-    """Return the message for a task's status; with `brief`, as one of many."""
+def status_to_proto(status: TaskStatus, budget: error.MessageBudget | None = None) -> pb.TaskStatus:
+    """Return the message for the status of a task. `budget` is for many of them in one message."""
     message = pb.TaskStatus(
         task_id=status.task_id,
         connector=status.connector,
         epoch=status.epoch,
         state=int(status.state),  # type: ignore[arg-type] # enums share numbers
-        diagnostic=_diagnostic_to_proto(status.diagnostic, brief),
+        diagnostic=_diagnostic_to_proto(status.diagnostic, budget),
         rows_read=status.rows_read,
         rows_written=status.rows_written,
         bytes_read=status.bytes_read,
@@ -75,15 +73,15 @@ def status_to_proto(status: TaskStatus, brief: error.Brief | None = None) -> pb.
         restarts_in_a_row=status.restarts_in_a_row,
         plugin_version=status.plugin_version,
     )
-    numbers.add_to(message, status, brief)
+    metrics.add_task_metrics(message, status, budget)
     return message
 
 
 def _diagnostic_to_proto(
-    diagnostic: Diagnostic | None, brief: error.Brief | None
+    diagnostic: Diagnostic | None, budget: error.MessageBudget | None
 ) -> diagnostic_pb.Diagnostic | None:
-    if brief is not None:
-        return brief.to_proto(diagnostic)
+    if budget is not None:
+        return budget.to_proto(diagnostic)
     return None if diagnostic is None else error.to_proto(diagnostic)
 
 
@@ -108,7 +106,7 @@ def status_from_proto(message: pb.TaskStatus) -> TaskStatus:
         restarts=message.restarts,
         restarts_in_a_row=message.restarts_in_a_row,
         plugin_version=message.plugin_version,
-        **numbers.from_proto(message),
+        **metrics.task_metrics_from_proto(message),
     )
 
 
@@ -142,8 +140,8 @@ def plugin_from_proto(message: pb.InstalledPlugin) -> InstalledPlugin:
     )
 
 
-def described_to_proto(described: DescribedConnector) -> pb.DescribeConnectorResponse:
-    """Return the message for what a connector can be told."""
+def definition_to_proto(described: ConnectorDefinition) -> pb.DescribeConnectorResponse:
+    """Return the message for the definition of a connector: its keys, and those of the runtime."""
     kinds = {word: number for number, word in _KINDS.items()}
     return pb.DescribeConnectorResponse(
         plugin=described.plugin,
@@ -157,9 +155,9 @@ def described_to_proto(described: DescribedConnector) -> pb.DescribeConnectorRes
     )
 
 
-def described_from_proto(message: pb.DescribeConnectorResponse) -> DescribedConnector:
-    """Return what a connector can be told."""
-    return DescribedConnector(
+def definition_from_proto(message: pb.DescribeConnectorResponse) -> ConnectorDefinition:
+    """Return the definition of a connector in a message."""
+    return ConnectorDefinition(
         message.connector.name,
         _KINDS.get(message.connector.kind, ""),
         message.plugin,
@@ -169,8 +167,8 @@ def described_from_proto(message: pb.DescribeConnectorResponse) -> DescribedConn
     )
 
 
-def key_to_proto(key: DescribedKey) -> plugin_pb.ConfigKey:
-    """Return the message for a key."""
+def key_to_proto(key: KeyDefinition) -> plugin_pb.ConfigKey:
+    """Return the message for the definition of a key."""
     return plugin_pb.ConfigKey(
         name=key.name,
         type=key.type,
@@ -180,18 +178,15 @@ def key_to_proto(key: DescribedKey) -> plugin_pb.ConfigKey:
         importance=key.importance,
         group=key.group,
         order=key.order,
-        width=key.width,
         display_name=key.display_name,
         documentation=key.documentation,
-        dependents=key.dependents,
         choices=key.choices,
-        replaced_by=key.replaced_by,
     )
 
 
-def key_from_proto(message: plugin_pb.ConfigKey) -> DescribedKey:
-    """Return the key of a message."""
-    return DescribedKey(
+def key_from_proto(message: plugin_pb.ConfigKey) -> KeyDefinition:
+    """Return the definition of a key in a message."""
+    return KeyDefinition(
         name=message.name,
         type=message.type or "string",
         default=message.default_value if message.HasField("default_value") else None,
@@ -201,32 +196,24 @@ def key_from_proto(message: plugin_pb.ConfigKey) -> DescribedKey:
         importance=message.importance,
         group=message.group,
         order=message.order,
-        width=message.width,
         display_name=message.display_name,
         choices=tuple(message.choices),
-        dependents=tuple(message.dependents),
-        replaced_by=message.replaced_by,
     )
 
 
-def value_to_proto(value: KeyValue) -> connector_pb.ConfigValue:
-    """Return the message for what a plugin makes of a key."""
-    return connector_pb.ConfigValue(
-        name=value.name,
-        value=value.value,
-        recommended=value.recommended,
-        visible=value.visible,
-    )
+def value_to_proto(value: ConfigValue) -> connector_pb.ConfigValue:
+    """Return the message for the value of a key, as the plugin validated it."""
+    return connector_pb.ConfigValue(name=value.name, value=value.value, visible=value.visible)
 
 
-def value_from_proto(message: connector_pb.ConfigValue) -> KeyValue:
-    """Return what a plugin makes of a key."""
+def value_from_proto(message: connector_pb.ConfigValue) -> ConfigValue:
+    """Return the value of a key in a message."""
     value = message.value if message.HasField("value") else None
-    return KeyValue(message.name, value, tuple(message.recommended), message.visible)
+    return ConfigValue(message.name, value, message.visible)
 
 
 def step_to_proto(step: CheckedStep) -> pb.CheckConnectionResponse:
-    """Return the message for a step of a check."""
+    """Return the message for a step of a connection check."""
     message = pb.CheckConnectionResponse(
         end=step.end,
         step=step.step,
@@ -238,63 +225,29 @@ def step_to_proto(step: CheckedStep) -> pb.CheckConnectionResponse:
 
 
 def step_from_proto(message: pb.CheckConnectionResponse) -> CheckedStep:
-    """Return the step of a check in a message."""
+    """Return the step of a connection check in a message."""
     took = message.took.ToTimedelta().total_seconds()
     found = tuple(error.from_proto(d) for d in message.diagnostics)
     return CheckedStep(message.end, message.step, message.ok, took, found)
 
 
-def look_to_proto(task_id: str, rules: LookRules) -> pb.InspectRowsRequest:
-    """Return the message for a look at a task."""
-    behind = "" if isinstance(rules.stage, RowStage) else rules.stage
-    return pb.InspectRowsRequest(
-        task_id=task_id,
-        stage=0 if behind else int(rules.stage),  # type: ignore[arg-type] # enums share numbers
-        transform=behind,
-        max_rows=rules.rows,
-        max_row_bytes=rules.row_bytes,
-        max_ms=round(rules.seconds * 1000),
-    )
+@dataclass(frozen=True, slots=True)
+class BuiltInPlugin:
+    """A transform, predicate or converter that is part of Penstock.
+
+    `type` is the word of Kafka Connect: transformation, predicate, converter, header_converter.
+    """
+
+    name: str
+    type: str
+    version: str
 
 
-def look_from_proto(message: pb.InspectRowsRequest) -> LookRules:
-    """Return what is asked for. A stage of a newer version reads as unset."""
-    stage = int(message.stage)
-    return LookRules(
-        message.transform or (RowStage(stage) if stage in _STAGES else RowStage.UNSPECIFIED),
-        message.max_rows,
-        message.max_row_bytes,
-        message.max_ms / 1000,
-    )
+def built_in_to_proto(one: BuiltInPlugin) -> pb.BuiltIn:
+    """Return the message for a built-in plugin."""
+    return pb.BuiltIn(name=one.name, type=one.type, version=one.version)
 
 
-def looked_to_proto(looked: Looked) -> pb.InspectRowsResponse:
-    """Return the message for rows that are shown."""
-    rows = [
-        pb.InspectedRow(
-            topic=row.topic,
-            partition=row.partition,
-            offset=row.offset,
-            timestamp_us=row.ts_us,
-            json=row.json,
-            cut=row.cut,
-        )
-        for row in looked.rows
-    ]
-    return pb.InspectRowsResponse(rows=rows, missed=looked.missed)
-
-
-def looked_from_proto(message: pb.InspectRowsResponse) -> Looked:
-    """Return the rows of a message."""
-    rows = tuple(
-        LookedRow(
-            row.topic,
-            row.partition,
-            row.offset,
-            row.timestamp_us if row.HasField("timestamp_us") else None,
-            row.json,
-            row.cut,
-        )
-        for row in message.rows
-    )
-    return Looked(rows, message.missed)
+def built_in_from_proto(message: pb.BuiltIn) -> BuiltInPlugin:
+    """Return the built-in plugin of a message."""
+    return BuiltInPlugin(message.name, message.type, message.version)

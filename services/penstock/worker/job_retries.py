@@ -1,6 +1,4 @@
-"""A job of a micro-batch, tried again after retriable errors: a bounded number of times, or for as
-long as a person said.
-"""
+"""Runs the Spark job of a micro-batch, with a bounded number of retries after retriable errors."""
 
 from __future__ import annotations
 
@@ -10,80 +8,87 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeVar
 
-from penstock.model.errors import ErrorClass, InternalError, PenstockError, error_of
+from penstock.model.backoff import Backoff
+from penstock.model.errors import ErrorClass, InternalError, PenstockError, error_from_diagnostic
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.rpc.tracing import PARENT, carried
+from penstock.rpc.tracing import TRACEPARENT, trace_headers
 from penstock.worker.ports import Engine, Plan
 
 log = logging.getLogger(__name__)
 
 
-TRIES: Final = 4
-"""Times a micro-batch is tried before the run of the task ends: enough for a lost Python worker or
-executor, and little enough that a job which kills its worker every time is seen within seconds."""
+MAX_TRIES: Final = 4
+"""Tries of a micro-batch before its run ends: enough for a lost Python worker or executor, and few
+enough that a job which kills its worker every time fails within seconds.
+"""
 
-FIRST_DELAY: Final = 0.2
-"""Seconds before the second try; doubles."""
+FIRST_DELAY_S: Final = 0.2
+"""Delay before the second try. It doubles."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
-    """`within`: seconds in which it is tried again (`errors.retry.timeout`), None for `TRIES`
-    times. `longest`: most seconds between two tries. `again` is called before each but the first.
+class RetryPolicy:
+    """How a job is retried. `timeout_s`: for how long (`errors.retry.timeout`); None for
+    `MAX_TRIES` tries. `max_delay_s`: longest delay between two tries. `on_retry` is called before
+    each retry.
     """
 
-    within: float | None = None
-    longest: float = 60.0
-    again: Callable[[], None] = lambda: None
+    timeout_s: float | None = None
+    max_delay_s: float = 60.0
+    on_retry: Callable[[], None] = lambda: None
 
 
-DEFAULT: Final = Retries()
+DEFAULT_RETRIES: Final = RetryPolicy()
 
 
-async def tried(run: Callable[[], Awaitable[_T]], what: str, retries: Retries) -> _T:
-    """Return what `run` returns, the first time that it does not raise a retriable error.
+async def run_with_retries(run: Callable[[], Awaitable[_T]], what: str, retries: RetryPolicy) -> _T:
+    """Return the result of `run`, retried after retriable errors. `what` names the work in the log.
 
     Raises:
-        PenstockError: an error that is not retriable, or the last one.
+        PenstockError: an error that is not retriable, or that of the last try.
     """
-    delay, tries = FIRST_DELAY, 0
-    end = math.inf if retries.within is None else time.monotonic() + retries.within
+    backoff, tries = Backoff(FIRST_DELAY_S, retries.max_delay_s), 0
+    end = math.inf if retries.timeout_s is None else time.monotonic() + retries.timeout_s
     while True:
         tries += 1
         try:
             return await run()
         except PenstockError as error:
-            last = time.monotonic() + delay >= end if retries.within else tries == TRIES
-            if last or error.diagnostic.error_class != ErrorClass.RETRIABLE:
+            too_late = time.monotonic() + backoff.delay_s >= end
+            is_last = too_late if retries.timeout_s else tries == MAX_TRIES
+            if is_last or error.diagnostic.error_class != ErrorClass.RETRIABLE:
                 raise
-            log.warning("%s is tried again: %s", what, error)
-        retries.again()
-        await asyncio.sleep(delay)
-        delay = min(delay * 2, retries.longest)
+            log.warning("retrying %s: %s", what, error)
+        retries.on_retry()
+        await asyncio.sleep(backoff.delay_s)
+        backoff.advance()
 
 
-async def reported(
-    engine: Engine, plan: Plan, ticket: Ticket, lag: float, retries: Retries
+async def run_job(
+    engine: Engine, plan: Plan, ticket: Ticket, lag: float, retries: RetryPolicy
 ) -> list[SlotReport]:
-    """Run the job of a ticket; returns the reports in order of slot, if they account for every row
-    (invariant 5).
+    """Run the job of a ticket. Returns its reports in order of slot, once they account for every
+    row (invariant 5).
 
     Raises:
-        PenstockError: `engine.no_report`, `engine.row_count`, or what went wrong in a slot.
+        PenstockError: `engine.no_report`, `engine.row_count`, or the error of a slot.
     """
-    ticket = replace(ticket, trace=carried().get(PARENT, ""))
+    ticket = replace(ticket, trace=trace_headers().get(TRACEPARENT, ""))
 
-    async def run() -> list[SlotReport]:
-        return _checked(ticket, await engine.run(plan, ticket, lag=lag))
-
-    return await tried(run, f"micro-batch {ticket.txn_id}", retries)
+    run = partial(_run_once, engine, plan, ticket, lag)
+    return await run_with_retries(run, f"micro-batch {ticket.txn_id}", retries)
 
 
-def _checked(ticket: Ticket, reports: Sequence[SlotReport]) -> list[SlotReport]:
+async def _run_once(engine: Engine, plan: Plan, ticket: Ticket, lag: float) -> list[SlotReport]:
+    return _check_reports(ticket, await engine.run(plan, ticket, lag=lag))
+
+
+def _check_reports(ticket: Ticket, reports: Sequence[SlotReport]) -> list[SlotReport]:
     by_slot = {report.slot: report for report in reports}
     ordered = []
     for slot in ticket.slots:
@@ -91,7 +96,7 @@ def _checked(ticket: Ticket, reports: Sequence[SlotReport]) -> list[SlotReport]:
         if report is None:
             raise InternalError("engine.no_report", f"slot {slot.slot} ended without a report")
         if report.error is not None:
-            raise error_of(report.error)
+            raise error_from_diagnostic(report.error)
         if report.rows_in != slot.rows:
             raise InternalError(
                 "engine.row_count",

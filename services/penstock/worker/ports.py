@@ -1,5 +1,5 @@
-"""What a task needs of its two ends and of the engine, a monitor of the read end, and a worker of
-what runs previews: structural ports, defined beside their user.
+"""Structural ports of a task: its source, its sink, the engine, the chain, monitors and
+previews.
 """
 
 from __future__ import annotations
@@ -10,51 +10,46 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from penstock.model.connector import CommitMode, Connector, TaskPlan
-from penstock.model.preview_rows import Given, Rehearsed
+from penstock.model.inspection import PreviewRequest, PreviewResult
 from penstock.model.step import Step
 from penstock.model.stream import (
-    Offsets,
     PreparedTxn,
     PutSlot,
     ReadEvent,
     StreamSchema,
-    TxnCommitted,
     WriteOpened,
 )
 from penstock.model.ticket import SlotReport, Ticket
 
 
-class ReadStream(Protocol):
-    """The control side of a read end. Events come in stream order and end after `Drained`."""
+class SourceReader(Protocol):
+    """The control side of a source. Events come in stream order and end after `EndOfStream`."""
 
     async def open(self) -> None:
-        """Start reading at the offsets of the plan."""
+        """Start to read at the offsets of the plan."""
 
     def __aiter__(self) -> AsyncIterator[ReadEvent]:
         """Iterate over events; raises PenstockError when the stream is lost."""
 
     def ticket(self, seqs: Sequence[int], schema_id: int) -> dict[str, Any]:
-        """Say what an executor needs to fetch exactly these batches, in this order."""
+        """Return what an executor needs to fetch exactly these batches, in this order."""
 
     @property
     def confirms(self) -> bool:
-        """Whether the source says what it was told."""
+        """Whether the source confirms acknowledgements."""
 
     async def committed(self, checkpoint_id: int) -> None:
-        """Tell the source that everything up to a checkpoint is durable. Cumulative."""
+        """Acknowledge everything up to a checkpoint: it is durable. Cumulative."""
 
     async def release(self, seq: int) -> None:
-        """Say that batches up to `seq` will not be fetched again. Cumulative."""
-
-    async def drain(self, grace: float) -> None:
-        """Ask for the end: what is in hand, a last checkpoint, then `Drained`."""
+        """Release the batches up to `seq`: they are not fetched again. Cumulative."""
 
     async def close(self) -> None:
-        """Let go at once. Idempotent."""
+        """Close at once. Idempotent."""
 
 
-class WriteStream(Protocol):
-    """The control side of a write end. Calls come one at a time, in order of transaction."""
+class SinkWriter(Protocol):
+    """The control side of a sink. Calls come one at a time, in order of transaction."""
 
     async def open(
         self,
@@ -63,72 +58,68 @@ class WriteStream(Protocol):
         last_prepared: PreparedTxn | None,
         recover: bool,
     ) -> WriteOpened:
-        """Fence older epochs, apply `last_prepared` again when `recover`, and say how commits work.
+        """Fence older epochs, commit `last_prepared` again when `recover` is set, and return how
+        commits work.
 
-        `commit_mode` UNSPECIFIED asks for the strongest that the end has.
+        `commit_mode` UNSPECIFIED requests the strongest mode of the sink.
         """
 
     async def columns(self, dataset: str) -> pa.Schema | None:
-        """Return the columns of the place where rows of a dataset go; None when there is none yet,
-        or when the end cannot tell.
+        """Return the columns of a dataset at the sink; None when it does not exist, or the sink
+        does not know.
         """
 
     async def apply_schema(self, schema: StreamSchema) -> None:
-        """Make the end ready for rows of a schema; raises SchemaError when it cannot be."""
+        """Prepare the sink for rows of a schema; raises SchemaError when that is impossible."""
 
     def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:
-        """Say what an executor needs to put rows into a slot of a transaction."""
+        """Return what an executor needs to write rows into a slot of a transaction."""
 
-    async def prepare(
-        self, txn_id: int, slots: Sequence[PutSlot], token: bytes, offsets: Offsets
-    ) -> PreparedTxn:
-        """Make the rows of these attempts durable, and only these."""
+    async def prepare(self, txn_id: int, slots: Sequence[PutSlot], token: bytes) -> PreparedTxn:
+        """Make the rows of these attempts durable, and no others."""
 
-    async def commit(self, txn_id: int) -> TxnCommitted:
+    async def commit(self, txn_id: int) -> None:
         """Make a prepared transaction visible. Idempotent."""
 
-    async def abort(self, txn_id: int) -> None:
-        """Throw a transaction away."""
-
     async def close(self, grace: float) -> None:
-        """Finish and let go. Idempotent."""
+        """Finish and close within `grace` seconds. Idempotent."""
 
 
-Apply: TypeAlias = Callable[[pa.Schema], Awaitable[None]]
-"""Makes a write end ready for rows of a schema; raises SchemaError when it cannot be."""
+ApplySchema: TypeAlias = Callable[[pa.Schema], Awaitable[None]]
+"""Prepares a sink for rows of a schema; raises SchemaError when that is impossible."""
 
 
-class Announcer(Protocol):
-    """What decides on rows whose columns are not those of the place they go to."""
+class SchemaAnnouncer(Protocol):
+    """Handles rows whose columns differ from those at the sink."""
 
-    async def announce(self, dataset: str, rows: pa.Schema, apply: Apply) -> Step | None:
-        """Announce rows of a dataset; returns the step that brings them to what was agreed on,
-        None when they go as they are.
+    async def announce(self, dataset: str, rows: pa.Schema, apply: ApplySchema) -> Step | None:
+        """Announce rows of a dataset. Returns the step that converts them to the columns of the
+        sink, None when they need no change.
         """
 
 
-class Watch(Protocol):
-    """What sees partitions appear and vanish, at the read end of a connector."""
+class PartitionWatch(Protocol):
+    """Watches the partitions of a connector's source."""
 
     async def open(self, plans: Sequence[TaskPlan]) -> None:
-        """Begin to watch; `plans` are those in force."""
+        """Start to watch. `plans` are those in force."""
 
     def __aiter__(self) -> AsyncIterator[str]:
-        """Iterate over reasons for another plan; raises PenstockError when it cannot watch on."""
+        """Iterate over reasons to plan again; raises PenstockError when the watch is lost."""
 
-    async def tell(self, plans: Sequence[TaskPlan]) -> None:
-        """Say which plans are in force now."""
+    async def set_plans(self, plans: Sequence[TaskPlan]) -> None:
+        """Set the plans in force."""
 
     async def close(self) -> None:
-        """Let go. Idempotent."""
+        """Close. Idempotent."""
 
 
 class Plan(Protocol):
-    """A kept Spark plan."""
+    """A Spark plan that is built once and run many times."""
 
     @property
     def output_schema(self) -> pa.Schema:
-        """Schema of the rows that reach the write end."""
+        """Schema of the rows that reach the sink."""
 
 
 class Engine(Protocol):
@@ -136,7 +127,7 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many slots run at once."""
+        """How many slots run at a time."""
 
     def build(
         self,
@@ -145,25 +136,25 @@ class Engine(Protocol):
         steps: Sequence[Step],
         slots: int,
         *,
-        numbered: bool = False,
+        number_rows: bool = False,
     ) -> Plan:
-        """Analyse a plan once. Blocking: call in a thread. With `numbered`, rows that are refused
-        are told by their numbers in the input.
+        """Build a plan. Blocking: call it in a thread. With `number_rows`, rejected rows are
+        reported by their number in the input.
         """
 
     async def run(self, plan: Any, ticket: Ticket, *, lag: float) -> list[SlotReport]:
-        """Run one micro-batch; the task with the largest lag (seconds) goes first."""
+        """Run one micro-batch. The task with the largest lag (seconds) goes first."""
 
     def cancel(self, task_id: str) -> None:
-        """Cancel the jobs of a task; they end with an error within 2 s."""
+        """Cancel the jobs of a task. They end with an error within 2 s."""
 
 
 class Compiled(Protocol):
-    """What a chain becomes for one dataset and schema."""
+    """A chain that is compiled for one dataset and schema."""
 
     @property
     def dataset(self) -> str:
-        """Dataset after routing."""
+        """Name of the dataset after routing."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -171,28 +162,32 @@ class Compiled(Protocol):
 
 
 class Compiler(Protocol):
-    """The transform chain of a connector."""
+    """The transform chain of a connector, or its beginning."""
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
-        """Fit the chain to a dataset; raises ConfigError when it cannot be."""
+        """Compile the chain for a dataset; raises ConfigError when it does not fit."""
 
 
 class Chain(Compiler, Protocol):
-    """The transform chain of a connector that runs."""
+    """The transform chain of a running connector."""
 
     @property
     def transforms(self) -> Sequence[str]:
         """Names of its transforms, in order."""
 
     def until(self, transform: str) -> Compiler:
-        """Return the chain up to a transform, and with it."""
+        """Return the chain up to and including a transform."""
 
-    def moved(self, before: str, after: str) -> None:
-        """Take note that rows of a dataset moved; `after` is its name behind the chain."""
+    def report_dataset(self, before: str, after: str) -> None:
+        """Record that rows of a dataset moved. `before` and `after` are its names before and after
+        the chain.
+        """
 
 
 class Previews(Protocol):
-    """Evaluates the chain of a connector that may not be stored yet; nothing is written."""
+    """Runs sample rows through the chain of a connector that may not be stored yet. Nothing is
+    written.
+    """
 
-    async def of(self, connector: Connector, given: Given) -> Rehearsed:
-        """Return what becomes of rows."""
+    async def preview(self, connector: Connector, given: PreviewRequest) -> PreviewResult:
+        """Return what the chain makes of the rows."""

@@ -1,4 +1,4 @@
-"""What a worker's process runs with: the values of its `keys`."""
+"""The settings of a worker's process: the values of `process_keys`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from penstock.plugin import PluginPath
-from penstock.secrets import PROVIDERS, ProviderSettings, provider_settings
+from penstock.secrets import PROVIDERS, ProviderSettings, parse_provider_settings
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry import Secret
 from penstock.topic.embedded.table_state import Retention
 from penstock.topic_files import S3Settings
-from penstock.worker.config.client_overrides import (
+from penstock.worker.config.reach import (
     ALLOWLIST,
     POLICY,
+    REACH,
+    RESERVED,
     OverridePolicy,
+    ReachRules,
     override_policy,
+    read_reach_rules,
 )
-from penstock.worker.config.reach import REACH, RESERVED, Rules, reach_rules
-from penstock.worker.process_keys import KEYS, OPEN, SPARK
+from penstock.worker.process_keys import KEYS, OPEN_PREFIXES, SPARK
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """Which plugins there are, how often that is looked at (seconds, 0: never), and how much memory
-    each may have (bytes, 0: any).
+    """Where plugins are, how often that is checked (seconds, 0: never), and how much memory each
+    may use (bytes, 0: no limit).
     """
 
     path: PluginPath
@@ -35,11 +38,12 @@ class PluginSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineSettings:
+class WorkerSettings:
     """Where topics and plugins are, and how Spark runs.
 
-    `values` and `extra` are what these were read from, for the process that runs previews.
-    `previews_apart` says that there is one; False lets previews run in the engine here.
+    `values` and `extra` are the raw keys, for the process that runs previews.
+    `previews_in_process`: previews run in a process of their own; False runs them in the engine of
+    this process.
     """
 
     topics_dir: str
@@ -49,27 +53,27 @@ class MachineSettings:
     functions_path: tuple[Path, ...]
     providers: tuple[ProviderSettings, ...]
     overrides: OverridePolicy
-    reach: Rules
+    reach: ReachRules
     engine: EngineSettings
     values: Mapping[str, Any] = field(repr=False)
     extra: Mapping[str, str] = field(repr=False)
-    previews_apart: bool = True
+    previews_in_process: bool = True
 
 
-def machine_settings(
+def read_worker_settings(
     values: Mapping[str, Any], config: Mapping[str, str], topics_dir: Path
-) -> MachineSettings:
-    """Return the settings. `values` are those of `KEYS`, `config` has those that begin as in `OPEN`
-    too; `topics_dir` is where topics are when nothing is said.
+) -> WorkerSettings:
+    """Return the settings. `values` are those of `KEYS`; `config` may have keys that start with
+    `OPEN_PREFIXES`, too. `topics_dir` is where topics are without `topics.dir`.
 
     Raises:
-        ConfigError: a provider of secrets, the policy, or a rule is not as it must be.
+        ConfigError: a provider of secrets, the policy, or a rule is wrong.
     """
     extra = {k.removeprefix(SPARK): v for k, v in config.items() if k.startswith(SPARK)}
     engine: dict[str, Any] = {"driver_memory": values["spark.driver.memory"], "extra": extra}
     if values["spark.master"]:
         engine["master"] = values["spark.master"]
-    return MachineSettings(
+    return WorkerSettings(
         topics_dir=values["topics.dir"] or str(topics_dir),
         topics_s3=S3Settings(
             values["topics.s3.endpoint"] or "",
@@ -86,17 +90,17 @@ def machine_settings(
             reload=values["plugin.reload"],
             memory_max=values["plugin.memory.max"],
         ),
-        providers=provider_settings(
+        providers=parse_provider_settings(
             values[PROVIDERS], {k: v for k, v in config.items() if k.startswith(f"{PROVIDERS}.")}
         ),
         overrides=override_policy(values[POLICY], values[ALLOWLIST]),
-        reach=reach_rules(
+        reach=read_reach_rules(
             values[REACH], {k: v for k, v in config.items() if k.startswith(RESERVED)}
         ),
         functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
         values={key.name: values[key.name] for key in KEYS},
-        extra={key: value for key, value in config.items() if key.startswith(OPEN)},
+        extra={key: value for key, value in config.items() if key.startswith(OPEN_PREFIXES)},
     )
 
 

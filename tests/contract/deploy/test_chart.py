@@ -89,7 +89,7 @@ def test_values_reach_the_services(tmp_path):
     assert (settings.ttl, settings.drain) == (6, 30)
     assert settings.values["topics.retention.bytes"] == 1 << 30
     assert settings.extra["spark.conf.spark.sql.shuffle.partitions"] == "4"
-    (provider,) = settings.machine().providers
+    (provider,) = settings.worker().providers
     assert (provider.name, provider.params["allowlist.pattern"].text) == ("env", "DB_.*")
 
 
@@ -285,7 +285,7 @@ def test_topics_outlive_a_release_and_all_workers_see_them():
 
 def machine(case, folder):
     config = own_keys(case, "worker", folder)
-    return instance_settings("worker", config, environment(case, "worker")).machine()
+    return instance_settings("worker", config, environment(case, "worker")).worker()
 
 
 def test_topics_in_a_bucket_are_reached_with_the_keys_of_a_secret(tmp_path):

@@ -10,7 +10,7 @@ import yaml
 
 from penstock.cluster.keys import COMMON, KEYS, PREFIX
 from penstock.model.errors import ConfigError
-from penstock.topic_files import folder_of
+from penstock.topic_files import open_folder
 from support.chart import (
     BUILT,
     CASES,
@@ -197,7 +197,7 @@ def test_the_schema_refuses_exactly_the_variables_that_the_chart_sets_by_other_v
 )
 def test_the_schema_takes_the_buckets_that_workers_take(place):
     try:
-        folder_of(place)
+        open_folder(place)
     except ConfigError:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(changed("topics/dir", place), SCHEMA)

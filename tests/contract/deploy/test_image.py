@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import scaffold
+from penstock.cli import plugin_new
 from support.checkout import ROOT
 
 DOCKERFILE = (ROOT / "deploy" / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
@@ -140,17 +140,17 @@ def test_the_installed_command_tells_its_version(installed):
     assert place.startswith(str(installed.parent))
 
 
-@pytest.mark.parametrize("language", scaffold.LANGUAGES)
+@pytest.mark.parametrize("language", plugin_new.LANGUAGES)
 def test_the_installed_command_makes_a_project(installed, language, tmp_path):
     run(installed, "penstock", "plugin", "new", "--language", language, "orders", cwd=tmp_path)
-    scaffold.make(language, "orders", tmp_path / "expected")
+    plugin_new.create_project(language, "orders", tmp_path / "expected")
     made, expected = contents(tmp_path / "orders"), contents(tmp_path / "expected")
     assert made.keys() == expected.keys()
     assert made == expected
 
 
 def test_the_installed_kit_has_its_cases(installed):
-    cases = "from penstock.conformance.cases import load; print(len(load().cases))"
+    cases = "from penstock_kit.conformance.cases import load_spec; print(len(load_spec().cases))"
     assert int(run(installed, "python", "-c", cases).stdout) > 50
 
 

@@ -109,7 +109,7 @@ def test_workers_of_the_units_share_their_topics_and_may_write_them():
     unit = Unit(UNITS / "penstock-worker@.service")
     places = {
         instance_settings("worker", {"state.dir": f"/var/lib/penstock/{name}"}, example())
-        .machine()
+        .worker()
         .topics_dir
         for name in ("w1", "w2")
     }

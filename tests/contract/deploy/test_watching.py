@@ -6,11 +6,18 @@ import re
 import pytest
 import yaml
 
-from penstock.gateway.clients import Answers
-from penstock.gateway.metrics import cluster_metrics
-from penstock.gateway.metrics.cluster_metrics import measured
+from penstock.gateway import cluster_metrics
+from penstock.gateway.clients import ProcessReports
+from penstock.gateway.cluster_metrics import cluster_families
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
-from penstock.model.metrics import FAMILIES, DatasetRows, Number, ProcessNumbers, Spread, TaskWork
+from penstock.model.metrics import (
+    METRIC_FAMILIES,
+    DatasetRows,
+    MinMeanMax,
+    ProcessMetric,
+    ProcessMetrics,
+    TaskMetrics,
+)
 from penstock.model.status import (
     ClusterStatus,
     ConnectorStatus,
@@ -31,7 +38,7 @@ NAME = re.compile(r"\b(?:penstock|kafka_connect)_\w+")
 
 def families():
     """All that is ever told: a source and a sink, with every number known."""
-    spread = Spread(1, 1, 1)
+    spread = MinMeanMax(1, 1, 1)
     task = TaskStatus(
         "g-0",
         "c",
@@ -40,7 +47,7 @@ def families():
         rows_left=1,
         bytes_left=1,
         batches=1,
-        work=TaskWork(
+        metrics=TaskMetrics(
             commit_seconds=spread, batch_seconds=spread, batch_rows=spread, under_way=spread
         ),
         datasets=(DatasetRows("orders", 1, 1),),
@@ -49,9 +56,9 @@ def families():
     kinds = (ConnectorKind.SOURCE, ConnectorKind.SINK)
     statuses = [ConnectorStatus(k.name, "g", k, RunState.RUNNING, tasks=tasks) for k in kinds]
     cluster = ClusterStatus("s1", 1, (WorkerStatus("w1", "w1"),))
-    numbers = [Number(name, 1) for name in FAMILIES]
-    answers = Answers((ProcessNumbers("worker", "w1", "w1", tuple(numbers)),), {"worker": 1})
-    return [*measured(cluster, statuses), *cluster_metrics.measured_processes(answers)]
+    numbers = [ProcessMetric(name, 1) for name in METRIC_FAMILIES]
+    answers = ProcessReports((ProcessMetrics("worker", "w1", "w1", tuple(numbers)),), {"worker": 1})
+    return [*cluster_families(cluster, statuses), *cluster_metrics.process_families(answers)]
 
 
 TOLD = {s.name: set(s.labels) for family in families() for s in family.samples}

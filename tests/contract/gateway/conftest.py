@@ -12,10 +12,10 @@ import pytest
 
 from penstock.gateway.access import passwords
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.access.users import Person, User, grants_of
-from penstock.gateway.app import application
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import Place
+from penstock.gateway.access.users import Principal, User, parse_grants
+from penstock.gateway.app import build_app
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import Listener
 from support.gateway import Gateway
 from support.people import GRANTS
 
@@ -84,13 +84,15 @@ def made(gateway: Gateway) -> Iterator[Callable[..., str]]:
 def guarded(gateway: Gateway) -> Iterator[str]:
     """Another address of the same services, which asks who it is; returns its URL."""
     users = {
-        name: User(Person(name, grants_of(may)), passwords.hashed(f"{name}'s password"))
+        name: User(
+            Principal(name, parse_grants(may)), passwords.hash_password(f"{name}'s password")
+        )
         for name, may in GRANTS.items()
     }
-    app = application(gateway.asks, "tests", Guard(users))
+    app = build_app(gateway.clients, "tests", Guard(users))
 
     async def enter():
-        entered = answering(app, [Place("127.0.0.1:0")])
+        entered = serve(app, [Listener("127.0.0.1:0")])
         (url,) = await entered.__aenter__()
         return entered, url
 

@@ -11,12 +11,11 @@ import httpx
 import pytest
 
 from penstock.gateway.access import passwords
-from penstock.gateway.access.guard import Guard
-from penstock.gateway.access.request_limits import Rate
-from penstock.gateway.access.users import Person, User, grants_of
-from penstock.gateway.app import application
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import Place
+from penstock.gateway.access.guard import Guard, RateLimit
+from penstock.gateway.access.users import Principal, User, parse_grants
+from penstock.gateway.app import build_app
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import Listener
 from penstock.model.errors import PenstockError
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
@@ -31,9 +30,11 @@ def test_who_does_not_say_who_it_is_is_asked(who):
 
 
 def test_who_guesses_or_floods_is_told_to_wait(gateway):
-    users = {"adam": User(Person("adam", grants_of(["admin"])), passwords.hashed("right"))}
-    asked = Guard(users, requests=Rate(0.5), mistakes=Rate(0.2))
-    entered = answering(application(gateway.asks, "tests", asked), [Place("127.0.0.1:0")])
+    users = {
+        "adam": User(Principal("adam", parse_grants(["admin"])), passwords.hash_password("right"))
+    }
+    asked = Guard(users, requests=RateLimit(0.5), mistakes=RateLimit(0.2))
+    entered = serve(build_app(gateway.clients, "tests", asked), [Listener("127.0.0.1:0")])
     (url,) = gateway.run(entered.__aenter__)
     try:
         with httpx.Client(base_url=url, timeout=60) as client:
@@ -154,7 +155,7 @@ def test_a_page_of_another_site_changes_nothing(gateway):
 
 def test_another_name_for_this_machine_is_refused_where_nobody_is_asked(gateway):
     asked = Guard(local=True)
-    entered = answering(application(gateway.asks, "tests", asked), [Place("127.0.0.1:0")])
+    entered = serve(build_app(gateway.clients, "tests", asked), [Listener("127.0.0.1:0")])
     (url,) = gateway.run(entered.__aenter__)
     try:
         with httpx.Client(base_url=url, timeout=60) as client:
@@ -166,12 +167,14 @@ def test_another_name_for_this_machine_is_refused_where_nobody_is_asked(gateway)
 
 
 def test_many_guesses_at_once_are_as_few_as_one_after_another(gateway):
-    users = {"adam": User(Person("adam", grants_of(["admin"])), passwords.hashed("right"))}
-    asked = Guard(users, mistakes=Rate(0.2))
+    users = {
+        "adam": User(Principal("adam", parse_grants(["admin"])), passwords.hash_password("right"))
+    }
+    asked = Guard(users, mistakes=RateLimit(0.2))
 
     async def guess(number):
         try:
-            await asked.person(f"Basic {basic('adam', str(number))}", "here")
+            await asked.authenticate(f"Basic {basic('adam', str(number))}", "here")
         except PenstockError as error:
             return error.code
         return ""

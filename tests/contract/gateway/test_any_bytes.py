@@ -155,7 +155,7 @@ def test_bytes_that_are_no_message_are_the_callers_mistake(channels):
     (method,) = [one for one in METHODS if one.name == "GetConnector"]
     code, text = sent(channels["ConfigService"], method, b"\xff" * 9, 60)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "is no message of it" in text
+    assert "is not a message of this method" in text
 
 
 def test_more_metadata_than_anybody_needs_is_refused(channels):

@@ -10,8 +10,7 @@ import time
 
 import pytest
 
-from penstock.gateway import request_body
-from penstock.gateway.server import http_server
+from penstock.gateway import http_server, request_input
 
 OK = {"name": "x", "config": {"connector.class": "verifiable-source"}}
 
@@ -32,7 +31,7 @@ OK = {"name": "x", "config": {"connector.class": "verifiable-source"}}
         (b'{"name": "x", "config": []}', "application/json", 400),
         (b"name=x", "application/x-www-form-urlencoded", 415),
         (b"<a/>", "text/xml", 415),
-        (b" " * (request_body.MOST + 1), "application/json", 413),
+        (b" " * (request_input.MAX_BODY_BYTES + 1), "application/json", 413),
     ],
 )
 def test_a_body_that_is_wrong_is_refused(gateway, content, kind, status):
@@ -85,18 +84,18 @@ def exchanged(gateway, sent, seconds=60.0):
 
 
 def test_a_head_that_does_not_end_is_closed(gateway, monkeypatch):
-    monkeypatch.setattr(http_server, "HEAD_WITHIN", 0.3)
+    monkeypatch.setattr(http_server, "HEAD_TIMEOUT_S", 0.3)
     for sent in (b"", b"GET / HTTP/1.1\r\nHost:"):
         assert exchanged(gateway, sent) == b""
 
 
 def test_a_head_that_is_too_large_is_refused(gateway):
-    sent = b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * http_server.MOST_HEAD) + b"\r\n\r\n"
+    sent = b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * http_server.MAX_HEAD_BYTES) + b"\r\n\r\n"
     assert exchanged(gateway, sent)[:12] in {b"HTTP/1.1 400", b""}
 
 
 def test_a_body_that_does_not_come_is_told_so(gateway, monkeypatch):
-    monkeypatch.setattr(request_body, "WITHIN", 0.3)
+    monkeypatch.setattr(request_input, "BODY_TIMEOUT_S", 0.3)
     sent = (
         b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
         b"Content-Length: 100\r\nConnection: close\r\n\r\n{"
@@ -105,7 +104,7 @@ def test_a_body_that_does_not_come_is_told_so(gateway, monkeypatch):
 
 
 def test_a_body_that_drips_is_told_so_and_others_are_answered_meanwhile(gateway, monkeypatch):
-    monkeypatch.setattr(request_body, "WITHIN", 1.0)
+    monkeypatch.setattr(request_input, "BODY_TIMEOUT_S", 1.0)
     host, _, port = gateway.address.rpartition(":")
     head = b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     with socket.create_connection((host, int(port)), timeout=60) as peer:
@@ -120,7 +119,7 @@ def test_a_body_that_drips_is_told_so_and_others_are_answered_meanwhile(gateway,
 
 
 def test_a_body_that_ends_after_its_answer_leaves_the_connection_to_the_next(gateway, monkeypatch):
-    monkeypatch.setattr(http_server, "LINGER", 5.0)
+    monkeypatch.setattr(http_server, "LINGER_S", 5.0)
     host, _, port = gateway.address.rpartition(":")
     head = b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\n"
     head += b"Content-Length: 9\r\n\r\n"
@@ -159,7 +158,7 @@ def test_a_configuration_of_very_many_keys_is_refused_by_its_size(gateway, metho
 
 def test_an_address_that_opens_many_connections_shuts_nobody_out(gateway, monkeypatch):
     """Its oldest silent ones are closed; its own requests and those of others are answered."""
-    monkeypatch.setattr(http_server, "MAX_PER_ADDRESS", 10)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS_PER_ADDRESS", 10)
     host, _, port = gateway.address.rpartition(":")
     with contextlib.ExitStack() as stack:
         peers = [

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from penstock.cluster.settings import instance_settings
-from penstock.gateway.access.guard import guard_of
-from penstock.gateway.app import application
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import places
+from penstock.gateway.access.guard import guard_from_settings
+from penstock.gateway.app import build_app
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import parse_listeners
 from support.gateway import Gateway
 from support.issuer import Issuer
 
@@ -35,9 +35,9 @@ def url(gateway: Gateway, issuer: Issuer) -> Iterator[str]:
         "auth.oidc.audience": "penstock",
     }
     values = instance_settings("gateway", keys, {}).values
-    wanted = places(values["listeners"], values["admin.listeners"])
-    asked = guard_of(values, wanted)
-    entered = answering(application(gateway.asks, "tests", asked), wanted)
+    wanted = parse_listeners(values["listeners"], values["admin.listeners"])
+    asked = guard_from_settings(values, wanted)
+    entered = serve(build_app(gateway.clients, "tests", asked), wanted)
     for name in (ORDERS, OTHERS):
         gateway.create(name, "STOPPED", **CONFIG)
     (url,) = gateway.run(entered.__aenter__)

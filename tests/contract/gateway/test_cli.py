@@ -154,7 +154,7 @@ def test_an_apply_that_fails_says_what_was_done(penstock, tmp_path, gateway, mad
     for name in ("a", "b", "c"):
         made(name)
         (tmp_path / f"{name}.yaml").write_text(SOURCE + "batch.rows: 7\n")
-    carry_out = apply._carry_out
+    carry_out = apply._apply_change
 
     def raced(server, change):
         if change.name == "b":
@@ -162,7 +162,7 @@ def test_an_apply_that_fails_says_what_was_done(penstock, tmp_path, gateway, mad
             assert gateway.put("/connectors/b/config", config | {"rows": "77"}).status_code == 200
         carry_out(server, change)
 
-    monkeypatch.setattr(apply, "_carry_out", raced)
+    monkeypatch.setattr(apply, "_apply_change", raced)
     code, said = penstock("apply", str(tmp_path))
     assert (code, "error: [config.revision_changed] b: " in said) == (2, True)
     found = json.loads(said[: said.index("]\nerror") + 1])
@@ -259,7 +259,7 @@ def test_rows_are_looked_at_behind_a_transform(penstock, gateway, made, capsys):
     code, said = penstock("inspect", name, "--stage", "kep", output="table")
     assert code == 2
     assert "worker.no_stage" in said
-    assert "Did you mean keep? Its stages are, in order: read, keep, late, transformed." in said
+    assert "Did you mean keep? Valid stages, in order: read, keep, late, transformed." in said
 
 
 def test_a_machine_is_looked_at(capsys):

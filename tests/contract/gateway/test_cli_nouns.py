@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.cli.__main__ import main
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 SOURCE = {"connector.class": "verifiable-source", "topic": "nouns", "rows": "40", "rate": "1000"}
 

@@ -13,7 +13,7 @@ import pytest
 from kafka_connect_api.errors import ConnectApiException, GenericConflict, GenericNotFound
 from kafka_connect_api.kafka_connect_api import Api, Cluster, Connector
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.connect_clients import KNOWN, Client, Refused, opened
 from support.foreign import BUILT
 from support.gateway import READY, Gateway

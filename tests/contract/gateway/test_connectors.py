@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 FILE = {"connector.class": "FileStreamSource", "file": "/nowhere/in.txt", "topic": "lines"}
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 NUMBERS = itertools.count()
 ROWS = {"connector.class": "verifiable-source", "rows": "30", "topic": "for-blocked"}

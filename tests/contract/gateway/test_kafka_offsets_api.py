@@ -17,7 +17,7 @@ import itertools
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 ROWS, PARTITIONS = 10, 3
 TOPIC = "kafka-offsets"

@@ -16,7 +16,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 TASKS = ("0", "1")
 PLAN = "plan"

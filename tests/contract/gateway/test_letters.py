@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.gateway import READY
 
 BAD = (3, 7)

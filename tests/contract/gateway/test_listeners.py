@@ -7,10 +7,10 @@ import pytest
 
 from penstock.cluster.settings import instance_settings
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.app import application
-from penstock.gateway.routes.topics import tracking_of
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import places
+from penstock.gateway.app import build_app
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import parse_listeners
+from penstock.gateway.routes.connectors import topic_tracking_from_settings
 from penstock.model.errors import ConfigError
 
 FREE = "http://127.0.0.1:0"
@@ -25,9 +25,9 @@ def answered(gateway):
 
     def answer(**keys):
         values = instance_settings("gateway", {"listeners": FREE, **keys}, {}).values
-        wanted = places(values["listeners"], values["admin.listeners"])
-        app = application(gateway.asks, "tests", Guard(), tracking_of(values))
-        entered.append(answering(app, wanted))
+        wanted = parse_listeners(values["listeners"], values["admin.listeners"])
+        app = build_app(gateway.clients, "tests", Guard(), topic_tracking_from_settings(values))
+        entered.append(serve(app, wanted))
         urls = gateway.run(entered[-1].__aenter__)
         clients.extend(httpx.Client(base_url=url, timeout=60) for url in urls)
         return clients[-len(urls) :]

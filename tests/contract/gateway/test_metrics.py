@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 
 def test_prometheus_is_told_of_connectors_and_workers(gateway, made):

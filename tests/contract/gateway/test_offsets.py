@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 SOURCE = {"connector.class": "verifiable-source", "rows": "50", "topic": "read"}
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.gateway import READY
 
 ROWS, BAD = 1000, 500

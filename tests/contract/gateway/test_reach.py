@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.gateway import READY
 
 SINK = {"connector.class": "log-sink", "topics": "bounded-rows"}

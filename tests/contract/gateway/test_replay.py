@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.__main__ import main
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.gateway import READY
 
 BAD = (3, 7)

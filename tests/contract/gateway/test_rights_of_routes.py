@@ -9,7 +9,13 @@ import re
 
 import pytest
 
-from penstock.gateway.access.users import NEEDED, OPEN, Level, Person, grants_of
+from penstock.gateway.access.users import (
+    OPEN_ROUTES,
+    REQUIRED_LEVELS,
+    Level,
+    Principal,
+    parse_grants,
+)
 from support.people import GRANTS
 from support.surface import NAMED_IN_BODY
 
@@ -35,10 +41,10 @@ def asked(route, connector):
 
 def may(person, route, connector):
     """Tell what the table and the grants say: this is the rule, written once more."""
-    needed, who = NEEDED[route], Person(person, grants_of(GRANTS[person]))
+    needed, who = REQUIRED_LEVELS[route], Principal(person, parse_grants(GRANTS[person]))
     if "{connector}" in route or route in NAMED_IN_BODY:
         return who.level(connector) >= needed
-    return (who.level() if needed is Level.ADMIN else who.highest()) >= needed
+    return (who.level() if needed is Level.ADMIN else who.highest_level()) >= needed
 
 
 def ask(client, route, connector):
@@ -50,7 +56,7 @@ def ask(client, route, connector):
     return answer.status_code, answer.json().get("code") if answer.status_code >= 400 else ""
 
 
-@pytest.mark.parametrize("route", sorted(NEEDED))
+@pytest.mark.parametrize("route", sorted(REQUIRED_LEVELS))
 def test_each_person_is_let_through_where_the_grants_say_so_and_nowhere_else(who, route):
     assert ask(who(), route, "orders-none") == (401, "access.unauthenticated")
     for person in GRANTS:
@@ -63,13 +69,13 @@ def test_each_person_is_let_through_where_the_grants_say_so_and_nowhere_else(who
 
 def test_the_rule_tells_persons_apart():
     """Else the test above would be of nothing."""
-    for person, let_through in (("nick", 0), ("adam", len(NEEDED))):
-        assert sum(may(person, route, "orders-none") for route in NEEDED) == let_through
+    for person, let_through in (("nick", 0), ("adam", len(REQUIRED_LEVELS))):
+        assert sum(may(person, route, "orders-none") for route in REQUIRED_LEVELS) == let_through
     counts = {
-        (person, name): sum(may(person, route, name) for route in NEEDED)
+        (person, name): sum(may(person, route, name) for route in REQUIRED_LEVELS)
         for person in ("vera", "otto", "edda")
         for name in CONNECTORS
     }
     assert len(set(counts.values())) >= 4
     assert counts["edda", "orders-none"] > counts["edda", "bills-none"]
-    assert not OPEN & NEEDED.keys()
+    assert not OPEN_ROUTES & REQUIRED_LEVELS.keys()

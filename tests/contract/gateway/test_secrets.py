@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.standalone.reconcile import validate
-from penstock.testing import wait_until
+from penstock.standalone.node import validate_connector
+from penstock_kit.testing import wait_until
 from support.gateway import READY
 
 CANARY = "canary-7f3a9c"
@@ -121,7 +121,7 @@ def test_what_a_plugin_says_is_a_secret_is_shown_nowhere(gateway, tmp_path):
     for answer in answers:
         assert answer.is_success, answer.text
         assert CANARY not in answer.text, answer.url
-    stored = gateway.run(lambda: gateway.asks.config.get("stamped"))
+    stored = gateway.run(lambda: gateway.clients.config.get("stamped"))
     assert stored.config["sink.stamp"] == CANARY, "the mask that came back means the secret"
     copied = {"name": "copied", "config": {**config, "sink.ssl.password": "***"}}
     wrong = gateway.post("/connectors", copied)
@@ -140,8 +140,8 @@ def test_what_a_plugin_says_is_a_secret_of_a_connector_file_is_shown_nowhere(gat
     written = Connector("filed", config, ConnectorKind.PIPELINE, target_state=TargetState.STOPPED)
 
     async def store():
-        checked, _ = await validate(gateway.node, written)
-        await gateway.asks.config.create(checked)
+        checked, _ = await validate_connector(gateway.node, written)
+        await gateway.clients.config.create(checked)
 
     gateway.run(store)
     answer = gateway.get("/connectors/filed/config")

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from penstock.client import ConfigClient, OffsetClient, SchedulerClient
-from penstock.gateway.app import framework
-from penstock.gateway.clients import Asks, Processes, Workers
+from penstock.gateway.app import build_api
+from penstock.gateway.clients import Processes, ServiceClients, Workers
 from support.surface import KAFKAS
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
@@ -150,13 +150,13 @@ def test_health_is_starting_before_and_unhealthy_after_it_was_healthy(gateway):
     async def asked():
         nobody = "unix:/nobody/is/here"
         clients = ConfigClient(nobody, 0.5), OffsetClient(nobody, 0.5), SchedulerClient(nobody, 0.5)
-        away = Asks(*clients, Workers(clients[2]), Processes(dict))
-        app = framework(away, "tests")
+        away = ServiceClients(*clients, Workers(clients[2]), Processes(dict))
+        app = build_api(away, "tests")
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             answers = []
-            for asks in (away, gateway.asks, away):
-                app.state.asks = asks
+            for services in (away, gateway.clients, away):
+                app.state.clients = services
                 answer = await client.get("/health")
                 answers.append((answer.status_code, answer.json()["status"]))
         for one in (*clients, away.workers):

@@ -11,14 +11,12 @@ import httpx
 import pytest
 
 from penstock.cli.__main__ import main
+from penstock.gateway import listeners
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.app import application
-from penstock.gateway.server import certificates
-from penstock.gateway.server.certificates import Shown
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import Place
+from penstock.gateway.app import build_app
+from penstock.gateway.listeners import CertificateFiles, Listener
 from penstock.model.errors import ConfigError
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 from support.certificates import Authority
 
 
@@ -36,11 +34,11 @@ def served(gateway, authority, tmp_path):
         certificate, key = authority.sign("localhost")
         for source, name in ((certificate, "cert.pem"), (key, "key.pem")):
             shutil.copy(source, tmp_path / name)
-        shown = Shown(tmp_path / "cert.pem", tmp_path / "key.pem", clients)
+        shown = CertificateFiles(tmp_path / "cert.pem", tmp_path / "key.pem", clients)
 
         async def enter():
-            one = answering(
-                application(gateway.asks, "t", Guard()), [Place("127.0.0.1:0", True)], shown
+            one = serve(
+                build_app(gateway.clients, "t", Guard()), [Listener("127.0.0.1:0", True)], shown
             )
             entered.append(one)
             (url,) = await one.__aenter__()
@@ -87,7 +85,7 @@ def test_clients_show_a_certificate_where_they_must(served, authority):
 
 
 def test_a_certificate_is_replaced_while_it_runs(served, authority, tmp_path, monkeypatch):
-    monkeypatch.setattr(certificates, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(listeners, "RELOAD_INTERVAL_S", 0.05)
     url = served()
     other = Authority(tmp_path / "other")
     (tmp_path / "cert.pem").write_text("half of a file")
@@ -109,7 +107,7 @@ def test_files_that_do_not_fit_while_they_are_replaced_change_nothing(
     served, authority, tmp_path, monkeypatch, caplog
 ):
     """A look between the two writes: the new certificate, and still the old key."""
-    monkeypatch.setattr(certificates, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(listeners, "RELOAD_INTERVAL_S", 0.05)
     url = served()
     shutil.copy(authority.sign("localhost")[0], tmp_path / "cert.pem")
     wait_until(lambda: "stays as it was" in caplog.text, 120, "the files to be looked at")
@@ -117,7 +115,7 @@ def test_files_that_do_not_fit_while_they_are_replaced_change_nothing(
 
 
 def test_an_authority_of_clients_is_withdrawn(served, authority, tmp_path, monkeypatch):
-    monkeypatch.setattr(certificates, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(listeners, "RELOAD_INTERVAL_S", 0.05)
     other = Authority(tmp_path / "other")
     clients = tmp_path / "clients.pem"
     shutil.copy(authority.ca, clients)
@@ -142,7 +140,7 @@ def test_files_that_do_not_belong_together_are_named(authority, tmp_path):
     one, other = authority.sign("one"), authority.sign("two")
     for pair in ((one[0], other[1]), (tmp_path / "none", one[1])):
         with pytest.raises(ConfigError, match=r"tls\.file"):
-            Shown(*pair).context()
+            CertificateFiles(*pair).create_context()
 
 
 def test_a_hash_is_made_of_a_password():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 SOURCE = {"connector.class": "verifiable-source", "rows": "50", "topic": "noted"}
 

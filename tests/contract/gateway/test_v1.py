@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 VERIFIABLE = {"connector.class": "verifiable-source", "rows": "10", "topic": "rows"}
 

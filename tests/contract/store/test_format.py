@@ -13,7 +13,7 @@ from penstock.etcd import Etcd, errors
 from penstock.model.errors import ConfigError, InternalError
 from penstock.store import EtcdStore, PostgresqlStore, SqliteStore, Store
 from penstock.store.port import FORMAT
-from penstock.store.postgresql import schema
+from penstock.store.postgresql import store as schema
 from penstock.store.sealed import Seal, SealedStore
 
 
@@ -102,7 +102,7 @@ def test_a_stamp_that_cannot_be_read_is_taken_for_a_newer_one(etcd, stamp):
 
 
 def test_an_etcd_that_is_too_old_is_refused(etcd, monkeypatch):
-    monkeypatch.setattr(errors, "OLDEST", (99, 0))
+    monkeypatch.setattr(errors, "MIN_VERSION", (99, 0))
     settings = etcd.settings(cluster="old")
     with pytest.raises(ConfigError, match=r"etcd\.unsupported_version.* is etcd 3\..*99\.0"):
         asyncio.run(Etcd.connect(settings))
@@ -117,15 +117,15 @@ def test_an_etcd_that_is_too_old_is_refused(etcd, monkeypatch):
 )  # fmt: skip
 def test_versions_of_etcd_are_compared_as_numbers(version, fits):
     if fits:
-        errors.refuse_older("here", version)
+        errors.check_version("here", version)
     else:
         with pytest.raises(ConfigError, match=rf"here is etcd {version}"):
-            errors.refuse_older("here", version)
+            errors.check_version("here", version)
 
 
 def test_a_postgresql_that_is_too_old_is_refused(postgresql, monkeypatch):
-    monkeypatch.setattr(schema, "OLDEST", 99)
-    with pytest.raises(ConfigError, match=r"store\.unsupported_version.*the oldest that is taken"):
+    monkeypatch.setattr(schema, "MIN_VERSION", 99)
+    with pytest.raises(ConfigError, match=r"store\.unsupported_version.*oldest supported"):
         asyncio.run(PostgresqlStore.open(postgresql.settings("old")))
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_made_where_a_server_is_too_old(postgresql, monkeypatch):
         return str(postgresql.sql("SELECT nspname FROM pg_namespace"))
 
     with monkeypatch.context() as context:
-        context.setattr(schema, "OLDEST", 99)
+        context.setattr(schema, "MIN_VERSION", 99)
         with pytest.raises((ConfigError, InternalError)):
             asyncio.run(PostgresqlStore.open(settings))
     assert "not_made" not in schemas()

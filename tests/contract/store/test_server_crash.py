@@ -174,7 +174,7 @@ def test_a_server_that_stays_away_is_told_in_time(server):
         patient = await server.make()
         await patient.write([], [("a", b"1")])
         await patient.close()
-        store = await server.make(try_for=1.0)
+        store = await server.make(retry_timeout_s=1.0)
         await asyncio.to_thread(server.kill)
         async with asyncio.timeout(60):
             with pytest.raises(PenstockError) as read:

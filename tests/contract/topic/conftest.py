@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.model import faults
-from penstock.topic_files import Folder, folder_of
+from penstock.topic_files import Folder, open_folder
 from support.ports import DIES_WITH_US
 from support.s3 import S3Server
 
@@ -53,7 +53,7 @@ def s3_server() -> Iterator[S3Server]:
 def place(request: Any, tmp_path: Path) -> Place:
     """A place of its own for a test."""
     if request.param == "folder":
-        return Place(folder_of(str(tmp_path / "topics")), str(tmp_path / "topics"))
+        return Place(open_folder(str(tmp_path / "topics")), str(tmp_path / "topics"))
     server: S3Server = request.getfixturevalue("s3_server")
     text = f"s3://topics/{uuid.uuid4().hex[:12]}"
-    return Place(folder_of(text, server.settings()), text, server.environment)
+    return Place(open_folder(text, server.settings()), text, server.environment)

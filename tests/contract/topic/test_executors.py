@@ -7,8 +7,8 @@ import pytest
 from contract.topic.conftest import Place
 from penstock.model.stream import BatchReady
 from penstock.topic.embedded.topics import EmbeddedTopics
-from unit.topic.kit import Producer, rows, run
-from unit.topic.kit import place as partition
+from unit.topic.producer_consumer import Producer, rows, run
+from unit.topic.producer_consumer import place as partition
 
 DAEMON = """
 import json, os, sys
@@ -61,7 +61,7 @@ def test_files_written_by_a_forked_process_count_and_are_read_by_another(place, 
             producer = await Producer(topics).open()
             await producer.append(1, rows(0, 1))
             (file,) = executed(producer.stream.ticket(2, 0, 1))["files"]
-            assert place.folder.at("t").sizes([file["path"]]) == [file["bytes"]]
+            assert place.folder.subfolder("t").get_sizes([file["path"]]) == [file["bytes"]]
             return executed(await first_ticket(topics))
 
     assert run(story()) == [0]

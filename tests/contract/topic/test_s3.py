@@ -10,9 +10,9 @@ import pytest
 from penstock.model.errors import AuthError, ConfigError, PenstockError, RetriableError
 from penstock.telemetry import Secret
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import S3Settings, folder_of, s3
+from penstock.topic_files import S3Settings, open_folder, s3_folder
 from support.s3 import ACCESS, SECRET
-from unit.topic.kit import Producer, consume, rows, run
+from unit.topic.producer_consumer import Producer, consume, rows, run
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def text():
 def impatience():
     """Give requests three seconds; clients are made anew for it, and afterwards."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(s3, "_REQUEST", timedelta(seconds=3))
-        s3._store_of.cache_clear()
+        patch.setattr(s3_folder, "_REQUEST_TIMEOUT", timedelta(seconds=3))
+        s3_folder._store_of.cache_clear()
         yield
-    s3._store_of.cache_clear()
+    s3_folder._store_of.cache_clear()
 
 
 def refusal(folder):
@@ -47,14 +47,14 @@ def refusal(folder):
 
 @pytest.mark.parametrize("access", [ACCESS, "nobody"])
 def test_credentials_that_are_refused_are_told(s3_server, text, access):
-    error = refusal(folder_of(text, s3_server.settings(access, "wrong-secret")))
+    error = refusal(open_folder(text, s3_server.settings(access, "wrong-secret")))
     assert isinstance(error, AuthError)
     assert error.code == "topic.store_denied"
     assert s3_server.endpoint in str(error)
 
 
 def test_a_bucket_that_is_not_there_is_told(s3_server):
-    error = refusal(folder_of("s3://nowhere/x", s3_server.settings()))
+    error = refusal(open_folder("s3://nowhere/x", s3_server.settings()))
     assert isinstance(error, ConfigError)
     assert error.code == "topic.no_bucket"
 
@@ -63,7 +63,7 @@ def test_a_store_that_is_away_is_told_with_its_address(text):
     # with keys: without them the library asks the machine for its role
     settings = S3Settings("http://127.0.0.1:9", "", Secret(ACCESS), Secret(SECRET))
     with impatience():
-        error = refusal(folder_of(text, settings))
+        error = refusal(open_folder(text, settings))
     assert isinstance(error, RetriableError)
     assert error.code == "topic.store_unreachable"
     assert "http://127.0.0.1:9" in str(error)
@@ -72,12 +72,12 @@ def test_a_store_that_is_away_is_told_with_its_address(text):
 def test_a_store_that_passes_over_the_condition_is_refused(s3_server, text, monkeypatch):
     put = obstore.put
     monkeypatch.setattr(obstore, "put", lambda *a, mode, **how: put(*a, mode="overwrite", **how))
-    assert refusal(folder_of(text, s3_server.settings())).code == "topic.store_unconditional"
+    assert refusal(open_folder(text, s3_server.settings())).code == "topic.store_unconditional"
 
 
 def test_a_store_that_hangs_ends_a_commit_and_the_next_try_succeeds(s3_server, text):
     async def story():
-        async with EmbeddedTopics(folder_of(text, s3_server.settings())) as topics:
+        async with EmbeddedTopics(open_folder(text, s3_server.settings())) as topics:
             producer = await Producer(topics).open()
             await producer.prepare(1, rows(0, 3))
             s3_server.pause()
@@ -96,7 +96,7 @@ def test_a_store_that_hangs_ends_a_commit_and_the_next_try_succeeds(s3_server, t
 
 def test_no_secret_is_printed(s3_server, text):
     settings = s3_server.settings()
-    folder = folder_of(text, settings)
-    shown = f"{settings!r} {folder!r} {folder.at('t')!r} {folder.url}"
+    folder = open_folder(text, settings)
+    shown = f"{settings!r} {folder!r} {folder.subfolder('t')!r} {folder.url}"
     assert SECRET not in shown
     assert ACCESS not in shown

@@ -10,17 +10,31 @@ from deltalake import DeltaTable
 
 from contract.topic.writer import Writers
 from penstock.model.errors import FencedError, RetriableError
-from penstock.topic.embedded import table, upkeep, writer
-from penstock.topic.embedded.compaction import compact
-from penstock.topic.embedded.log import checkpoint_files, put_version, version_name
-from penstock.topic.embedded.sweeping import LOG_AGE, REMOVED_AGE, sweep
-from penstock.topic.embedded.table import StagedFile
+from penstock.topic.embedded import topic_table, topic_writer, upkeep
+from penstock.topic.embedded.delta_log import list_checkpoint_files, put_version, version_name
 from penstock.topic.embedded.table_state import Retention
+from penstock.topic.embedded.topic_table import StagedFile
+from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic.embedded.upkeep import checkpoint, expire
-from penstock.topic.embedded.writer import FOLDER
-from unit.topic.kit import SCHEMA, Consumer, Producer, consume, rows, run, state_of, table_at
-from unit.topic.kit import table_of as read_anew
+from penstock.topic.embedded.upkeep import (
+    MIN_LOG_AGE_S,
+    REMOVED_FILE_AGE_S,
+    compact,
+    delete_unused_files,
+    expire,
+    write_checkpoint,
+)
+from unit.topic.producer_consumer import (
+    SCHEMA,
+    Consumer,
+    Producer,
+    consume,
+    rows,
+    run,
+    state_of,
+    table_at,
+)
+from unit.topic.producer_consumer import table_of as read_anew
 
 TASKS = ["g-0", "g-1", "g-2"]
 HOUR = 3600.0
@@ -62,7 +76,7 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(writers):
     writers.finish(TASKS[:2], 5)
     counts = writers.verify()
     assert set(counts) == set(TASKS[:2])
-    sweep(read_anew(writers.place.folder), time.time() + 30 * 86_400)
+    delete_unused_files(read_anew(writers.place.folder), time.time() + 30 * 86_400)
     assert writers.verify() == counts
 
 
@@ -117,7 +131,7 @@ def test_a_put_whose_answer_was_lost_is_not_repeated(place, monkeypatch):
     async def story():
         async with EmbeddedTopics(place.folder) as topics:
             producer = await Producer(topics).open()
-            monkeypatch.setattr(table, "put_version", unanswered)
+            monkeypatch.setattr(topic_table, "put_version", unanswered)
             await producer.append(1, rows(0, 3))
             await producer.append(2, rows(3, 3))
             return await consume(topics, 6)
@@ -126,7 +140,7 @@ def test_a_put_whose_answer_was_lost_is_not_repeated(place, monkeypatch):
 
 
 def test_compaction_retention_and_checkpoints_keep_every_offset(place, monkeypatch):
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_VERSIONS", 10)
 
     async def story():
         async with EmbeddedTopics(place.folder) as topics:
@@ -135,8 +149,8 @@ def test_compaction_retention_and_checkpoints_keep_every_offset(place, monkeypat
                 await producer.append(txn, rows((txn - 1) * 10, 10))
             mine = topics._table("t")
             assert compact(mine) == 30
-            assert checkpoint(mine)
-            assert sweep(mine, time.time() + REMOVED_AGE + 60) == 30
+            assert write_checkpoint(mine)
+            assert delete_unused_files(mine, time.time() + REMOVED_FILE_AGE_S + 60) == 30
             everything = await consume(topics, 300)
             for txn in range(31, 36):
                 await producer.append(txn, rows((txn - 1) * 10, 10))
@@ -146,8 +160,8 @@ def test_compaction_retention_and_checkpoints_keep_every_offset(place, monkeypat
     everything, rest = run(story())
     assert everything.ids == list(range(300))
     assert rest.ids == list(range(340, 350))
-    folder = place.folder.at("t")
-    assert len(checkpoint_files(folder.at("_delta_log"))) == 1
+    folder = place.folder.subfolder("t")
+    assert len(list_checkpoint_files(folder.subfolder("_delta_log"))) == 1
     table_ = DeltaTable(folder.url, storage_options=folder.delta_options)
     assert table_.to_pyarrow_table()["id"].to_pylist() == list(range(340, 350))
     assert table_.transaction_version("g-0") == 35
@@ -161,7 +175,7 @@ def test_a_topic_whose_old_versions_are_gone_is_read_from_its_checkpoint(place):
                 await producer.append(txn, rows(txn, 1))
             folder = topics._table("t").folder
             DeltaTable(folder.url, storage_options=folder.delta_options).create_checkpoint()
-            folder.at("_delta_log").delete(version_name(v) for v in range(5))
+            folder.subfolder("_delta_log").delete(version_name(v) for v in range(5))
         async with EmbeddedTopics(place.folder) as topics:
             return await consume(topics, 5)
 
@@ -169,13 +183,13 @@ def test_a_topic_whose_old_versions_are_gone_is_read_from_its_checkpoint(place):
 
 
 def test_a_transaction_with_very_many_files_has_a_manifest(place, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_STATE", 500)
+    monkeypatch.setattr(topic_writer, "MAX_STATE_BYTES", 500)
 
     async def story():
         async with EmbeddedTopics(place.folder) as topics:
             producer = await Producer(topics).open()
             many = await producer.prepare(1, *[rows(n, 1) for n in range(20)])
-            assert len(list(place.folder.at(FOLDER).files())) == 1
+            assert len(list(place.folder.subfolder(MANIFEST_FOLDER).list_files())) == 1
             again = await Producer(topics).open(epoch=2, last=many)
             await again.append(2, rows(20, 1))
             return await consume(topics, 21)
@@ -189,8 +203,8 @@ def test_a_topic_of_any_name_is_opened_by_other_tools(place):
             await (await Producer(topics, "a/b ü%~", "x/y %-0").open()).append(1, rows(0, 2))
 
     run(story())
-    (name,) = place.folder.folders()
-    folder = place.folder.at(name)
+    (name,) = place.folder.list_folders()
+    folder = place.folder.subfolder(name)
     delta = DeltaTable(folder.url, storage_options=folder.delta_options)
     delta.create_checkpoint()
     assert delta.to_pyarrow_table().num_rows == 2
@@ -206,23 +220,23 @@ def overslept(place, monkeypatch, forget):
     slow, other = table_at(place.folder), table_at(place.folder)
     slow.ensure(SCHEMA, slow.spec)
     for name in range(30):
-        place.folder.at("t").put_new(f"{name}.parquet", b"x")
+        place.folder.subfolder("t").put_new(f"{name}.parquet", b"x")
     late = 0.0
-    now = table._now
+    now = topic_table._now
 
     def stopped(log, version, lines):
         nonlocal late
-        monkeypatch.setattr(table, "put_version", put_version)
+        monkeypatch.setattr(topic_table, "put_version", put_version)
         for txn in range(1, 21):
             other.append("w-2", 1, txn, [StagedFile(f"{txn}.parquet", 0, 1, 1)])
         DeltaTable(slow.folder.url, storage_options=slow.folder.delta_options).create_checkpoint()
         log.delete(version_name(v) for v in range(15))
-        late = 2 * LOG_AGE
+        late = 2 * MIN_LOG_AGE_S
         return put_version(log, version, lines)
 
-    monkeypatch.setattr(table, "_now", lambda: now() + late)
-    monkeypatch.setattr(table, "FORGET", forget)
-    monkeypatch.setattr(table, "put_version", stopped)
+    monkeypatch.setattr(topic_table, "_now", lambda: now() + late)
+    monkeypatch.setattr(topic_table, "MAX_STATE_AGE_S", forget)
+    monkeypatch.setattr(topic_table, "put_version", stopped)
     slow.append("w-1", 1, 1, [StagedFile("29.parquet", 0, 5, 1)])
     return state_of(place.folder).next_offset(0)
 
@@ -230,12 +244,12 @@ def overslept(place, monkeypatch, forget):
 def test_a_process_that_slept_while_its_next_version_came_and_went_loses_nothing(
     place, monkeypatch
 ):
-    assert overslept(place, monkeypatch, table.FORGET) == 25
+    assert overslept(place, monkeypatch, topic_table.MAX_STATE_AGE_S) == 25
 
 
 def test_twin_that_never_forgets_what_it_saw_its_rows_are_lost(place, monkeypatch):
     """The test above is able to fail."""
-    assert overslept(place, monkeypatch, 10 * LOG_AGE) == 20
+    assert overslept(place, monkeypatch, 10 * MIN_LOG_AGE_S) == 20
 
 
 # ── trouble ──────────────────────────────────────────────────────────────────────────────────────
@@ -245,8 +259,8 @@ def test_rows_that_go_while_they_are_read_are_looked_for_again(place):
     async def story():
         async with EmbeddedTopics(place.folder) as topics:
             await (await Producer(topics).open()).append(1, rows(0, 3))
-            folder = place.folder.at("t")
-            names = [f.name for f in folder.files() if f.name.endswith(".parquet")]
+            folder = place.folder.subfolder("t")
+            names = [f.name for f in folder.list_files() if f.name.endswith(".parquet")]
             folder.delete(names)
             with pytest.raises(RetriableError) as caught:
                 await consume(topics, 3)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from penstock.topic.embedded.table_state import TopicState
-from unit.topic.kit import state_of
+from unit.topic.producer_consumer import state_of
 
 WRITER = """
 import asyncio, json, sys
@@ -23,18 +23,18 @@ from penstock.model.connector import CommitMode
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
 from penstock.topic.embedded import topics as module
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import folder_of, write_files
+from penstock.topic_files import open_folder, write_files
 
 place, journal, task, epoch, most = sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]
 journal, epoch, most = journal / f"{task}.journal", int(epoch), int(most)
-module.UPKEEP_EVERY = 0.05
+module.UPKEEP_INTERVAL_S = 0.05
 SCHEMA = pa.schema([("task", pa.string()), ("id", pa.int64())])
 
 def batch(first, count):
     return pa.record_batch([[task] * count, list(range(first, first + count))], schema=SCHEMA)
 
 async def main():
-    async with EmbeddedTopics(folder_of(place)) as topics:
+    async with EmbeddedTopics(open_folder(place)) as topics:
         stream = topics.writer(task, 2)
         last = json.loads(journal.read_text()) if journal.exists() else None
         prepared = PreparedTxn(last["txn"], epoch, last["state"].encode(), b"") if last else None
@@ -48,7 +48,7 @@ async def main():
                 detail = write_files([batch(first, count)], stream.ticket(txn, slot, 1), txn)
                 slots.append(PutSlot(slot, txn, count, detail))
                 first += count
-            ready = await stream.prepare(txn, slots, b"", {})
+            ready = await stream.prepare(txn, slots, b"")
             new = journal.with_suffix(".new")
             new.write_text(json.dumps({"txn": txn, "next": first, "state": ready.state.decode()}))
             new.rename(journal)  # what the offset service does: state and offsets in one write
@@ -92,7 +92,7 @@ class Writers:
 
     def rows(self) -> pa.Table:
         """Return the topic as anyone reads it."""
-        folder = self.place.folder.at("t")
+        folder = self.place.folder.subfolder("t")
         table = DeltaTable(folder.url, storage_options=folder.delta_options)
         return table.to_pyarrow_table()
 

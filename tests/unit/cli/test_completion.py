@@ -10,10 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from penstock.cli.completion import line
-from penstock.cli.inspect import stages
-from penstock.cli.remote.options import names
-from penstock.cli.verbs import VERBS
+from penstock.cli.__main__ import VERBS
+from penstock.cli.completion import completion_words
+from penstock.cli.gateway_options import complete_connector_names
+from penstock.cli.inspect import complete_stages
 
 
 def completed(tmp_path, text):
@@ -51,10 +51,10 @@ def test_all_verbs_are_offered(tmp_path):
 
 
 def test_a_line_with_a_quote_that_is_open_is_taken():
-    assert line({}) == []
+    assert completion_words({}) == []
     told = {"_ARGCOMPLETE": "1", "COMP_LINE": "penstock run 'a b"}
-    assert line(told) == ["penstock", "run", "'a", "b"]
-    assert line({"_ARGCOMPLETE": "1"}) == [""]
+    assert completion_words(told) == ["penstock", "run", "'a", "b"]
+    assert completion_words({"_ARGCOMPLETE": "1"}) == [""]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -88,14 +88,17 @@ def answering(body):
 def test_stages_are_those_of_the_connector():
     with answering(b'{"transforms": "keep, read"}') as asked:
         asked.connector = "orders"
-        assert stages("", asked) == ["read", "keep", "transforms.read", "transformed"]
-        assert stages("k", asked) == ["keep"]
+        assert complete_stages("", asked) == ["read", "keep", "transforms.read", "transformed"]
+        assert complete_stages("k", asked) == ["keep"]
     for nobody in (argparse.Namespace(), argparse.Namespace(server="http://127.0.0.1:1", ca="")):
-        assert stages("", nobody) == ["read", "transformed"]
+        assert complete_stages("", nobody) == ["read", "transformed"]
 
 
 def test_names_of_connectors_are_asked_of_the_gateway():
     with answering(b'["orders", "orders-old", "users"]') as asked:
-        assert names("ord", asked) == ["orders", "orders-old"]
-    assert names("ord", argparse.Namespace(server="http://127.0.0.1:1", ca="")) == []
-    assert names("ord", argparse.Namespace()) == []
+        assert complete_connector_names("ord", asked) == ["orders", "orders-old"]
+    assert (
+        complete_connector_names("ord", argparse.Namespace(server="http://127.0.0.1:1", ca=""))
+        == []
+    )
+    assert complete_connector_names("ord", argparse.Namespace()) == []

@@ -12,9 +12,9 @@ import pytest
 
 from penstock.cli.__main__ import main
 from penstock.gateway.access.guard import Guard
-from penstock.gateway.app import application
-from penstock.gateway.server.http_server import answering
-from penstock.gateway.server.listeners import Place
+from penstock.gateway.app import build_app
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import Listener
 from support.certificates import Authority
 from support.etcd import EtcdServers
 from support.ports import free_ports
@@ -104,8 +104,8 @@ def test_what_is_wrong_is_told_where_it_is_said(looked, keys, what, code, place)
 
 def test_listeners_are_free_or_taken_or_a_gateways(looked):
     async def look(other):
-        app = application(NO_SERVICES, "tests", Guard())
-        async with answering(app, [Place("127.0.0.1:0")]) as urls:
+        app = build_app(NO_SERVICES, "tests", Guard())
+        async with serve(app, [Listener("127.0.0.1:0")]) as urls:
             wanted = [*urls, f"http://127.0.0.1:{other.getsockname()[1]}", "http://127.0.0.1:0"]
             return wanted, await asyncio.to_thread(looked, listeners=",".join(wanted))
 

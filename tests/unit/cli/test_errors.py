@@ -8,14 +8,14 @@ import pytest
 
 from penstock.cli import cluster
 from penstock.cli.__main__ import main
-from penstock.cli.errors import UNREAD, print_error
-from penstock.model.config_def import combined
+from penstock.cli.errors import EXIT_BROKEN_PIPE, print_error
+from penstock.model.config_def import combine_errors
 from penstock.model.errors import CONNECTOR_DEFECT, ConfigError, InternalError, RetriableError
 
 
 def test_all_that_is_wrong_is_printed(capsys):
     names = ("one", "two", "three")
-    error = combined(
+    error = combine_errors(
         ConfigError("code.x", f"no {n}", fix=f"Drop {n}.", config_path=n) for n in names
     )
     print_error(error)
@@ -43,7 +43,7 @@ def test_no_error_reaches_a_person_as_a_trace(capsys, monkeypatch, raised, code,
     def fail(*_):
         raise raised
 
-    monkeypatch.setattr(cluster, "commands", fail)
+    monkeypatch.setattr(cluster, "role_commands", fail)
     monkeypatch.delenv("PENSTOCK_LOG_LEVEL", raising=False)
     assert main(["cluster", "grants"]) == code
     err = capsys.readouterr().err
@@ -52,7 +52,7 @@ def test_no_error_reaches_a_person_as_a_trace(capsys, monkeypatch, raised, code,
 
 
 def test_the_trace_of_a_defect_is_shown_to_who_asks(capsys, monkeypatch):
-    monkeypatch.setattr(cluster, "commands", lambda _: 1 / 0)
+    monkeypatch.setattr(cluster, "role_commands", lambda _: 1 / 0)
     monkeypatch.setenv("PENSTOCK_LOG_LEVEL", "DEBUG")
     assert main(["cluster", "grants"]) == 1
     assert "Traceback" in capsys.readouterr().err
@@ -73,7 +73,7 @@ def test_nobody_reads_on():
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (UNREAD, "")
+    assert (done.returncode, done.stderr) == (EXIT_BROKEN_PIPE, "")
 
 
 def closed():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.cli.standalone import split
+from penstock.cli.standalone import split_files
 from penstock.model.errors import ConfigError
 
 PIPELINE = "source: {connector.class: a}\nsink: {connector.class: b}\n"
@@ -19,14 +19,16 @@ def files(tmp_path):
 
 
 def test_a_first_file_that_is_no_connector_is_the_workers(files):
-    worker, connectors = split(files(w="state.dir: /x\nconfig: {providers: file}\n", p=PIPELINE))
+    worker, connectors = split_files(
+        files(w="state.dir: /x\nconfig: {providers: file}\n", p=PIPELINE)
+    )
     assert worker == {"state.dir": "/x", "config.providers": "file"}
     assert [one.name for one in connectors] == ["p"]
 
 
 def test_files_of_every_form_are_connectors(files):
     body = '{"name": "x", "config": {"connector.class": "a"}, "initial_state": "PAUSED"}'
-    worker, connectors = split(files(b=body, p=PIPELINE, f="connector.class: a\n"))
+    worker, connectors = split_files(files(b=body, p=PIPELINE, f="connector.class: a\n"))
     assert not worker
     assert [one.name for one in connectors] == ["x", "p", "f"]
     assert connectors[0].target_state.name == "PAUSED"
@@ -42,5 +44,5 @@ def test_files_of_every_form_are_connectors(files):
 )
 def test_what_cannot_run_is_refused(files, texts, code):
     with pytest.raises(ConfigError) as caught:
-        split(files(**texts))
+        split_files(files(**texts))
     assert caught.value.code == code

@@ -30,7 +30,7 @@ class Leaving(BaseHTTPRequestHandler):
 @pytest.fixture
 def drain(monkeypatch):
     """Drain a worker which has so many tasks at each answer, with more words."""
-    monkeypatch.setattr(workers, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(workers, "POLL_INTERVAL_S", 0.01)
     with ThreadingHTTPServer(("127.0.0.1", 0), Leaving) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"

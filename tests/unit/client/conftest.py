@@ -26,7 +26,7 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Server, SqliteStore]]:
     address = f"unix:{folder}/s"
     store = await SqliteStore.open(folder / "state.db")
     async with ConfigClient(address) as connectors:
-        server = Server(address, grace=1)
+        server = Server(address, grace_s=1)
         offset = OffsetService(store, connectors, NothingHeld())
         server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
         server.add(add_OffsetServiceServicer_to_server, offset)

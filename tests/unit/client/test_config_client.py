@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.client import follow
+from penstock.client import watch_connectors
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
@@ -140,13 +140,13 @@ def test_a_configuration_is_patched_compared_and_rolled_back(mesh):
         with pytest.raises(ConfigError, match=r"config\.revision_changed") as caught:
             await mesh.config.patch("orders", {"a": "8"}, made.revision)
         assert caught.value.diagnostic.suggestion == str(patched.revision)
-        told = {d.key: (d.before, d.after) for d in await mesh.config.diff("orders", 1)}
+        told = {d.key: (d.before, d.after) for d in await mesh.config.diff_revisions("orders", 1)}
         assert told == {"a": ("1", "9"), "b": ("2", None), "password": ("***", "***")}
         back, changed = await mesh.config.rollback("orders", 1)
         assert (back.config, changed) == (made.config, True)
-        causes = [r.cause for r in await mesh.config.revisions("orders")]
+        causes = [r.cause for r in await mesh.config.list_revisions("orders")]
         assert causes == [RevisionCause.ROLLED_BACK, RevisionCause.PATCHED, RevisionCause.CREATED]
-        assert (await mesh.config.revision("orders", 2)).config == patched.config
+        assert (await mesh.config.get_revision("orders", 2)).config == patched.config
 
     mesh(test)
 
@@ -154,7 +154,7 @@ def test_a_configuration_is_patched_compared_and_rolled_back(mesh):
 def test_a_request_to_restart_is_in_the_connector(mesh):
     async def test(mesh):
         await mesh.config.create(wanted())
-        asked = await mesh.config.restart("orders", include_tasks=True, only_failed=True)
+        asked = await mesh.config.request_restart("orders", include_tasks=True, only_failed=True)
         assert asked.marker == 1
         assert (await mesh.config.get("orders")).restarts == (asked,)
 
@@ -166,7 +166,7 @@ def test_a_list_goes_over_all_pages(mesh):
         names = [f"c{n:02d}" for n in range(25)]
         for name in names:
             await mesh.config.create(wanted(name))
-        pages = [page async for page in mesh.config.pages("c", 10)]
+        pages = [page async for page in mesh.config.list_pages("c", 10)]
         assert [len(page.connectors) for page in pages] == [10, 10, 5]
         assert [c.name for c in (await mesh.config.list("c")).connectors] == names
         assert (await mesh.config.list("c1")).connectors[0].name == "c10"
@@ -181,7 +181,7 @@ def test_levels_of_loggers_are_set_and_watched(mesh):
         await mesh.config.set_log_level("worker", "root", "DEBUG")
         (level,) = await anext(watch)
         assert (level.logger, level.level) == ("root", "DEBUG")
-        assert await mesh.config.log_levels() == (level,)
+        assert await mesh.config.list_log_levels() == (level,)
         await watch.aclose()
 
     mesh(test)
@@ -200,7 +200,7 @@ def test_without_a_worker_only_our_own_rules_are_checked(mesh):
 def test_who_follows_sees_every_change_also_after_the_service_was_away(mesh, serving):
     async def test(mesh):
         await mesh.config.create(wanted("a"))
-        views = follow(mesh.config)
+        views = watch_connectors(mesh.config)
         first = await anext(views)
         assert first.by_name.keys() == first.changed == {"a"}
         await mesh.config.create(wanted("b"))

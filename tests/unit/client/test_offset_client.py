@@ -12,15 +12,16 @@ import grpc.aio
 import pytest
 from grpc.aio import Metadata
 
+from penstock.api.offset.v1 import offset_service_pb2 as pb
 from penstock.client import OffsetClient
-from penstock.client.offset import AT_ONCE
+from penstock.client.offset import MAX_PARTITIONS_PER_READ
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import ConfigError, FencedError, RetriableError
 from penstock.model.identity import partition_id
 from penstock.model.stream import PreparedTxn
-from penstock.offset.edits import MOST_ASKED
+from penstock.offset.admin import MAX_GET_PARTITIONS
 from penstock.store import SqliteStore
-from penstock.worker.endpoints import ServiceOffsets
+from penstock.worker.task.task_offsets import StoredOffsets
 
 P = partition_id({"file": "/data/a.csv"})
 Q = partition_id({"file": "/data/b.csv"})
@@ -76,7 +77,7 @@ def test_a_task_that_begins_again_ends_its_earlier_life(mesh):
 
     async def test(mesh):
         generation, task, epoch = await claimed(mesh)
-        earlier, later = (ServiceOffsets(mesh.offset, generation, task, epoch) for _ in range(2))
+        earlier, later = (StoredOffsets(mesh.offset, generation, task, epoch) for _ in range(2))
         await earlier.claim()
         await earlier.commit({P: {"n": 1}}, None, 0)
         await later.claim()
@@ -182,10 +183,10 @@ def test_more_partitions_are_got_than_one_call_may_ask_for(mesh):
     """A task may have any number of them, and begins with their offsets."""
 
     async def test(mesh):
-        assert AT_ONCE == MOST_ASKED
+        assert MAX_PARTITIONS_PER_READ == MAX_GET_PARTITIONS
         generation, task, epoch = await claimed(mesh)
-        ids = [partition_id({"n": n}) for n in range(2 * AT_ONCE + 1)]
-        written = {id_: {"pos": 1} for id_ in (ids[0], ids[AT_ONCE], ids[-1])}
+        ids = [partition_id({"n": n}) for n in range(2 * MAX_PARTITIONS_PER_READ + 1)]
+        written = {id_: {"pos": 1} for id_ in (ids[0], ids[MAX_PARTITIONS_PER_READ], ids[-1])}
         await mesh.offset.commit(generation, task, epoch, written)
         assert await mesh.offset.get(generation, ids) == written
         assert await mesh.offset.get(generation, []) == {}
@@ -255,43 +256,16 @@ def test_what_was_committed_is_in_the_file(mesh):
     mesh(test)
 
 
-def test_offsets_are_altered_as_a_person_writes_them(mesh):
+def test_a_partition_that_is_named_twice_is_refused_and_nothing_is_written(mesh):
     async def test(mesh):
         generation, _, _ = await claimed(mesh)
         await mesh.config.set_target_state("orders", TargetState.STOPPED)
-        written = [
-            ('{"file": "/data/a.csv"}', '{"pos": 7, "price": {"$decimal": "1.20"}}'),
-            ('{"file": "/data/b.csv"}', "null"),
-        ]
-        await mesh.offset.alter_json("orders", generation, written)
-        found = await mesh.offset.get(generation, [P, Q])
-        assert found == {P: {"pos": 7, "price": Decimal("1.20")}}
-
-    mesh(test)
-
-
-@pytest.mark.parametrize(
-    ("partition", "offset", "code"),
-    [
-        ("[1]", "{}", "partition_id"),
-        ("{", "{}", "partition_id"),
-        ('{"a":1}', "7", "shape"),
-        ('{"a":1}', "{", "shape"),
-        ('{"a":1}', '{"pos": 99999999999999999999999}', "shape"),
-        ('{"a":1}', "[" * 100_000, "shape"),
-    ],
-)
-def test_offsets_of_the_wrong_shape_are_refused_and_nothing_is_written(
-    mesh, partition, offset, code
-):
-    async def test(mesh):
-        generation, _, _ = await claimed(mesh)
-        await mesh.config.set_target_state("orders", TargetState.STOPPED)
-        both = [('{"ok":1}', '{"pos":1}'), (partition, offset)]
-        with pytest.raises(ConfigError, match=rf"offset\.{code}\]"):
-            await mesh.offset.alter_json("orders", generation, both)
+        request = pb.AlterOffsetsRequest(connector="orders", generation=generation)
+        for _ in range(2):
+            request.offsets.add(partition_id=P).offset.SetInParent()
+        stub = mesh.offset._stub
         with pytest.raises(ConfigError, match=r"offset\.partition_twice"):
-            await mesh.offset.alter_json("orders", generation, both[:1] * 2)
+            await mesh.offset._call("offset.alter", stub.AlterOffsets, request)
         assert [pair async for pair in mesh.offset.list(generation)] == []
 
     mesh(test)
@@ -301,12 +275,12 @@ def test_a_history_is_told_and_gone_back_in(mesh):
     async def test(mesh):
         generation, task, epoch = await claimed(mesh)
         await mesh.offset.commit(generation, task, epoch, {P: {"pos": 1}})
-        (first,) = await mesh.offset.history(generation, P)
+        (first,) = await mesh.offset.list_history(generation, P)
         assert (first.offset, first.epoch) == ({"pos": 1}, epoch)
         while (datetime.now(UTC) - first.written_at).total_seconds() < 0.002:
             pass  # a version is as old as its millisecond
         await mesh.offset.commit(generation, task, epoch, {P: {"pos": 2}, Q: {"pos": 2}})
-        assert len(await mesh.offset.history(generation, P)) == 2
+        assert len(await mesh.offset.list_history(generation, P)) == 2
         to = first.written_at
         steps = mesh.offset.rewind("orders", generation, to, dry_run=True)
         (changed, gone) = [change async for step in steps for change in step.changes]
@@ -317,7 +291,7 @@ def test_a_history_is_told_and_gone_back_in(mesh):
         assert last.revision
         assert await mesh.offset.get(generation, [P, Q]) == {P: {"pos": 1}}
         await mesh.offset.reset("orders", generation, forget=True)
-        assert await mesh.offset.history(generation, P) == ()
+        assert await mesh.offset.list_history(generation, P) == ()
 
     mesh(test)
 

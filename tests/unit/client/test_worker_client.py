@@ -97,7 +97,7 @@ def test_a_watch_of_tasks_streams_status_and_ends_with_its_error(tmp_path):
     async def main():
         async with working(tmp_path) as client:
             assert [s async for s in client.watch_tasks()] == [STATUS, STATUS]
-            watch = client.watch_tasks(every=0.25)
+            watch = client.watch_tasks(interval_s=0.25)
             assert [await anext(watch), await anext(watch)] == [STATUS, STATUS]
             with pytest.raises(ConfigError, match=r"x\.y"):
                 await anext(watch)

@@ -1,4 +1,6 @@
-"""What the services are granted in etcd. That it is enough, and no more: `tests/system`."""
+"""The rights of the services in etcd. That they are enough, and no more, is tested in
+`tests/system`.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +11,27 @@ import pytest
 
 from penstock.cli.__main__ import main
 from penstock.cluster import grants
-from penstock.config import stored as config
+from penstock.config import records as config
 from penstock.model.errors import ConfigError
-from penstock.offset import stored as offset
+from penstock.offset import records as offset
 from penstock.scheduler.state import records as scheduler
 
 
 @pytest.mark.parametrize("module", [config, offset, scheduler])
-def test_every_key_that_a_room_documents_is_in_one_of_its_places(module):
+def test_every_documented_key_has_one_of_the_key_prefixes(module):
     documented = re.findall(r"`([a-z]+/)[^`]*`", module.__doc__)
     assert documented
     for key in documented:
-        assert any(place.startswith(key) for place in module.PLACES), key
+        assert any(place.startswith(key) for place in module.KEY_PREFIXES), key
 
 
-def test_no_place_belongs_to_two_services():
-    places = [place for room in (config, offset, scheduler) for place in room.PLACES]
+def test_no_key_prefix_belongs_to_two_services():
+    places = [place for room in (config, offset, scheduler) for place in room.KEY_PREFIXES]
     assert not any(a != b and a.startswith(b) for a in places for b in places)
     assert len(places) == len(set(places))
 
 
-def test_the_commands_are_for_a_shell_and_for_one_cluster(capsys):
+def test_role_commands_are_for_a_shell_and_for_one_cluster(capsys):
     assert main(["cluster", "grants", "--name", "a.b"]) == 0
     lines = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
     made = [words[-1] for words in lines if words[:3] == ["etcdctl", "role", "add"]]
@@ -39,10 +41,10 @@ def test_the_commands_are_for_a_shell_and_for_one_cluster(capsys):
     assert all(key.startswith("/penstock/a.b/") for key in granted)
 
 
-def test_a_name_that_no_cluster_can_have_is_refused():
+def test_an_invalid_cluster_name_is_refused():
     with pytest.raises(ConfigError, match=r"etcd\.bad_cluster"):
-        list(grants.commands("a; rm -rf /"))
+        list(grants.role_commands("a; rm -rf /"))
 
 
-def test_a_worker_is_granted_nothing_that_is_stored():
-    assert not [place for _, place in grants.grants("worker") if place.startswith("state/")]
+def test_a_worker_has_no_right_to_stored_state():
+    assert not [place for _, place in grants.list_grants("worker") if place.startswith("state/")]

@@ -1,8 +1,8 @@
-"""The address that an instance is found at."""
+"""The address at which an instance is reached."""
 
 import pytest
 
-from penstock.cluster.settings import advertised
+from penstock.cluster.settings import resolve_advertised
 
 
 @pytest.mark.parametrize(
@@ -19,5 +19,5 @@ from penstock.cluster.settings import advertised
         ("[fd00::5]:0", "[fd00::5]:7400"),
     ],
 )
-def test_what_is_said_wins_and_gets_the_port_that_was_taken(said, found):
-    assert advertised(said, "0.0.0.0:7400") == found
+def test_the_advertised_host_gets_the_port_of_the_server(said, found):
+    assert resolve_advertised(said, "0.0.0.0:7400") == found

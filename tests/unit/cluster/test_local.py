@@ -1,4 +1,4 @@
-"""A cluster on one machine: what can go wrong is said, and a stop leaves nothing."""
+"""A cluster on one machine: failures are reported, and a stop leaves no process."""
 
 import asyncio
 import fcntl
@@ -6,18 +6,18 @@ import os
 
 import pytest
 
-from penstock.cluster import local, local_parts
-from penstock.cluster.detached import Detached
+from penstock.cluster import local
+from penstock.cluster.detached import DetachedProcess
 from penstock.cluster.local import LocalCluster
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.testing import wait_until
+from penstock_kit.testing import wait_until
 
 
 @pytest.fixture
 def folder(tmp_path):
     yield tmp_path / "cluster"
     for file in (tmp_path / "cluster").glob("*.pid"):
-        Detached(file.parent, file.stem).kill()
+        DetachedProcess(file.parent, file.stem).kill()
 
 
 def script(folder, text):
@@ -31,7 +31,7 @@ def start(folder, workers=0):
     asyncio.run(LocalCluster(folder).start(workers))
 
 
-def test_a_machine_without_etcd_is_told_what_to_install(folder, monkeypatch):
+def test_a_missing_etcd_is_an_error_that_names_the_package(folder, monkeypatch):
     monkeypatch.setenv("ETCD_BIN", "no-such-etcd")
     with pytest.raises(ConfigError) as error:
         start(folder)
@@ -39,7 +39,7 @@ def test_a_machine_without_etcd_is_told_what_to_install(folder, monkeypatch):
     assert "apt-get install" in error.value.diagnostic.fix
 
 
-def test_a_process_that_ends_is_named_with_its_last_words(folder, tmp_path, monkeypatch):
+def test_a_process_that_ends_is_named_with_its_last_error(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("ETCD_BIN", script(tmp_path, "echo the disk is on fire; exit 1"))
     with pytest.raises(RetriableError, match="etcd ended: the disk is on fire") as error:
         start(folder)
@@ -49,7 +49,7 @@ def test_a_process_that_ends_is_named_with_its_last_words(folder, tmp_path, monk
 
 def test_a_process_that_never_answers_is_named_with_the_stage(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("ETCD_BIN", script(tmp_path, "exec sleep 60"))
-    monkeypatch.setattr(local, "START_FOR", 0.1)
+    monkeypatch.setattr(local, "START_TIMEOUT_S", 0.1)
     with pytest.raises(RetriableError, match=r"stage etcd answers: .* from etcd") as error:
         start(folder)
     assert error.value.code == "cluster.not_ready"
@@ -57,7 +57,7 @@ def test_a_process_that_never_answers_is_named_with_the_stage(folder, tmp_path, 
     assert [part.pid for part in asyncio.run(LocalCluster(folder).status())] == [None] * 5
 
 
-def test_two_commands_at_once_do_not_start_things_twice(folder):
+def test_two_commands_at_once_do_not_start_processes_twice(folder):
     folder.mkdir()
     with (folder / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -67,29 +67,29 @@ def test_two_commands_at_once_do_not_start_things_twice(folder):
             assert error.value.code == "cluster.busy"
 
 
-def test_what_does_not_end_is_killed_and_told(folder, monkeypatch):
-    monkeypatch.setattr(local, "STOP_FOR", 0.2)
+def test_a_process_that_does_not_end_is_killed_and_reported(folder, monkeypatch):
+    monkeypatch.setattr(local, "STOP_TIMEOUT_S", 0.2)
     folder.mkdir()
     (folder / "worker-1.json").write_text("{}")
-    deaf = Detached(folder, "worker-1")
+    deaf = DetachedProcess(folder, "worker-1")
     deaf.start(["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"], os.environ)
-    wait_until(lambda: deaf.last_words() == "deaf", 60, "the trap to be set")
+    wait_until(lambda: deaf.last_error() == "deaf", 60, "the trap to be set")
     told = []
     asyncio.run(LocalCluster(folder, told.append).stop())
-    assert told[0] == "worker-1 did not end within 0.2 s and is killed"
+    assert told[0] == "worker-1 did not end within 0.2 s: killed"
     assert deaf.pid is None
 
 
-def test_nothing_to_stop_is_in_order_and_makes_no_folder(folder):
+def test_stopping_nothing_succeeds_and_creates_no_folder(folder):
     asyncio.run(LocalCluster(folder).stop())
     assert not folder.exists()
 
 
-def test_the_environment_sets_keys_but_not_what_the_cluster_decides(monkeypatch):
+def test_the_environment_sets_keys_but_not_those_of_the_local_cluster(monkeypatch):
     monkeypatch.setenv("PENSTOCK_ETCD_ENDPOINTS", "elsewhere:2379")
     monkeypatch.setenv("PENSTOCK_INSTANCE_ID", "same")
     monkeypatch.setenv("PENSTOCK_LEASE_TTL", "3s")
-    environment = local_parts.environment()
+    environment = local.process_environment()
     assert environment["PENSTOCK_LEASE_TTL"] == "3s"
     assert not {"PENSTOCK_ETCD_ENDPOINTS", "PENSTOCK_INSTANCE_ID"} & environment.keys()
 
@@ -105,6 +105,6 @@ def test_workers_are_ordered_by_number_and_a_folder_keeps_its_ports(folder):
     folder.mkdir()
     for number in (10, 2, 1, "x"):
         (folder / f"worker-{number}.json").write_text("{}")
-    assert local_parts.worker_names(folder) == ["worker-1", "worker-2", "worker-10"]
-    ports = local_parts.kept_ports(folder)
-    assert local_parts.kept_ports(folder) == ports
+    assert local.worker_names(folder) == ["worker-1", "worker-2", "worker-10"]
+    ports = local.load_or_choose_ports(folder)
+    assert local.load_or_choose_ports(folder) == ports

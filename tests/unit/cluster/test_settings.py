@@ -1,11 +1,11 @@
-"""What a process of a cluster is told, by a file and by its environment."""
+"""The settings of a process of a cluster, from a file and from its environment."""
 
 import re
 
 import pytest
 
-from penstock.cluster.keys import KEYS, PREFIX, unknown
-from penstock.cluster.settings import advertised, instance_settings
+from penstock.cluster.keys import KEYS, PREFIX, unknown_variables
+from penstock.cluster.settings import instance_settings, resolve_advertised
 from penstock.model.errors import ConfigError
 from support.checkout import ROOT, product_files
 
@@ -35,7 +35,7 @@ def test_instances_of_one_host_have_ids_of_their_own_and_one_name():
         ("offset", {"etcd.endpoints": "http://a:1"}, "etcd.bad_endpoint"),
     ],
 )
-def test_what_is_wrong_is_named(service, config, code):
+def test_a_wrong_key_is_named(service, config, code):
     with pytest.raises(ConfigError) as caught:
         instance_settings(service, config, {})
     assert caught.value.code == code
@@ -63,7 +63,7 @@ def test_what_is_wrong_is_named(service, config, code):
         ("instance.name", "a/b"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused(key, value):
+def test_an_invalid_value_is_refused(key, value):
     with pytest.raises(ConfigError) as caught:
         instance_settings("config", {key: value}, {})
     told = caught.value.diagnostic
@@ -72,7 +72,7 @@ def test_a_value_that_cannot_be_is_refused(key, value):
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:7400"])
-def test_whoever_listens_everywhere_says_where_it_is_reached(listen):
+def test_a_wildcard_address_needs_an_advertised_one(listen):
     with pytest.raises(ConfigError) as caught:
         instance_settings("config", {"listen": listen}, {})
     told = caught.value.diagnostic
@@ -81,7 +81,7 @@ def test_whoever_listens_everywhere_says_where_it_is_reached(listen):
     assert settings.advertise == "fd00::5"
 
 
-def test_all_that_is_wrong_is_told_at_once():
+def test_all_errors_are_reported_at_once():
     with pytest.raises(ConfigError) as caught:
         instance_settings("offset", {"listn": "a:1", "lease.ttl": "0", "store": "postgresql"}, {})
     for name in ("listn", "lease.ttl", "store.url"):
@@ -105,7 +105,7 @@ def test_a_misspelt_variable_is_refused(name, meant):
     assert f"`{meant}`" in told.fix
 
 
-def test_variables_of_others_pass():
+def test_variables_of_other_programs_are_accepted():
     """Of other services, of scripts and tests, and what Kubernetes says about services."""
     names = ("TOPICS_DIR", "STORE_URL", "FAULTS", "VENV", "PYTHON", "STORM_SEED", "INSTANCE_NONCE")
     links = {
@@ -121,7 +121,7 @@ def test_variables_of_others_pass():
     instance_settings("scheduler", {}, {**{f"PENSTOCK_{name}": "1" for name in names}, **links})
 
 
-def test_every_variable_of_the_product_passes():
+def test_every_variable_of_the_product_is_known():
     """What the sources name is known here."""
     named = re.compile(r"PENSTOCK_[A-Z0-9_]*[A-Z0-9]\b")
     scripts = (file for file in (ROOT / "deploy").rglob("*") if file.suffix in {".sh", ".tpl"})
@@ -129,7 +129,7 @@ def test_every_variable_of_the_product_passes():
     found = {name for file in sources for name in named.findall(file.read_text(encoding="utf-8"))}
     assert {"PENSTOCK_EARLIER", "PENSTOCK_VENV", "PENSTOCK_ADVERTISE"} <= found
     keys = [key for of_service in KEYS.values() for key in of_service]
-    assert unknown(keys, dict.fromkeys(found, "")) == []
+    assert unknown_variables(keys, dict.fromkeys(found, "")) == []
 
 
 def test_postgresql_needs_a_url_that_is_never_printed():
@@ -151,15 +151,15 @@ def test_labels_are_pairs():
         instance_settings("worker", {"labels": "zone"}, {}).labels()
 
 
-def test_a_worker_of_a_cluster_takes_only_sealed_plugins_unless_told_otherwise():
+def test_a_worker_of_a_cluster_loads_only_sealed_plugins_by_default():
     def only_sealed(**config):
-        return instance_settings("worker", config, {}).machine().plugins.path.only_sealed
+        return instance_settings("worker", config, {}).worker().plugins.path.only_sealed
 
     assert only_sealed()
     assert not only_sealed(**{"plugin.only.sealed": "false"})
 
 
-def test_variables_of_different_keys_never_meet():
+def test_different_keys_have_different_variables():
     for keys in KEYS.values():
         names = {PREFIX + key.name.upper().replace(".", "_") for key in keys}
         assert len(names) == len(keys)
@@ -176,5 +176,5 @@ def test_variables_of_different_keys_never_meet():
         ("[fd00::1]:9001", "[::]:7001", "[fd00::1]:9001"),
     ],
 )
-def test_what_is_advertised_has_the_port_that_was_taken(advertise, listening, reached):
-    assert advertised(advertise, listening) == reached
+def test_the_advertised_address_has_the_port_of_the_server(advertise, listening, reached):
+    assert resolve_advertised(advertise, listening) == reached

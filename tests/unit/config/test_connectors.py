@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.config import Connectors
-from penstock.model.connector import Connector, Restart, TargetState
+from penstock.model.connector import Connector, RestartRequest, TargetState
 from penstock.model.errors import ConfigError, RetriableError
 
 
@@ -28,7 +28,7 @@ def test_a_created_connector_is_read_as_it_was_written(room):
         assert made.connector.generation
         assert made.connector.revision > 0
         assert made.updated_at == 1000.5
-        page = await room.connectors.page()
+        page = await room.connectors.read_page()
         assert page.connectors == (made,)
         assert page.revision == made.connector.revision
         assert not page.more
@@ -123,7 +123,7 @@ def test_secret_keys_of_an_equal_configuration_are_stored_as_no_new_version(room
         assert stored == await room.connectors.get("orders")
         assert stored.connector.secret_keys == ("pin",)
         assert stored.connector.version == made.connector.version
-        found, _ = await room.revisions.list("orders")
+        found = await room.revisions.list("orders")
         assert [one.version for one in found] == [1]
 
     room(test)
@@ -139,7 +139,7 @@ def test_a_connector_may_be_created_stopped(room):
     room(test)
 
 
-def test_what_is_not_there_is_told_by_every_method(room):
+def test_every_method_refuses_a_connector_that_does_not_exist(room):
     async def test(room):
         await room.connectors.create(wanted("orders"))
         for call in (
@@ -147,7 +147,7 @@ def test_what_is_not_there_is_told_by_every_method(room):
             room.connectors.delete("order", 0),
             room.connectors.set_target_state("order", TargetState.PAUSED),
             room.connectors.patch("order", {}, (), 0),
-            room.connectors.restart("order", Restart(0)),
+            room.connectors.request_restart("order", RestartRequest(0)),
             room.revisions.list("order"),
             room.revisions.rollback("order", 1, 0),
             room.plans.put("order", "g", some(())),

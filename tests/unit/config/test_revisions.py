@@ -1,4 +1,4 @@
-"""Patches, versions, what differs, the way back, requests to restart, and validation."""
+"""Patches, versions, diffs, rollbacks, restart requests, and validation."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.config import KEPT_REVISIONS, rules, validation
-from penstock.config.revisions import differences
-from penstock.config.stored import Stored
-from penstock.model.connector import Connector, ConnectorKind, Restart, RevisionCause, TargetState
+from penstock.config import MAX_REVISIONS, rules, service
+from penstock.config.records import StoredConnector
+from penstock.model.config_redaction import compare_configs
+from penstock.model.connector import (
+    Connector,
+    ConnectorKind,
+    RestartRequest,
+    RevisionCause,
+    TargetState,
+)
 from penstock.model.errors import ConfigError, Diagnostic, RetriableError
 
 
@@ -68,10 +74,10 @@ def test_every_change_of_the_configuration_is_a_version_and_nothing_else_is(room
         await created(room, a="1")
         await room.connectors.put(Connector("orders", {"a": "2"}), 0)
         await room.connectors.set_target_state("orders", TargetState.PAUSED)
-        await room.connectors.restart("orders", Restart(0))
+        await room.connectors.request_restart("orders", RestartRequest(0))
         await room.connectors.put(Connector("orders", {"a": "2"}), 0)
         await room.connectors.patch("orders", {"a": "3"}, (), 0)
-        found, _ = await room.revisions.list("orders")
+        found = await room.revisions.list("orders")
         assert [(r.version, r.cause) for r in found] == [
             (3, RevisionCause.PATCHED),
             (2, RevisionCause.PUT),
@@ -86,11 +92,11 @@ def test_every_change_of_the_configuration_is_a_version_and_nothing_else_is(room
 def test_the_newest_versions_are_kept(room):
     async def test(room):
         await created(room, a="0")
-        for number in range(1, KEPT_REVISIONS + 5):
+        for number in range(1, MAX_REVISIONS + 5):
             await room.connectors.patch("orders", {"a": str(number)}, (), 0)
-        found, _ = await room.revisions.list("orders")
-        assert [r.version for r in found] == list(range(KEPT_REVISIONS + 5, 5, -1))
-        for version in (0, 5, KEPT_REVISIONS + 6):
+        found = await room.revisions.list("orders")
+        assert [r.version for r in found] == list(range(MAX_REVISIONS + 5, 5, -1))
+        for version in (0, 5, MAX_REVISIONS + 6):
             with pytest.raises(ConfigError, match=r"config\.revision_not_found.*from 6 to 55"):
                 await room.revisions.get("orders", version)
 
@@ -121,7 +127,7 @@ def test_a_namesake_has_no_versions_of_the_deleted(room):
         await room.connectors.put(Connector("orders", {"a": "2"}), 0)
         await room.connectors.delete("orders", 0)
         await created(room, a="3")
-        found, _ = await room.revisions.list("orders")
+        found = await room.revisions.list("orders")
         assert [r.version for r in found] == [1]
 
     room(test)
@@ -131,10 +137,9 @@ def test_a_diff_shows_what_was_added_removed_and_changed_and_no_secret(room):
     async def test(room):
         await created(room, gone="1", kept="1", url="jdbc://u:old@h/d", password="a", pin="1")
         config = {"kept": "1", "url": "jdbc://u:new@h/d", "password": "b", "pin": "2", "new": "x"}
-        await room.connectors.put(Connector("orders", config), 0)
-        found, to = await room.revisions.diff("orders", 1, 0, {"pin"})
-        assert to == 2
-        told = {d.key: (d.before, d.after, d.masked) for d in found}
+        await room.connectors.put(Connector("orders", config, secret_keys=("pin",)), 0)
+        found = await room.revisions.diff("orders", 1, 0)
+        told = {d.key: (d.before, d.after, d.redacted) for d in found}
         assert told == {
             "gone": ("1", None, False),
             "new": (None, "x", False),
@@ -146,47 +151,47 @@ def test_a_diff_shows_what_was_added_removed_and_changed_and_no_secret(room):
     room(test)
 
 
-def test_a_reference_to_a_secret_is_no_secret():
-    (found,) = differences({"password": "${env:A}"}, {"password": "${env:B}"})
-    assert (found.before, found.after, found.masked) == ("${env:A}", "${env:B}", False)
+def test_a_reference_to_a_secret_is_not_redacted():
+    (found,) = compare_configs({"password": "${env:A}"}, {"password": "${env:B}"})
+    assert (found.before, found.after, found.redacted) == ("${env:A}", "${env:B}", False)
 
 
-def test_requests_to_restart_are_kept_with_growing_markers_and_disturb_nobody(room):
+def test_restart_requests_are_kept_with_growing_markers_and_conflict_with_no_change(room):
     async def test(room):
         made = await created(room, a="1")
-        one = Restart(0, include_tasks=True, only_failed=True)
-        two = Restart(0, task_id=f"{made.generation}-3")
-        await room.connectors.restart("orders", one)
-        stored = await room.connectors.restart("orders", two)
+        one = RestartRequest(0, include_tasks=True, only_failed=True)
+        two = RestartRequest(0, task_id=f"{made.generation}-3")
+        await room.connectors.request_restart("orders", one)
+        stored = await room.connectors.request_restart("orders", two)
         assert stored == await room.connectors.get("orders")
         assert stored.connector.revision == made.revision
         assert stored.connector.restarts == (
-            Restart(1, include_tasks=True, only_failed=True, requested_at=1000.5),
-            Restart(2, task_id=f"{made.generation}-3", requested_at=1000.5),
+            RestartRequest(1, include_tasks=True, only_failed=True, requested_at=1000.5),
+            RestartRequest(2, task_id=f"{made.generation}-3", requested_at=1000.5),
         )
         await room.connectors.put(Connector("orders", {"a": "2"}), made.revision)
 
     room(test)
 
 
-def test_requests_to_restart_are_kept_for_a_time_and_their_markers_never_come_again():
-    stored = Stored(Connector("orders", {}, generation="g"))
-    for now in (1000.0, 1001.0, 1000.5 + rules.RESTART_KEPT, 9000.0):
-        stored = rules.restarted(stored, Restart(0), now)
+def test_restart_requests_are_kept_for_a_time_and_their_markers_are_never_reused():
+    stored = StoredConnector(Connector("orders", {}, generation="g"))
+    for now in (1000.0, 1001.0, 1000.5 + rules.RESTART_RETENTION_S, 9000.0):
+        stored = rules.add_restart_request(stored, RestartRequest(0), now)
         markers = [restart.marker for restart in stored.connector.restarts]
         assert markers == {1000.0: [1], 1001.0: [1, 2], 9000.0: [4]}.get(now, [2, 3])
 
 
-def test_more_requests_to_restart_than_are_kept_are_refused_and_none_is_lost():
+def test_more_restart_requests_than_are_kept_are_refused_and_none_is_lost():
     """Invariant 12. An older one may be one that the scheduler has not seen yet."""
-    stored = Stored(Connector("orders", {}, generation="g"))
-    for _ in range(rules.MOST_RESTARTS):
-        stored = rules.restarted(stored, Restart(0, only_failed=True), 1.0)
-    assert len(stored.connector.restarts) == rules.MOST_RESTARTS
+    stored = StoredConnector(Connector("orders", {}, generation="g"))
+    for _ in range(rules.MAX_RESTART_REQUESTS):
+        stored = rules.add_restart_request(stored, RestartRequest(0, only_failed=True), 1.0)
+    assert len(stored.connector.restarts) == rules.MAX_RESTART_REQUESTS
     with pytest.raises(RetriableError, match=r"config\.too_many_restarts"):
-        rules.restarted(stored, Restart(0), 2.0)
-    again = rules.restarted(stored, Restart(0), 2.0 + rules.RESTART_KEPT)
-    assert [one.marker for one in again.connector.restarts] == [rules.MOST_RESTARTS + 1]
+        rules.add_restart_request(stored, RestartRequest(0), 2.0)
+    again = rules.add_restart_request(stored, RestartRequest(0), 2.0 + rules.RESTART_RETENTION_S)
+    assert [one.marker for one in again.connector.restarts] == [rules.MAX_RESTART_REQUESTS + 1]
 
 
 @pytest.mark.parametrize("task", ["other-1", "{g}-", "{g}-x", "{g}"])
@@ -194,25 +199,25 @@ def test_a_restart_of_a_task_of_another_generation_is_refused(room, task):
     async def test(room):
         made = await created(room)
         with pytest.raises(ConfigError, match=r"config\.restart_task"):
-            await room.connectors.restart(
-                "orders", Restart(0, task_id=task.format(g=made.generation))
+            await room.connectors.request_restart(
+                "orders", RestartRequest(0, task_id=task.format(g=made.generation))
             )
 
     room(test)
 
 
-def test_a_page_ends_where_it_is_told_and_the_next_begins_there(room):
+def test_a_page_has_the_requested_size_and_the_next_begins_after_it(room):
     async def test(room):
         names = [f"c{n:03d}" for n in range(120)]
         for name in names:
             await room.connectors.create(Connector(name, {}))
         found, after, more = [], "", True
         while more:
-            page = await room.connectors.page("c", after, 50)
+            page = await room.connectors.read_page("c", after, 50)
             found += [stored.connector.name for stored in page.connectors]
             after, more = found[-1], page.more
         assert found == names
-        assert not (await room.connectors.page("d")).connectors
+        assert not (await room.connectors.read_page("d")).connectors
 
     room(test)
 
@@ -232,7 +237,7 @@ def test_a_page_of_small_ones_takes_few_reads_and_one_of_large_ones_reads_no_mor
             return page
 
         monkeypatch.setattr(room.store, "range", counted)
-        page = await room.connectors.page()
+        page = await room.connectors.read_page()
         assert len(read) == reads
         assert sum(read) == len(page.connectors)
         assert page.more is (sum(read) < count)
@@ -268,16 +273,16 @@ class FakeWorker:
         return self
 
 
-def test_a_configuration_is_checked_by_our_rules_before_a_worker_is_asked():
+def test_a_configuration_is_checked_by_the_rules_before_a_worker_is_called():
     async def main():
         worker = FakeWorker((Diagnostic("config.unknown_key", "`x`"),))
-        found = await validation.validated(Connector("a\nb", {}), worker)
+        found = await service.validate_config(Connector("a\nb", {}), worker)
         assert [d.code for d in found.diagnostics] == ["config.name"]
         assert worker.asked == []
-        found = await validation.validated(Connector("orders", {"x": "1"}), worker)
+        found = await service.validate_config(Connector("orders", {"x": "1"}), worker)
         assert [d.code for d in found.diagnostics] == ["config.unknown_key"]
         assert found.kind is ConnectorKind.SINK
         with pytest.raises(RetriableError, match=r"config\.no_worker"):
-            await validation.validated(Connector("orders", {}), None)
+            await service.validate_config(Connector("orders", {}), None)
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""What a connector becomes, decided on values alone."""
+"""The rules of connectors, on values alone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config import Stored, rules, stored
-from penstock.model import config_size
+from penstock.config import StoredConnector, records, rules
+from penstock.model import config_def
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
 from penstock.store import Entry
@@ -22,7 +22,7 @@ def connector(**fields):
 @pytest.mark.parametrize(
     "name", ["a", "Orders-2.v1_x", "a/b", "a b", "ünï", "...", "a;--", "?x=1#", "%2F", "x" * 200]
 )
-def test_what_can_be_printed_is_a_name(name):
+def test_a_printable_name_is_accepted(name):
     rules.check_name(name)
 
 
@@ -43,7 +43,7 @@ def test_what_can_be_printed_is_a_name(name):
         "x" * 201,
     ],
 )
-def test_what_could_hide_something_is_no_name(name):
+def test_an_unprintable_or_ambiguous_name_is_refused(name):
     with pytest.raises(ConfigError, match=r"config\.name") as caught:
         rules.check_name(name)
     assert caught.value.diagnostic.config_path == "name"
@@ -51,9 +51,9 @@ def test_what_could_hide_something_is_no_name(name):
 
 def test_a_configuration_is_bounded():
     with pytest.raises(ConfigError, match=r"config\.too_large"):
-        rules.check_config("a", {"k": "x" * (config_size.MOST_BYTES + 1)})
+        rules.check_config("a", {"k": "x" * (config_def.MAX_CONFIG_BYTES + 1)})
     with pytest.raises(ConfigError, match=r"config\.too_large"):
-        rules.check_config("a", {str(i): "" for i in range(config_size.MOST_KEYS + 1)})
+        rules.check_config("a", {str(i): "" for i in range(config_def.MAX_CONFIG_KEYS + 1)})
 
 
 def test_a_configuration_of_another_name_or_with_an_empty_key_is_refused():
@@ -65,14 +65,14 @@ def test_a_configuration_of_another_name_or_with_an_empty_key_is_refused():
 
 
 def test_an_equal_configuration_is_the_same_object():
-    existing = Stored(connector(kind=ConnectorKind.SINK))
-    assert rules.changed(existing, connector(), 5) is existing
-    assert rules.changed(existing, connector(kind=ConnectorKind.SINK), 5) is existing
+    existing = StoredConnector(connector(kind=ConnectorKind.SINK))
+    assert rules.change_config(existing, connector(), 5) is existing
+    assert rules.change_config(existing, connector(kind=ConnectorKind.SINK), 5) is existing
 
 
 def test_a_new_configuration_keeps_generation_state_and_kind():
-    existing = Stored(connector(kind=ConnectorKind.SINK, target_state=TargetState.PAUSED))
-    new = rules.changed(existing, connector(config={"a": "2"}, generation=""), 5)
+    existing = StoredConnector(connector(kind=ConnectorKind.SINK, target_state=TargetState.PAUSED))
+    new = rules.change_config(existing, connector(config={"a": "2"}, generation=""), 5)
     assert new.connector.config == {"a": "2"}
     assert new.connector.generation == "g"
     assert new.connector.target_state is TargetState.PAUSED
@@ -82,10 +82,12 @@ def test_a_new_configuration_keeps_generation_state_and_kind():
 
 def test_keys_that_were_secrets_once_stay_so():
     """Earlier versions are shown, too."""
-    existing = Stored(connector(secret_keys=("a",)))
-    new = rules.changed(existing, connector(config={"b": "2"}, secret_keys=("b",)), 5)
+    existing = StoredConnector(connector(secret_keys=("a",)))
+    new = rules.change_config(existing, connector(config={"b": "2"}, secret_keys=("b",)), 5)
     assert new.connector.secret_keys == ("a", "b")
-    assert stored.decode(Entry("connector/a", stored.encode(new), 3)).connector.secret_keys == (
+    assert records.decode_connector(
+        Entry("connector/a", records.encode_connector(new), 3)
+    ).connector.secret_keys == (
         "a",
         "b",
     )
@@ -93,20 +95,22 @@ def test_keys_that_were_secrets_once_stay_so():
 
 def test_a_configuration_that_is_stored_again_unchanged_gets_its_secret_keys():
     """It may be of before its plugin declared them. It makes no new version."""
-    existing = Stored(connector(config={"pin": "1"}))
-    new = rules.changed(existing, connector(config={"pin": "1"}, secret_keys=("pin",)), 5)
+    existing = StoredConnector(connector(config={"pin": "1"}))
+    new = rules.change_config(existing, connector(config={"pin": "1"}, secret_keys=("pin",)), 5)
     assert new.connector == replace(existing.connector, secret_keys=("pin",))
-    assert rules.changed(new, connector(config={"pin": "1"}, secret_keys=("pin",)), 6) is new
+    assert rules.change_config(new, connector(config={"pin": "1"}, secret_keys=("pin",)), 6) is new
 
 
 def test_a_kind_that_was_unset_may_be_set_and_never_changed():
-    set_now = rules.changed(Stored(connector()), connector(kind=ConnectorKind.SINK), 5)
+    set_now = rules.change_config(
+        StoredConnector(connector()), connector(kind=ConnectorKind.SINK), 5
+    )
     assert set_now.connector.kind is ConnectorKind.SINK
     with pytest.raises(ConfigError, match=r"config\.kind_changed"):
-        rules.changed(set_now, connector(kind=ConnectorKind.SOURCE), 6)
+        rules.change_config(set_now, connector(kind=ConnectorKind.SOURCE), 6)
 
 
-def test_a_name_that_is_not_there_is_told_with_those_that_look_like_it():
+def test_the_error_for_an_unknown_name_suggests_similar_names():
     assert "orders" in rules.not_found("ordres", ["orders", "users"]).diagnostic.fix
     assert rules.not_found("x", []).code == "config.not_found"
 
@@ -118,6 +122,6 @@ def test_a_name_that_is_not_there_is_told_with_those_that_look_like_it():
     st.integers(1, 2**62),
 )
 def test_a_stored_connector_comes_back(config, kind, state, revision):
-    one = Stored(connector(config=config, kind=kind, target_state=state), 12.25)
-    entry = Entry("connector/orders", stored.encode(one), revision)
-    assert stored.decode(entry) == one.at(revision)
+    one = StoredConnector(connector(config=config, kind=kind, target_state=state), 12.25)
+    entry = Entry("connector/orders", records.encode_connector(one), revision)
+    assert records.decode_connector(entry) == one.at_revision(revision)

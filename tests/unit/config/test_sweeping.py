@@ -1,16 +1,16 @@
-"""A deletion that a crash cut off is finished by the next life."""
+"""The next start completes a deletion that a crash interrupted."""
 
 from __future__ import annotations
 
 import pytest
 
 from penstock.config import ConfigService
-from penstock.config.plan_chunks import CHUNK_BYTES
+from penstock.config.task_plans import CHUNK_BYTES
 from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError
 
 
-def test_what_a_deleted_connector_left_is_swept_at_the_next_start(room, arm):
+def test_entries_of_a_deleted_connector_are_deleted_at_the_next_start(room, arm):
     async def test(room):
         made = (await room.connectors.create(Connector("orders", {}))).connector
 
@@ -18,7 +18,7 @@ def test_what_a_deleted_connector_left_is_swept_at_the_next_start(room, arm):
             yield f"{made.generation}-0", bytes(3 * CHUNK_BYTES)
 
         await room.plans.put("orders", made.generation, plans())
-        await room.topics.note(made.generation, ["t"])
+        await room.topics.record(made.generation, ["t"])
         arm("config.stored=raise")
         with pytest.raises(PenstockError, match=r"fault\.injected"):
             await room.connectors.delete("orders", 0)

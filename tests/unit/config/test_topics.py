@@ -1,4 +1,4 @@
-"""Topics that connectors have rows of, as people see them."""
+"""The topics of which connectors have rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ async def made(room, name="orders"):
 def test_topics_are_kept_until_they_are_reset(room):
     async def test(room):
         orders = await made(room)
-        await room.topics.note(orders.generation, ["b", "a/c", "a"])
-        await room.topics.note(orders.generation, ["a"])
-        assert await room.topics.of("orders") == ["a", "a/c", "b"]
+        await room.topics.record(orders.generation, ["b", "a/c", "a"])
+        await room.topics.record(orders.generation, ["a"])
+        assert await room.topics.get("orders") == ["a", "a/c", "b"]
         await room.topics.reset("orders")
-        assert await room.topics.of("orders") == []
+        assert await room.topics.get("orders") == []
 
     room(test)
 
@@ -28,9 +28,9 @@ def test_topics_are_kept_until_they_are_reset(room):
 def test_what_is_known_is_not_written_again(room):
     async def test(room):
         orders = await made(room)
-        await room.topics.note(orders.generation, ["a"])
+        await room.topics.record(orders.generation, ["a"])
         before = (await room.store.range("")).revision
-        await room.topics.note(orders.generation, ["a"])
+        await room.topics.record(orders.generation, ["a"])
         assert (await room.store.range("")).revision == before
 
     room(test)
@@ -39,11 +39,11 @@ def test_what_is_known_is_not_written_again(room):
 def test_a_namesake_has_none_of_them(room):
     async def test(room):
         first = await made(room)
-        await room.topics.note(first.generation, ["a"])
+        await room.topics.record(first.generation, ["a"])
         await room.connectors.delete("orders", 0)
         await made(room)
-        await room.topics.note(first.generation, ["late"])
-        assert await room.topics.of("orders") == []
+        await room.topics.record(first.generation, ["late"])
+        assert await room.topics.get("orders") == []
         assert (await room.store.range(f"topic/{first.generation}")).entries == ()
 
     room(test)
@@ -52,12 +52,12 @@ def test_a_namesake_has_none_of_them(room):
 def test_they_are_bounded(room, monkeypatch):
     async def test(room):
         orders = await made(room)
-        monkeypatch.setattr(topics, "MOST_KEPT", 250)
-        await room.topics.note(orders.generation, [f"t{n:04}" for n in range(300)])
-        assert len(await room.topics.of("orders")) == 250
-        await room.topics.note(orders.generation, ["one more"])
-        assert len(await room.topics.of("orders")) == 250
+        monkeypatch.setattr(topics, "MAX_TOPICS", 250)
+        await room.topics.record(orders.generation, [f"t{n:04}" for n in range(300)])
+        assert len(await room.topics.get("orders")) == 250
+        await room.topics.record(orders.generation, ["one more"])
+        assert len(await room.topics.get("orders")) == 250
         with pytest.raises(ConfigError, match=r"config\.too_many_topics"):
-            await room.topics.note(orders.generation, [str(n) for n in range(1001)])
+            await room.topics.record(orders.generation, [str(n) for n in range(1001)])
 
     room(test)

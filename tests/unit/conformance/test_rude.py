@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.conformance import (
+from penstock.plugin import Manifest
+from penstock_kit.conformance import (
     Outcome,
+    RunObserver,
     Spec,
     Subject,
-    Watch,
-    load,
+    load_spec,
     read_declaration,
     run_cases,
-    writing,
+    sink_task,
 )
-from penstock.conformance.report import causes
-from penstock.plugin import Manifest
+from penstock_kit.conformance.results import shared_failures
 from support import http2
 
 PLUGINS = Path(__file__).parent / "plugins"
@@ -44,61 +44,63 @@ def result_of(case, *words):
     return found
 
 
-@pytest.mark.parametrize("case", load().cases, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", load_spec().cases, ids=lambda case: case.id)
 def test_a_plugin_that_breaks_a_case_is_found(case):
     shorter = replace(case, seconds=min(case.seconds, SHORT))
     result = result_of(shorter, "rude.py", case.id)
     assert result.outcome is Outcome.FAIL, f"{case.id} did not see it: {result}"
-    assert result.why
+    assert result.reason
 
 
 def test_a_server_that_resets_calls_is_one_cause_of_all_cases_of_the_process():
     command = (sys.executable, http2.__file__, "refuse")
     subject = Subject(Manifest("strict", "1", command, PLUGINS, ()), DECLARATION, False)
-    results = asyncio.run(run_cases(subject, load().chosen(["start", "describe"])))
-    (why,) = causes(results)
+    results = asyncio.run(run_cases(subject, load_spec().select(["start", "describe"])))
+    (why,) = shared_failures(results)
     assert "HTTP/2 server reset the call" in why
-    assert len(causes(results)[why]) >= 4
+    assert len(shared_failures(results)[why]) >= 4
 
 
 def test_a_sink_that_never_prepares_is_told_case_by_case_and_as_one_cause(monkeypatch):
-    monkeypatch.setattr(writing, "DEADLINE", 5.0)  # all other frames come within it
+    monkeypatch.setattr(sink_task, "TIMEOUT_S", 5.0)  # all other frames come within it
     command = (sys.executable, str(PLUGINS / "rude.py"), "deaf.to_prepare")
     subject = Subject(Manifest("good", "1", command, PLUGINS, ()), DECLARATION, False, ("shelf",))
-    spec = load().chosen(["prepare.state", "prepare.attempts", "commit.visible"])
+    spec = load_spec().select(["prepare.state", "prepare.attempts", "commit.visible"])
     seen = []
-    watch = Watch(lambda name, case: seen.append((name, case.id)), seen.append)
+    watch = RunObserver(lambda name, case: seen.append((name, case.id)), seen.append)
     results = asyncio.run(run_cases(subject, spec, watch))
-    assert causes(results) == {"no prepared frame came within 5 s": results}
+    assert shared_failures(results) == {"no prepared frame came within 5 s": results}
     assert seen[0] == ("shelf", "prepare.state")
     assert seen[1] == results[0]
     assert len(seen) == 6
 
 
 def test_a_large_row_that_was_compressed_into_one_message_is_no_failure():
-    (case,) = load().chosen(["limits.big_row"]).cases
+    (case,) = load_spec().select(["limits.big_row"]).cases
     result = result_of(case, "rude.py", "compresses.rows")
     assert result.outcome is Outcome.NOT_APPLICABLE
-    assert "fit into one message" in result.why
+    assert "fit into one message" in result.reason
 
 
 def test_what_a_task_holds_until_it_has_ended_is_no_leak():
-    (case,) = load().chosen(["host.lost_read"]).cases
+    (case,) = load_spec().select(["host.lost_read"]).cases
     result = result_of(case, "rude.py", "late.to_let_go")
-    assert result.outcome is Outcome.PASS, result.why
+    assert result.outcome is Outcome.PASS, result.reason
 
 
 def test_a_good_plugin_breaks_nothing():
     """All cases at once, with all four of its connectors."""
     command = (sys.executable, str(PLUGINS / "good.py"))
     subject = Subject(Manifest("good", "1.0.0", command, PLUGINS, ()), DECLARATION, False)
-    results = asyncio.run(run_cases(subject, load()))
+    results = asyncio.run(run_cases(subject, load_spec()))
     assert [one for one in results if one.outcome is Outcome.FAIL] == []
     passed = {one.case for one in results if one.outcome is Outcome.PASS}
-    assert passed == {case.id for case in load().cases}, "a case that nothing here passes"
+    assert passed == {case.id for case in load_spec().cases}, "a case that nothing here passes"
 
 
 def test_there_is_a_rude_plugin_for_each_case_and_no_other():
     source = (PLUGINS / "rude.py").read_text(encoding="utf-8")
-    assert importlib.util.find_spec("penstock.conformance.checks")
-    assert [case.id for case in load().cases if case.id.replace(".", "_", 1) not in source] == []
+    assert importlib.util.find_spec("penstock_kit.conformance.checks")
+    assert [
+        case.id for case in load_spec().cases if case.id.replace(".", "_", 1) not in source
+    ] == []

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.convert.connect import field_of, schema_of
-from penstock.convert.registry import converter
+from penstock.convert.connect_schema import to_arrow_field, to_connect_schema
+from penstock.convert.registry import create_converter
 
 CLASS = "org.apache.kafka.connect.json.JsonConverter"
 D = "org.apache.kafka.connect.data."
@@ -79,22 +79,22 @@ BOTH_WAYS = {
 def test_a_message_is_read_and_written_as_kafka_does(case):
     schema, payload, value = BOTH_WAYS[case]
     text = envelope(schema, payload)
-    made = converter(CLASS, {})
+    made = create_converter(CLASS, {})
     decoded = made.decode(pa.array([text.encode()], pa.binary()))
-    assert decoded.bad == ()
+    assert decoded.rejected == ()
     (run,) = decoded.runs
     assert run.column.to_pylist() == [value]
     if value is None:
         return  # a null row is a message without bytes
     assert made.encode(run.column, run.field).column.to_pylist() == [text.encode()]
-    plain = converter("json", {"schemas.enable": "false"}).encode(run.column, run.field)
+    plain = create_converter("json", {"schemas.enable": "false"}).encode(run.column, run.field)
     assert plain.column.to_pylist() == [payload.encode()]
 
 
 @pytest.mark.parametrize("case", BOTH_WAYS)
 def test_a_schema_survives_arrow(case):
     schema = json.loads(BOTH_WAYS[case][0])
-    assert schema_of(field_of(schema)) == schema
+    assert to_connect_schema(to_arrow_field(schema)) == schema
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,17 @@ def test_a_schema_survives_arrow(case):
 )  # fmt: skip
 def test_numbers_are_written_as_java_writes_them(value, text):
     column = pa.array([value], pa.float64())
-    made = converter("json", {"schemas.enable": "false"}).encode(column, pa.field("v", column.type))
+    made = create_converter("json", {"schemas.enable": "false"}).encode(
+        column, pa.field("v", column.type)
+    )
     assert made.column.to_pylist() == [(text or "1.7976931348623157E308").encode()]
 
 
 def test_singles_have_the_digits_of_singles():
     column = pa.array([0.1, 3.4028235e38, 1.17549435e-38, 16777216.0], pa.float32())
-    made = converter("json", {"schemas.enable": "false"}).encode(column, pa.field("v", column.type))
+    made = create_converter("json", {"schemas.enable": "false"}).encode(
+        column, pa.field("v", column.type)
+    )
     assert made.column.to_pylist() == [b"0.1", b"3.4028235E38", b"1.1754944E-38", b"1.6777216E7"]
 
 
@@ -123,7 +127,7 @@ DECIMAL = {"type": "bytes", "name": D + "Decimal", "version": 1, "parameters": {
 @pytest.mark.parametrize("payload", [1.56, "AJw="])
 def test_decimals_are_read_in_both_forms_and_written_as_asked(payload):
     text = json.dumps({"schema": DECIMAL, "payload": payload}).encode()
-    numeric = converter("json", {"decimal.format": "numeric"})
+    numeric = create_converter("json", {"decimal.format": "numeric"})
     (run,) = numeric.decode(pa.array([text])).runs
     assert run.column.to_pylist() == [Decimal("1.56")]
     assert numeric.encode(run.column, run.field).column[0].as_py().endswith(b'"payload":1.56}')
@@ -131,7 +135,7 @@ def test_decimals_are_read_in_both_forms_and_written_as_asked(payload):
 
 def test_a_decimal_number_keeps_digits_that_no_double_has():
     text = b'{"schema": %s, "payload": 12345678901234567890.12}' % json.dumps(DECIMAL).encode()
-    (run,) = converter("json", {}).decode(pa.array([text])).runs
+    (run,) = create_converter("json", {}).decode(pa.array([text])).runs
     assert run.column.to_pylist() == [Decimal("12345678901234567890.12")]
 
 
@@ -144,7 +148,7 @@ DEFAULTED = {
 @pytest.mark.parametrize(("key", "value"), [("true", "foo"), ("false", None)])
 @pytest.mark.parametrize("payload", [{}, {"f1": None}])
 def test_a_null_becomes_its_default_or_stays(key, value, payload):
-    made = converter("json", {"replace.null.with.default": key})
+    made = create_converter("json", {"replace.null.with.default": key})
     text = json.dumps({"schema": DEFAULTED, "payload": payload}).encode()
     (run,) = made.decode(pa.array([text])).runs
     assert run.column.to_pylist() == [{"f1": value}]
@@ -155,15 +159,15 @@ def test_a_null_becomes_its_default_or_stays(key, value, payload):
 
 def test_messages_without_schema_are_read_by_the_one_that_is_given():
     content = {"type": "struct", "fields": [{"type": "int32", "field": "a"}]}
-    made = converter("json", {"schema.content": json.dumps(content)})
+    made = create_converter("json", {"schema.content": json.dumps(content)})
     decoded = made.decode(pa.array([b'{"a": 5}', b'{"a": "x"}']))
     assert decoded.runs[0].field.type == pa.struct([pa.field("a", pa.int32(), nullable=False)])
     assert decoded.runs[0].column.to_pylist() == [{"a": 5}]
-    assert [(row, error.code) for row, error in decoded.bad] == [(1, "converter.value")]
+    assert [(row, error.code) for row, error in decoded.rejected] == [(1, "converter.value")]
 
 
 def test_without_schemas_values_are_what_they_are():
-    made = converter("json", {"schemas.enable": "false"})
+    made = create_converter("json", {"schemas.enable": "false"})
     data = [b'{"a": 1, "b": [1.5, null], "c": {"d": "x"}}', None, b'{"a": 2, "e": true}']
     (run,) = made.decode(pa.array(data, pa.binary())).runs
     assert run.rows == [0, 1, 2]
@@ -176,11 +180,11 @@ def test_without_schemas_values_are_what_they_are():
 
 def test_without_schemas_a_value_of_another_type_is_bad_and_its_neighbours_pass():
     data = [b'{"a": 1}', b'{"a": "x"}', b"[1]", b'{"a": 2.5}', b"%d" % 2**70, b"no", b""]
-    decoded = converter("json", {"schemas.enable": "false"}).decode(pa.array(data))
+    decoded = create_converter("json", {"schemas.enable": "false"}).decode(pa.array(data))
     (run,) = decoded.runs
     assert run.rows == [0, 3]
     assert run.column.to_pylist() == [{"a": 1.0}, {"a": 2.5}]
-    assert [(row, error.code) for row, error in decoded.bad] == [
+    assert [(row, error.code) for row, error in decoded.rejected] == [
         (1, "converter.mixed_types"), (2, "converter.mixed_types"), (4, "converter.mixed_types"),
         (5, "converter.not_json"), (6, "converter.not_json"),
     ]  # fmt: skip
@@ -190,7 +194,7 @@ def test_rows_of_several_schemas_are_runs_in_their_order():
     one, two = ('{"type":"int32"}', '{"type":"string"}')
     texts = [envelope(one, "1"), envelope(one, "2"), None, envelope(two, '"x"'), envelope(one, "3")]
     data = pa.array([t and t.encode() for t in texts], pa.binary())
-    decoded = converter("json", {"schemas.cache.size": "1"}).decode(data)
+    decoded = create_converter("json", {"schemas.cache.size": "1"}).decode(data)
     assert [(list(r.rows), r.column.to_pylist()) for r in decoded.runs] == [
         ([0, 1, 2], [1, 2, None]), ([3], ["x"]), ([4], [3]),
     ]  # fmt: skip
@@ -234,8 +238,8 @@ INT8 = '{"type":"int8"}'
 )  # fmt: skip
 def test_what_is_not_as_its_schema_says_is_a_bad_row(text, code):
     good = envelope(INT8, "7").encode()
-    decoded = converter("json", {}).decode(pa.array([good, text.encode(), good]))
-    assert [(row, error.code) for row, error in decoded.bad] == [(1, code)]
+    decoded = create_converter("json", {}).decode(pa.array([good, text.encode(), good]))
+    assert [(row, error.code) for row, error in decoded.rejected] == [(1, code)]
     assert [value for run in decoded.runs for value in run.column.to_pylist()] == [7, 7]
 
 
@@ -248,7 +252,7 @@ def test_a_name_makes_no_other_type_of_a_plain_one(kind, name):
     payload = '{"a":5}' if kind == "struct" else '"AAE="'
     fields = ',"fields":[{"type":"int8","optional":false,"field":"a"}]' if kind == "struct" else ""
     text = envelope(f'{{"type":"{kind}"{fields},"optional":false,"name":"{D}{name}"}}', payload)
-    made = converter("json", {})
+    made = create_converter("json", {})
     (run,) = made.decode(pa.array([text.encode()])).runs
     assert made.encode(run.column, run.field).column.to_pylist() == [text.encode()]
 
@@ -257,7 +261,7 @@ def test_a_name_makes_no_other_type_of_a_plain_one(kind, name):
 def test_a_decimal_keeps_all_of_its_38_digits(whole, scale, numeric):
     value = Decimal((whole < 0, tuple(map(int, str(abs(whole)))), -scale))
     column = pa.array([value], pa.decimal128(38, scale))
-    made = converter("json", {"decimal.format": "numeric" if numeric else "base64"})
+    made = create_converter("json", {"decimal.format": "numeric" if numeric else "base64"})
     encoded = made.encode(column, pa.field("value", column.type)).column
     (run,) = made.decode(encoded).runs
     assert run.column == column
@@ -269,9 +273,11 @@ def test_a_decimal_keeps_all_of_its_38_digits(whole, scale, numeric):
 def test_microseconds_are_not_cut_off_without_a_word():
     moments = [datetime(2026, 1, 1, microsecond=m, tzinfo=UTC) for m in (5000, 5)]
     column = pa.array(moments)
-    made = converter("json", {"schemas.enable": "false"}).encode(column, pa.field("t", column.type))
+    made = create_converter("json", {"schemas.enable": "false"}).encode(
+        column, pa.field("t", column.type)
+    )
     assert made.column.to_pylist() == [b"1767225600005", None]
-    assert [(row, error.code) for row, error in made.bad] == [(1, "converter.not_exact")]
+    assert [(row, error.code) for row, error in made.rejected] == [(1, "converter.not_exact")]
 
 
 def test_columns_of_other_types_become_the_next_larger_of_kafkas():
@@ -279,8 +285,8 @@ def test_columns_of_other_types_become_the_next_larger_of_kafkas():
         pa.uint8(): "int16", pa.uint32(): "int64", pa.large_string(): "string",
         pa.binary(4): "bytes", pa.float16(): "float", pa.uint64(): "bytes",
     }  # fmt: skip
-    assert {k: schema_of(pa.field("v", k))["type"] for k in kinds} == kinds
-    made = converter("json", {}).encode(
+    assert {k: to_connect_schema(pa.field("v", k))["type"] for k in kinds} == kinds
+    made = create_converter("json", {}).encode(
         pa.array([1], pa.duration("s")), pa.field("v", pa.duration("s"))
     )
-    assert [error.code for _, error in made.bad] == ["converter.type"]
+    assert [error.code for _, error in made.rejected] == ["converter.type"]

@@ -20,10 +20,10 @@ from penstock.etcd import (
     Membership,
     OutcomeUnknownError,
     Tls,
-    claim,
-    ops,
-    settle,
-    verify,
+    agree_on_trait,
+    claim_cluster,
+    operations,
+    verify_cluster,
 )
 from penstock.model.errors import AuthError, ConfigError, RetriableError
 from penstock.telemetry import Secret
@@ -48,9 +48,11 @@ def connecting(settings, test=None):
 def test_a_range_has_its_prefix_only_pages_and_one_revision(with_client):
     async def test(client):
         keys = [f"{client.prefix}p/{i:03d}" for i in range(250)]
-        await client.txn([], ops.packed([ops.put(k, b"1") for k in keys], 0, 128), stage="fill")
+        await client.txn(
+            [], operations.pack([operations.put(k, b"1") for k in keys], 0, 128), stage="fill"
+        )
         first = await client.range(f"{client.prefix}p/", limit=100)
-        await client.txn([], [ops.put(keys[-1], b"2")], stage="change")
+        await client.txn([], [operations.put(keys[-1], b"2")], stage="change")
         rest = await client.range(f"{client.prefix}p/", first.entries[-1].key, 0, first.revision)
         assert [e.key for e in (*first.entries, *rest.entries)] == keys
         assert rest.entries[-1].value == b"1"
@@ -71,9 +73,11 @@ def test_a_watch_resumes_where_it_was_when_its_channel_is_left(with_client):
 
         following = asyncio.create_task(follow())
         for i in range(200):
-            await client.txn([], [ops.put(f"{client.prefix}k", b"%d" % i)], stage="t", repeat=True)
+            await client.txn(
+                [], [operations.put(f"{client.prefix}k", b"%d" % i)], stage="t", repeat=True
+            )
             if i % 40 == 39:
-                client._calls.channel.leave(client._calls.channel.generation)
+                client._calls.channel.switch_member(client._calls.channel.generation)
         await following
         assert seen == list(range(200))
 
@@ -83,15 +87,15 @@ def test_a_watch_resumes_where_it_was_when_its_channel_is_left(with_client):
 def test_a_watch_says_what_it_cannot_tell_any_more(servers, with_client):
     async def test(client):
         key = f"{client.prefix}k"
-        first = (await client.txn([], [ops.put(key, b"1")], stage="t")).revision
-        await client.txn([], [ops.put(key, b"2")], stage="t")
-        last = (await client.txn([], [ops.put(key, b"3")], stage="t")).revision
+        first = (await client.txn([], [operations.put(key, b"1")], stage="t")).revision
+        await client.txn([], [operations.put(key, b"2")], stage="t")
+        last = (await client.txn([], [operations.put(key, b"3")], stage="t")).revision
         servers.control(0, "compact", str(last))
         with pytest.raises(CompactedError):
             await anext(client.watch(key, first))
         with pytest.raises(CompactedError):
             await client.range(client.prefix, revision=first)
-        with pytest.raises(CompactedError, match="another life"):
+        with pytest.raises(CompactedError, match="restored from a backup"):
             await anext(client.watch(key, last + 1000))
 
     with_client(test)
@@ -110,9 +114,9 @@ def test_200_mb_of_others_keys_neither_reach_a_watch_nor_delay_it(tmp_path):
 
             following = asyncio.create_task(follow())
             for n in range(200):
-                large = ops.put(f"foreign/{n}", bytes(1_000_000))
+                large = operations.put(f"foreign/{n}", bytes(1_000_000))
                 await client.txn([], [large], stage="t", repeat=True)
-            await client.txn([], [ops.put(f"{client.prefix}ours", b"1")], stage="t")
+            await client.txn([], [operations.put(f"{client.prefix}ours", b"1")], stage="t")
             await following
             assert seen == [(f"{client.prefix}ours", b"1")]
             assert len((await client.range(client.prefix)).entries) == 1
@@ -123,25 +127,30 @@ def test_200_mb_of_others_keys_neither_reach_a_watch_nor_delay_it(tmp_path):
 def test_a_condition_that_fails_answers_what_is_there(with_client):
     async def test(client):
         key = f"{client.prefix}k"
-        done = await client.txn([ops.unchanged(key, 0)], [ops.put(key, b"1")], stage="t")
+        done = await client.txn(
+            [operations.mod_revision_is(key, 0)], [operations.put(key, b"1")], stage="t"
+        )
         assert done.succeeded
         again = await client.txn(
-            [ops.unchanged(key, 0)], [ops.put(key, b"2")], [ops.read(key)], stage="t"
+            [operations.mod_revision_is(key, 0)],
+            [operations.put(key, b"2")],
+            [operations.read(key)],
+            stage="t",
         )
         assert not again.succeeded
-        assert again.found[0].entries[0].value == b"1"
-        assert again.found[0].entries[0].revision == done.revision
+        assert again.reads[0].entries[0].value == b"1"
+        assert again.reads[0].entries[0].mod_revision == done.revision
 
     with_client(test)
 
 
-@pytest.mark.timed("`start_for` is a promise of seconds")
+@pytest.mark.timed("`connect_timeout_s` is a promise of seconds")
 def test_etcd_away_at_the_start_is_told_with_addresses_and_time(caplog):
     ports = free_ports(2)
     endpoints = tuple(f"127.0.0.1:{port}" for port in ports)
     began = time.monotonic()
     with caplog.at_level(logging.WARNING), pytest.raises(RetriableError) as caught:
-        connecting(EtcdSettings(endpoints, start_for=3.0))
+        connecting(EtcdSettings(endpoints, connect_timeout_s=3.0))
     assert caught.value.code == "etcd.unreachable"
     assert all(endpoint in str(caught.value) for endpoint in endpoints)
     assert "within 3 s" in str(caught.value)
@@ -152,7 +161,7 @@ def test_etcd_away_at_the_start_is_told_with_addresses_and_time(caplog):
 def test_the_last_second_before_giving_up_is_no_storm_of_warnings(caplog):
     (port,) = free_ports(1)
     with caplog.at_level(logging.WARNING), pytest.raises(RetriableError):
-        connecting(EtcdSettings((f"127.0.0.1:{port}",), start_for=1.0))
+        connecting(EtcdSettings((f"127.0.0.1:{port}",), connect_timeout_s=1.0))
     told = [record.getMessage() for record in caplog.records]
     assert 1 <= len(told) <= 5, told
     assert not any("for 0.0 s more" in one for one in told)
@@ -180,16 +189,16 @@ def test_a_write_whose_answer_is_lost_says_so_and_a_read_is_tried_again(tmp_path
         async def test(client):
             servers.pause(0)
             with pytest.raises(OutcomeUnknownError, match="stage put"):
-                await client.txn([], [ops.put("/k", b"1")], stage="put")
+                await client.txn([], [operations.put("/k", b"1")], stage="put")
             reading = asyncio.create_task(client.get("/k"))
             await asyncio.sleep(0)
             servers.resume(0)
             await reading
 
-        connecting(servers.settings(call_timeout=0.3), test)
+        connecting(servers.settings(call_timeout_s=0.3), test)
 
 
-@pytest.mark.timed("`try_for` is a promise of seconds")
+@pytest.mark.timed("`retry_timeout_s` is a promise of seconds")
 def test_a_call_gives_up_in_time_and_names_its_stage(tmp_path):
     with EtcdServers(tmp_path) as servers:
 
@@ -201,7 +210,7 @@ def test_a_call_gives_up_in_time_and_names_its_stage(tmp_path):
             assert caught.value.code == "etcd.unreachable"
             assert time.monotonic() - began < 4
 
-        connecting(servers.settings(call_timeout=0.3, try_for=1.0), test)
+        connecting(servers.settings(call_timeout_s=0.3, retry_timeout_s=1.0), test)
 
 
 def test_endpoints_of_two_etcd_clusters_are_noticed(tmp_path):
@@ -217,54 +226,55 @@ def test_endpoints_of_two_etcd_clusters_are_noticed(tmp_path):
 
 def test_two_clusters_with_one_name_are_noticed_by_what_they_disagree_on(with_client):
     async def test(client):
-        ours = await claim(client, {"store": "postgresql at a"})
-        assert await claim(client, {"store": "postgresql at a", "newer": "trait"}) == ours
+        ours = await claim_cluster(client, {"store": "postgresql at a"})
+        assert await claim_cluster(client, {"store": "postgresql at a", "newer": "trait"}) == ours
         told = r"cluster\.name_taken.*postgresql at a there.*at cluster\.name\)"
         with pytest.raises(ConfigError, match=told):
-            await claim(client, {"store": "postgresql at b"})
+            await claim_cluster(client, {"store": "postgresql at b"})
 
     with_client(test)
 
 
 def test_a_trait_that_a_later_service_adds_binds_all_after_it(with_client):
     async def test(client):
-        await claim(client, {"config.store": "etcd"})
+        await claim_cluster(client, {"config.store": "etcd"})
         await asyncio.gather(
-            claim(client, {"offset.store": "postgresql a"}), claim(client, {"topics": "/t"})
+            claim_cluster(client, {"offset.store": "postgresql a"}),
+            claim_cluster(client, {"topics": "/t"}),
         )
         for other in ({"config.store": "?"}, {"offset.store": "?"}, {"topics": "?"}):
             with pytest.raises(ConfigError, match=r"cluster\.name_taken"):
-                await claim(client, other)
+                await claim_cluster(client, other)
 
     with_client(test)
 
 
 def test_what_is_only_compared_is_not_written_down(with_client):
     async def test(client):
-        await verify(client, {"store": "postgresql at a"})
-        await claim(client, {"store": "postgresql at b"})
+        await verify_cluster(client, {"store": "postgresql at a"})
+        await claim_cluster(client, {"store": "postgresql at b"})
         with pytest.raises(ConfigError, match=r"cluster\.name_taken"):
-            await verify(client, {"store": "postgresql at a"})
+            await verify_cluster(client, {"store": "postgresql at a"})
 
     with_client(test)
 
 
 def test_what_is_settled_binds_while_a_member_is_alive(with_client):
     async def test(client):
-        await claim(client, {"store": "etcd"})
-        assert await settle(client, "topics", "/a", "worker") == "/a"
+        await claim_cluster(client, {"store": "etcd"})
+        assert await agree_on_trait(client, "topics", "/a", "worker") == "/a"
         other = Membership(client, "config", "c", Member("host:1"), 60)
         member = Membership(client, "worker", "w", Member("host:2"), 60)
         for one in (other, member):
             one.start()
-            await one.registered()
-        assert await settle(client, "topics", "/b", "worker") == "/a"
-        assert await settle(client, "topics", "/a", "worker") == "/a"
+            await one.wait_until_registered()
+        assert await agree_on_trait(client, "topics", "/b", "worker") == "/a"
+        assert await agree_on_trait(client, "topics", "/a", "worker") == "/a"
         await member.stop()
-        assert await settle(client, "topics", "/b", "worker") == "/b"
+        assert await agree_on_trait(client, "topics", "/b", "worker") == "/b"
         await other.stop()
         with pytest.raises(ConfigError, match=r"cluster\.name_taken"):  # the rest stays
-            await claim(client, {"store": "else"})
+            await claim_cluster(client, {"store": "else"})
 
     with_client(test)
 
@@ -294,11 +304,11 @@ def entering(servers, user="penstock", password="secret-of-penstock", cluster="a
 def test_a_user_enters_and_stays_when_the_token_ends(guarded):
     async def test(client):
         for _ in range(3):
-            await client.txn([], [ops.put("/penstock/a/k", b"1")], stage="t", repeat=True)
+            await client.txn([], [operations.put("/penstock/a/k", b"1")], stage="t", repeat=True)
             client._calls._token = "ended.1"
-        lease, _ = await client.grant(60)
+        lease, _ = await client.grant_lease(60)
         client._calls._token = "ended.1"
-        assert await client.ping(lease, 30.0) == 60
+        assert await client.keep_alive(lease, 30.0) == 60
         client._calls._token = "ended.1"
         await anext(client.watch("/penstock/a/", 1))
 
@@ -335,7 +345,7 @@ def test_a_watch_outside_of_the_permissions_is_refused(guarded):
 def test_a_user_in_an_etcd_without_users_is_warned_about(servers, caplog):
     with caplog.at_level(logging.WARNING):
         connecting(entering(servers))
-    assert "knows no users" in caplog.text
+    assert "authentication is not enabled" in caplog.text
 
 
 @pytest.fixture(scope="module")
@@ -367,12 +377,12 @@ def test_tls_both_ways(tmp_path, certificates):
         ours = Tls(authority, certificates / "node.pem", certificates / "node.key")
 
         async def test(client):
-            await client.txn([], [ops.put("/k", b"1")], stage="t")
+            await client.txn([], [operations.put("/k", b"1")], stage="t")
 
         connecting(servers.settings(tls=ours), test)
         for tls in (None, Tls(authority), Tls()):
             with pytest.raises(RetriableError, match=r"etcd\.unreachable.*expects TLS"):
-                connecting(servers.settings(tls=tls, start_for=0.5))
+                connecting(servers.settings(tls=tls, connect_timeout_s=0.5))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.etcd import Election, Lease, OutcomeUnknownError, ops
+from penstock.etcd import Election, Lease, OutcomeUnknownError, operations
 from penstock.model import faults
 from penstock.model.errors import FencedError
 from penstock.store import Check, Conflict, EtcdStore
@@ -63,10 +63,10 @@ def test_the_late_write_of_an_old_leader_is_refused_naming_the_new_one(servers, 
     async def test(client):
         old, new = await deposed(client, servers)
         with pytest.raises(FencedError, match=r"not_leader.*new:1 leads"):
-            await old.write([ops.put(f"{client.prefix}k", b"late")])
+            await old.write([operations.put(f"{client.prefix}k", b"late")])
         assert not (await client.get(f"{client.prefix}k")).entries
         assert not old.held()
-        await new.write([ops.put(f"{client.prefix}k", b"1")])
+        await new.write([operations.put(f"{client.prefix}k", b"1")])
         await new.resign()
         await old.resign()
 
@@ -79,7 +79,7 @@ def test_a_leader_that_does_not_compare_is_caught(servers, with_client, monkeypa
     async def test(client):
         old, new = await deposed(client, servers)
         monkeypatch.setattr(faults, "_armed", faults.parse("etcd.leader_check=break"))
-        await old.write([ops.put(f"{client.prefix}k", b"late")])
+        await old.write([operations.put(f"{client.prefix}k", b"late")])
         assert (await client.get(f"{client.prefix}k")).entries[0].value == b"late"
         await new.resign()
         await old.resign()
@@ -135,9 +135,9 @@ def test_a_campaign_whose_answer_was_lost_knows_that_it_won(with_client, monkeyp
     async def test(client):
         election = Election(client, "s", "host:1", 60)
         lease = await Lease.grant(client, 60)
-        put = [ops.put(election.key, b"host:1", lease.id)]
-        first = await client.txn([ops.created(election.key, 0)], put, stage="t")
-        leadership = await election._take(lease)
+        put = [operations.put(election.key, b"host:1", lease.id)]
+        first = await client.txn([operations.create_revision_is(election.key, 0)], put, stage="t")
+        leadership = await election._create_key(lease)
         assert leadership is not None
         assert leadership.revision == first.revision
         await leadership.resign()

@@ -3,31 +3,35 @@
 import pytest
 from grpc import StatusCode
 
-from penstock.etcd.errors import Kind, kind_of, refused
+from penstock.etcd.errors import FailureKind, classify_failure, refusal_error
 from penstock.model.errors import ErrorClass
 
 
 @pytest.mark.parametrize(
     ("code", "words", "kind"),
     [
-        (StatusCode.UNAVAILABLE, "etcdserver: no leader", Kind.UNTOUCHED),
-        (StatusCode.UNAVAILABLE, "failed to connect to all addresses; …", Kind.UNTOUCHED),
-        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Kind.UNTOUCHED),
-        (StatusCode.UNAVAILABLE, "etcdserver: leader changed", Kind.UNKNOWN),
-        (StatusCode.UNAVAILABLE, "etcdserver: request timed out", Kind.UNKNOWN),
-        (StatusCode.UNAVAILABLE, "Socket closed", Kind.UNKNOWN),
-        (StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Kind.UNKNOWN),
-        (StatusCode.CANCELLED, "", Kind.UNKNOWN),
-        (StatusCode.INTERNAL, "Internal error from Core", Kind.UNKNOWN),
-        (StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", Kind.LOGIN),
-        (StatusCode.INVALID_ARGUMENT, "etcdserver: revision of auth store is old", Kind.LOGIN),
-        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Kind.REFUSED),
-        (StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large", Kind.REFUSED),
+        (StatusCode.UNAVAILABLE, "etcdserver: no leader", FailureKind.UNTOUCHED),
+        (StatusCode.UNAVAILABLE, "failed to connect to all addresses; …", FailureKind.UNTOUCHED),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", FailureKind.UNTOUCHED),
+        (StatusCode.UNAVAILABLE, "etcdserver: leader changed", FailureKind.UNKNOWN),
+        (StatusCode.UNAVAILABLE, "etcdserver: request timed out", FailureKind.UNKNOWN),
+        (StatusCode.UNAVAILABLE, "Socket closed", FailureKind.UNKNOWN),
+        (StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", FailureKind.UNKNOWN),
+        (StatusCode.CANCELLED, "", FailureKind.UNKNOWN),
+        (StatusCode.INTERNAL, "Internal error from Core", FailureKind.UNKNOWN),
+        (StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", FailureKind.LOGIN),
+        (
+            StatusCode.INVALID_ARGUMENT,
+            "etcdserver: revision of auth store is old",
+            FailureKind.LOGIN,
+        ),
+        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", FailureKind.REFUSED),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large", FailureKind.REFUSED),
     ],
 )
 def test_what_is_known_after_a_failure(code, words, kind):
     """Taking an UNKNOWN for an UNTOUCHED would write twice."""
-    assert kind_of(code, words) is kind
+    assert classify_failure(code, words) is kind
 
 
 @pytest.mark.parametrize(
@@ -56,5 +60,5 @@ def test_what_is_known_after_a_failure(code, words, kind):
     ],
 )
 def test_every_refusal_has_its_code(words, code, kind):
-    error = refused(StatusCode.UNKNOWN, words, "stage", "someone")
+    error = refusal_error(StatusCode.UNKNOWN, words, "stage", "someone")
     assert (error.code, error.diagnostic.error_class) == (code, kind)

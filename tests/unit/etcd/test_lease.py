@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock.etcd import Etcd, Lease, ops
+from penstock.etcd import Etcd, Lease, operations
 from penstock.model import faults
-from penstock.testing import FakeClock
+from penstock_kit.testing import FakeClock
 from support.etcd import EtcdServers
 
 
@@ -16,7 +16,7 @@ def test_a_lease_outlives_its_time_by_pings_and_ends_with_its_keys(with_client):
     async def test(client):
         lease = await Lease.grant(client, 8)
         key = f"{client.prefix}k"
-        await client.txn([], [ops.put(key, b"", lease.id)], stage="t")
+        await client.txn([], [operations.put(key, b"", lease.id)], stage="t")
         while lease.statistics()["pings"] < 7:  # 9.3 s, more than the lease's time
             await asyncio.sleep(0.05)
             assert lease.held()
@@ -63,7 +63,7 @@ def test_a_lease_once_lost_never_comes_back(with_client):
         lease = await Lease.grant(client, 60, now)
         now.advance(60)
         assert not lease.held()
-        assert await client.ping(lease.id, 30.0) == 60  # etcd would still take it
+        assert await client.keep_alive(lease.id, 30.0) == 60  # etcd would still take it
         lease._renew(now(), 60.0)
         assert not lease.held()
         await lease.close()
@@ -75,14 +75,15 @@ class Deaf:
     """A way to etcd on which every other ping gets no answer, as from a member without a leader."""
 
     def __init__(self, client):
-        self.settings, self.grant, self.revoke = client.settings, client.grant, client.revoke
+        self.settings = client.settings
+        self.grant_lease, self.revoke_lease = client.grant_lease, client.revoke_lease
         self._client, self.pings = client, 0
 
-    async def ping(self, lease, seconds):
+    async def keep_alive(self, lease, seconds):
         self.pings += 1
         if self.pings % 2:
             await asyncio.Event().wait()
-        return await self._client.ping(lease, seconds)
+        return await self._client.keep_alive(lease, seconds)
 
 
 def test_a_ping_without_an_answer_does_not_use_up_the_lease(with_client):
@@ -101,7 +102,7 @@ def lost_while_etcd_hangs(folder) -> tuple[float, float]:
     with EtcdServers(folder) as servers:
 
         async def main():
-            client = await Etcd.connect(servers.settings(call_timeout=0.5))
+            client = await Etcd.connect(servers.settings(call_timeout_s=0.5))
             lease = await Lease.grant(client, 8)
             servers.pause(0)
             loop = asyncio.get_running_loop()
@@ -111,12 +112,12 @@ def lost_while_etcd_hangs(folder) -> tuple[float, float]:
                     while lease.held():
                         await asyncio.sleep(0.01)
             except TimeoutError:
-                return 99.0, lease.ttl
+                return 99.0, lease.ttl_s
             finally:
                 servers.resume(0)
                 await lease.close()
                 await client.close()
-            return loop.time() - began, lease.ttl
+            return loop.time() - began, lease.ttl_s
 
         return asyncio.run(main())
 
@@ -139,7 +140,7 @@ def test_a_holder_without_a_clock_of_its_own_is_caught(tmp_path, monkeypatch):
 def test_a_lease_is_never_shorter_than_asked_for(with_client, asked, granted):
     async def test(client):
         lease = await Lease.grant(client, asked)
-        assert lease.ttl == granted
+        assert lease.ttl_s == granted
         await lease.close()
 
     with_client(test)

@@ -2,18 +2,18 @@
 
 import pytest
 
-from penstock.gateway import configs, request_body
+from penstock.gateway import configs, request_input
 from penstock.gateway.errors import InvalidConfigError
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Diagnostic, Severity
 
 
 def written(text):
-    return request_body.parsed(text.encode())
+    return request_input.parse_json(text.encode())
 
 
 def test_values_are_texts_as_they_were_written():
-    config = configs.texts(written('{"a": 1.0, "b": true, "c": "x", "d": null, "e": 1e3}'))
+    config = configs.parse_config(written('{"a": 1.0, "b": true, "c": "x", "d": null, "e": 1e3}'))
     assert config == {"a": "1.0", "b": "true", "c": "x", "e": "1e3"}
 
 
@@ -24,39 +24,41 @@ def test_values_are_texts_as_they_were_written():
 )
 def test_a_configuration_is_measured_before_anything_is_looked_for_in_it(given, monkeypatch):
     with pytest.raises(ConfigError) as caught:
-        configs.texts(given)
+        configs.parse_config(given)
     assert caught.value.code == "config.too_large"
     if len(given) > 1:
-        monkeypatch.setattr(configs, "text", None)  # values are not looked at, either
+        monkeypatch.setattr(configs, "parse_value", None)  # values are not looked at, either
         with pytest.raises(ConfigError, match=r"config\.too_large"):
-            configs.texts(given)
+            configs.parse_config(given)
 
 
 @pytest.mark.parametrize("value", ["[1]", '{"b": 1}'])
 def test_a_value_that_is_no_text_is_named(value):
     with pytest.raises(ConfigError, match=r"config\.not_text") as caught:
-        configs.texts(written(f'{{"a": {value}}}'))
+        configs.parse_config(written(f'{{"a": {value}}}'))
     assert caught.value.diagnostic.config_path == "a"
 
 
 def test_a_connector_is_asked_for():
-    wanted = configs.requested(
+    wanted = configs.parse_connector(
         written('{"name": " a ", "config": {"k": 1}, "initial_state": "PAUSED"}')
     )
     assert (wanted.name, wanted.config) == ("a", {"k": "1", "name": "a"})
     assert wanted.target_state is TargetState.PAUSED
-    lower = configs.requested(written('{"name": "a", "config": {}, "initial_state": "paused"}'))
+    lower = configs.parse_connector(
+        written('{"name": "a", "config": {}, "initial_state": "paused"}')
+    )
     assert lower.target_state is TargetState.PAUSED
 
 
 def test_the_name_may_be_in_the_configuration_alone():
-    assert configs.requested(written('{"config": {"name": "a"}}')).name == "a"
+    assert configs.parse_connector(written('{"config": {"name": "a"}}')).name == "a"
 
 
 def test_two_plugins_make_a_pipeline():
     config = {"source.connector.class": "a", "sink.connector.class": "b"}
-    assert configs.named("p", config).kind is ConnectorKind.PIPELINE
-    assert configs.named("p", {"connector.class": "a"}).kind is ConnectorKind.UNSPECIFIED
+    assert configs.make_connector("p", config).kind is ConnectorKind.PIPELINE
+    assert configs.make_connector("p", {"connector.class": "a"}).kind is ConnectorKind.UNSPECIFIED
 
 
 @pytest.mark.parametrize(
@@ -75,31 +77,31 @@ def test_two_plugins_make_a_pipeline():
 )
 def test_what_cannot_be_asked_for_is_refused(text, code):
     with pytest.raises(ConfigError) as caught:
-        configs.requested(written(text))
+        configs.parse_connector(written(text))
     assert caught.value.code == code
 
 
 def test_a_misspelt_field_is_told_what_was_meant():
     with pytest.raises(ConfigError) as caught:
-        configs.requested(written('{"name": "a", "config": {}, "intial_state": "PAUSED"}'))
+        configs.parse_connector(written('{"name": "a", "config": {}, "intial_state": "PAUSED"}'))
     assert "initial_state" in caught.value.diagnostic.fix
 
 
 def test_a_secret_is_shown_masked_and_written_back_as_it_was():
     stored = {"password": "canary", "url": "jdbc:x://me:canary@host/db", "key": "${env:KEY}"}
-    shown = configs.masked(stored)
+    shown = configs.redact_config(stored)
     assert "canary" not in str(shown)
     assert shown["key"] == "${env:KEY}"
-    assert configs.unmasked(shown, stored) == stored
-    assert configs.unmasked({**shown, "password": "new"}, stored)["password"] == "new"
+    assert configs.restore_secrets(shown, stored) == stored
+    assert configs.restore_secrets({**shown, "password": "new"}, stored)["password"] == "new"
 
 
 def test_all_errors_are_told_and_warnings_are_none():
     warning = Diagnostic("a.b", "harmless", severity=Severity.WARNING)
-    configs.check_findings([warning])
+    configs.refuse_errors([warning])
     wrong = [Diagnostic("a.one", "one"), Diagnostic("a.two", "two", config_path="k")]
     with pytest.raises(InvalidConfigError) as caught:
-        configs.check_findings([warning, *wrong])
+        configs.refuse_errors([warning, *wrong])
     assert "2 error(s)" in caught.value.diagnostic.message
     assert caught.value.findings == tuple(wrong)
 
@@ -115,10 +117,12 @@ def test_all_errors_are_told_and_warnings_are_none():
 def test_a_mask_is_no_secret(config):
     """Somebody changed what was shown around it, or copied it from another connector."""
     stored = {"password": "p", "connection.url": "mysql://app:p@old/db"}
-    unmasked = configs.unmasked(config, {k: v for k, v in stored.items() if k not in config})
+    restore_secrets = configs.restore_secrets(
+        config, {k: v for k, v in stored.items() if k not in config}
+    )
     with pytest.raises(ConfigError, match=r"config\.masked"):
-        configs.refuse_masks(unmasked)
+        configs.refuse_redacted(restore_secrets)
 
 
 def test_stars_elsewhere_are_text():
-    configs.refuse_masks({"query": "SELECT '***'", "doc": "***", "password": "${env:P}"})
+    configs.refuse_redacted({"query": "SELECT '***'", "doc": "***", "password": "${env:P}"})

@@ -15,11 +15,11 @@ SINK, SOURCE = ConnectorKind.SINK, ConnectorKind.SOURCE
 
 
 def asked(kind, *listed):
-    return offsets.asked(kind, {"offsets": list(listed)})
+    return offsets.parse_offsets(kind, {"offsets": list(listed)})
 
 
 def test_a_sink_has_kafkas_names():
-    shown = offsets.shown(SINK, {"topic": "t", "partition": 1}, {"offset": 5})
+    shown = offsets.offset_body(SINK, {"topic": "t", "partition": 1}, {"offset": 5})
     assert shown == {
         "partition": {"kafka_topic": "t", "kafka_partition": 1},
         "offset": {"kafka_offset": 5},
@@ -35,7 +35,7 @@ def test_a_sink_has_kafkas_names():
     ],
 )
 def test_a_source_gets_back_what_it_was_shown(key, offset):
-    shown = json.loads(json.dumps(offsets.shown(SOURCE, key, offset)))
+    shown = json.loads(json.dumps(offsets.offset_body(SOURCE, key, offset)))
     assert asked(SOURCE, shown) == {partition_id(key): offset}
 
 
@@ -78,7 +78,7 @@ def test_null_takes_an_offset_away():
 )
 def test_what_is_no_offset_is_named(kind, body, code):
     with pytest.raises(ConfigError) as caught:
-        offsets.asked(kind, body)
+        offsets.parse_offsets(kind, body)
     assert caught.value.code == code
 
 
@@ -94,4 +94,4 @@ def test_what_is_no_offset_is_named(kind, body, code):
 )
 def test_a_value_that_is_not_what_its_tag_says_is_refused(value):
     with pytest.raises(ConfigError, match=r"offset\.not_a_value"):
-        offsets.fields_of(value, "offsets[0].offset")
+        offsets.parse_fields(value, "offsets[0].offset")

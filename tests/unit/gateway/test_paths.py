@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.paths import decoded, exact
+from penstock.gateway.request_input import decode_name, decode_path
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_every_name_comes_back_as_it_was(name):
-    path = exact(f"/connectors/{quote(name, safe='')}/status".encode())
+    path = decode_path(f"/connectors/{quote(name, safe='')}/status".encode())
     before, part, after = path.rsplit("/", 2)
     assert (before, after) == ("/connectors", "status")
-    assert decoded(part) == name
+    assert decode_name(part) == name
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_every_name_comes_back_as_it_was(name):
     ],
 )
 def test_what_a_router_sees(sent, seen):
-    assert exact(sent) == seen
+    assert decode_path(sent) == seen
 
 
 def test_what_is_no_text_is_refused():
     with pytest.raises(UnicodeDecodeError):
-        exact(b"/connectors/%ff")
+        decode_path(b"/connectors/%ff")

@@ -1,6 +1,12 @@
 import pytest
 
-from penstock.model.config_def import ConfigKey, parse, read
+from penstock.model.config_def import (
+    ConfigKey,
+    parse,
+    parse_duration,
+    parse_size,
+    parse_with_errors,
+)
 from penstock.model.errors import ConfigError
 
 KEYS = (
@@ -34,12 +40,12 @@ def test_values_have_the_types_of_their_keys():
     }  # fmt: skip
 
 
-def test_defaults_fill_what_was_not_given():
+def test_missing_keys_get_their_defaults():
     assert parse(KEYS, {"name": "n"})["flush.interval"] == 0.05
 
 
-def test_everything_that_is_wrong_is_said_at_once():
-    _, errors = read(
+def test_all_errors_are_reported_at_once():
+    _, errors = parse_with_errors(
         KEYS, {"tasks.mx": "1", "tasks.max": "many", "mode": "slow", "on": "yes"}, "connectors.c"
     )
     assert codes(errors) == [
@@ -51,7 +57,7 @@ def test_everything_that_is_wrong_is_said_at_once():
     ]
 
 
-def test_one_error_carries_all_the_others():
+def test_a_combined_error_has_all_errors_as_detail():
     with pytest.raises(ConfigError) as caught:
         parse(KEYS, {"tasks.max": "many", "mode": "slow"})
     assert caught.value.diagnostic.detail.count("config.") == 3
@@ -85,3 +91,31 @@ def test_a_sensitive_value_is_in_no_error(key):
         parse([key], {"k": "hunter2"})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5s", 5), ("100ms", 0.1), ("250", 0.25), ("1.5h", 5400), ("2 min", 120), ("7us", 7e-6)],
+)
+def test_a_duration_is_in_seconds_and_a_bare_number_in_milliseconds(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1MiB", 1 << 20), ("64k", 64 << 10), ("4096", 4096), ("1.5KiB", 1536), ("2MB", 2_000_000)],
+)
+def test_a_size_is_in_bytes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "5 parsecs", "-1s", "1e3", "s", "٣s", "inf"])
+def test_an_invalid_duration_is_refused(text):
+    with pytest.raises(ValueError, match=r".*"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["", "1.5", "1 MIB", "-4", "0x10"])
+def test_a_size_that_is_not_a_whole_number_of_bytes_is_refused(text):
+    with pytest.raises(ValueError, match=r".*"):
+        parse_size(text)

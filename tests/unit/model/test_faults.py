@@ -41,7 +41,7 @@ def test_an_unarmed_point_costs_next_to_nothing():
     assert time.perf_counter() - began < 0.1  # 1 µs each, on the slowest machine
 
 
-def test_break_tells_the_caller_to_skip_and_only_at_its_point(arm):
+def test_break_returns_true_and_only_at_its_point(arm):
     arm("offset.epoch_check=break")
     assert faults.hit("offset.epoch_check") is True
     assert faults.hit("worker.acked") is False
@@ -103,7 +103,7 @@ def test_kill_ends_the_process_as_a_power_cut_would(how):
         ("worker.acked=kill@x", "fault.malformed", "POINT=ACTION"),
     ],
 )
-def test_what_is_misspelt_is_refused_with_what_is_valid(text, code, told):
+def test_a_misspelt_fault_is_refused_with_the_valid_names(text, code, told):
     with pytest.raises(ConfigError) as caught:
         faults.parse(text)
     assert caught.value.code == code
@@ -118,8 +118,8 @@ def test_a_misspelt_point_keeps_a_process_from_starting():
     assert b"fault.unknown_point" in done.stderr
 
 
-def test_every_point_that_the_product_passes_is_published():
-    """A point with a name of its own mistake would never fire."""
+def test_every_point_in_the_code_is_published():
+    """A misspelt point in the code would never fire."""
     import re
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Patterns mean what Python's do, and end within their time."""
+"""Patterns have the meaning of Python's `re`, and a timeout."""
 
 import re
 import warnings
@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.model.pattern import NoPatternError, Pattern
+from penstock.model.pattern import InvalidPatternError, Pattern
 
 SLOW = "(a|aa)+$"
 LONG = "a" * 60 + "!"
@@ -19,27 +19,27 @@ def refused(call, *args):
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "([a-z]+)*\\.x", "(x+x+)+y", "(a*)*b", "(.*a){20}b"])
-def test_most_that_go_back_and_forth_are_answered(pattern):
+def test_most_backtracking_patterns_end_in_time(pattern):
     assert not Pattern.compile(pattern, "p").matches(LONG)
 
 
-def test_one_that_never_ends_is_told_with_its_key():
+def test_a_pattern_that_never_ends_is_refused_with_its_key():
     pattern = Pattern.compile(SLOW, "topics.regex")
     told = refused(pattern.matches, LONG)
     assert (told.code, told.config_path) == ("config.slow_pattern", "topics.regex")
     assert SLOW in told.message
     assert told.fix
     assert refused(pattern.search, LONG) == told
-    assert refused(pattern.replaced, ["a", LONG], lambda _: "") == told
-    assert refused(pattern.among, ["a", LONG]) == told
+    assert refused(pattern.replace_all, ["a", LONG], lambda _: "") == told
+    assert refused(pattern.filter, ["a", LONG]) == told
     assert pattern.matches("aaa"), "the next text has its own time"
 
 
-def test_all_texts_of_a_list_have_a_bound_too(monkeypatch):
-    monkeypatch.setattr("penstock.model.pattern.ALL_WITHIN", 0.0)
+def test_all_texts_of_a_list_have_a_common_timeout(monkeypatch):
+    monkeypatch.setattr("penstock.model.pattern.LIST_TIMEOUT_S", 0.0)
     pattern = Pattern.compile("a", "p")
-    assert refused(pattern.among, ["a"]).code == "config.slow_pattern"
-    assert refused(pattern.replaced, ["a"], str).code == "config.slow_pattern"
+    assert refused(pattern.filter, ["a"]).code == "config.slow_pattern"
+    assert refused(pattern.replace_all, ["a"], str).code == "config.slow_pattern"
 
 
 @pytest.mark.parametrize(
@@ -53,23 +53,23 @@ def test_all_texts_of_a_list_have_a_bound_too(monkeypatch):
     ["", "a", "b", "aa", "ab", "aab", "abx", "a{e<=1}", "ab{i}", "xx{e}", "a{}", "a{", "&", "|",
      "~]", ":]", "l]", "z", "z]", "{", "]", "e}", "{e}", "1{e}", "1", "a{d}", "c", "]a", "é", "\n"],
 )  # fmt: skip
-def test_they_mean_what_pythons_mean(pattern, text):
+def test_patterns_match_as_pythons(pattern, text):
     with warnings.catch_warnings(action="ignore", category=FutureWarning):
         theirs = re.compile(pattern)
     ours = Pattern.compile(pattern, "p")
     assert ours.matches(text) is bool(theirs.fullmatch(text))
-    assert ours.replaced([text], lambda found: f"<{found[0]}>") == [theirs.sub(r"<\g<0>>", text)]
+    assert ours.replace_all([text], lambda found: f"<{found[0]}>") == [theirs.sub(r"<\g<0>>", text)]
 
 
 @pytest.mark.parametrize(
     "pattern", ["(", "[a", "*a", r"\m", "(?r)a", "(?|a)", "(?R)", "(" * 5000, r"\K"]
 )
-def test_what_is_none_to_python_is_none(pattern):
-    with pytest.raises(NoPatternError):
+def test_a_pattern_that_python_refuses_is_refused(pattern):
+    with pytest.raises(InvalidPatternError):
         Pattern.compile(pattern, "p")
 
 
-def test_flags_hold():
+def test_flags_are_applied():
     assert Pattern.compile(".", "p", re.DOTALL).matches("\n")
     assert not Pattern.compile(r"\w", "p", re.ASCII).matches("é")
     assert Pattern.compile("(?i)a.", "p", re.DOTALL | re.ASCII).matches("A\n")

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.model import faults
 from penstock.model.connector import Connector, TargetState
-from penstock.offset import Bulk, Commits, Edits, Folder, Owner, View
+from penstock.offset import BulkAdmin, Commits, Compactor, OffsetAdmin, OffsetView, StopGuard
 from penstock.store import SqliteStore, Store
 from support.etcd_limits import EtcdLimits
 
@@ -46,7 +46,7 @@ class FakeConnectors:
     revision: int = 100
     running: list[str] = field(default_factory=list)
 
-    async def held(self, _: str) -> FakeHeld:
+    async def list_held_tasks(self, _: str) -> FakeHeld:
         """Answer the tasks that the test lets run."""
         return FakeHeld(self.running, self.revision)
 
@@ -77,11 +77,11 @@ class Room:
     store: EtcdLimits
     connectors: FakeConnectors
     clock: Clock
-    view: View
-    folder: Folder
+    view: OffsetView
+    folder: Compactor
     commits: Commits
-    edits: Edits
-    bulk: Bulk
+    edits: OffsetAdmin
+    bulk: BulkAdmin
 
     def another(self) -> Room:
         """Return a second instance on the same store."""
@@ -90,8 +90,8 @@ class Room:
 
 def made(store: Store, connectors: FakeConnectors, clock: Clock) -> Room:
     """Return an instance of the service, without its gRPC surface."""
-    view = View(store)
-    folder = Folder(store, view, clock)
+    view = OffsetView(store)
+    folder = Compactor(store, view, clock)
     return Room(
         store,
         connectors,
@@ -99,8 +99,8 @@ def made(store: Store, connectors: FakeConnectors, clock: Clock) -> Room:
         view,
         folder,
         Commits(store, view, folder, clock),
-        Edits(store, Owner(connectors, connectors), view, folder, clock),
-        Bulk(store, Owner(connectors, connectors), view, folder, clock),
+        OffsetAdmin(store, StopGuard(connectors, connectors), view, folder, clock),
+        BulkAdmin(store, StopGuard(connectors, connectors), view, folder, clock),
     )
 
 

@@ -64,7 +64,7 @@ def test_a_rewind_can_be_taken_back_by_another(room):
     room(test)
 
 
-def test_a_dry_run_tells_the_changes_and_makes_none_while_it_runs(room):
+def test_a_dry_run_returns_the_changes_and_makes_none_even_while_tasks_run(room):
     async def test(room):
         await three_times(room)
         room.connectors.state = TargetState.RUNNING
@@ -73,7 +73,7 @@ def test_a_dry_run_tells_the_changes_and_makes_none_while_it_runs(room):
         changes = {change.partition_id: change for step in steps for change in step.changes}
         assert changes.keys() == {*MANY[200:400], "new"}
         assert (changes[MANY[250]].before, changes[MANY[250]].after) == (b"3", b"2")
-        assert changes[MANY[250]].since == 1_000_100_000
+        assert changes[MANY[250]].after_written_at_ms == 1_000_100_000
         assert changes["new"].after is None
         assert await listed(room) == before
         assert steps[-1].revision == 0
@@ -141,15 +141,15 @@ def test_what_comes_between_makes_it_change_nothing(room, other):
 async def swept(room):
     """Wait until no line is left but one."""
     async with asyncio.timeout(60):
-        while (await room.view.head(G)).value.dead:
+        while (await room.view.read_manifest(G)).value.dead_versions:
             await asyncio.sleep(0.01)
-    line = (await room.view.head(G)).value.line
+    line = (await room.view.read_manifest(G)).value.version
     page = await room.store.range("line/")
     assert all(entry.key.startswith(f"line/{G}/{line}/") for entry in page.entries if line)
     assert line or not page.entries
 
 
-def test_one_that_is_cut_off_changes_nothing_and_the_next_sweeps_it(room, arm):
+def test_an_interrupted_reset_changes_nothing_and_the_next_one_deletes_what_it_left(room, arm):
     async def test(room):
         await committed(room, dict.fromkeys(MANY, b"1"))
         arm("offset.copying=raise@2")
@@ -164,7 +164,7 @@ def test_one_that_is_cut_off_changes_nothing_and_the_next_sweeps_it(room, arm):
     room(test)
 
 
-def test_a_line_that_nobody_builds_any_more_is_swept_by_the_next_life(room, arm):
+def test_an_abandoned_version_is_deleted_at_the_next_start(room, arm):
     async def test(room):
         await committed(room, dict.fromkeys(MANY, b"1"))
         arm("offset.copying=raise@2")
@@ -173,7 +173,7 @@ def test_a_line_that_nobody_builds_any_more_is_swept_by_the_next_life(room, arm)
         arm("")
         later = room.another()
         await later.folder.resume()
-        assert (await room.view.head(G)).value.building  # it may still be at work
+        assert (await room.view.read_manifest(G)).value.pending_version  # it may still be at work
         room.clock.now += 3600
         await later.folder.resume()
         await swept(room)
@@ -183,7 +183,7 @@ def test_a_line_that_nobody_builds_any_more_is_swept_by_the_next_life(room, arm)
     room(test)
 
 
-def test_nothing_is_left_of_a_deleted_connector_whose_offsets_are_forgotten(room):
+def test_nothing_is_left_of_a_deleted_connector_after_a_reset_that_forgets(room):
     async def test(room):
         await committed(room, dict.fromkeys(MANY, b"1"))
         room.connectors.names.clear()
@@ -204,11 +204,11 @@ def test_a_reset_can_be_rewound_unless_it_forgets(room):
         room.clock.now += 10
         await room.bulk.reset("orders", G)
         assert await listed(room) == {}
-        assert [v.body for v in await room.edits.history(G, MANY[0])] == [None, b"1"]
+        assert [v.body for v in await room.edits.list_history(G, MANY[0])] == [None, b"1"]
         await rewound(room, now)
         assert await listed(room) == dict.fromkeys(MANY, b"1")
         await room.bulk.reset("orders", G, forget=True)
-        assert await room.edits.history(G, MANY[0]) == []
+        assert await room.edits.list_history(G, MANY[0]) == []
         await rewound(room, now)
         assert await listed(room) == {}
         await swept(room)
@@ -216,10 +216,10 @@ def test_a_reset_can_be_rewound_unless_it_forgets(room):
     room(test)
 
 
-def test_a_list_that_is_overtaken_says_so(room):
+def test_a_list_fails_when_offsets_are_reset_meanwhile(room):
     async def test(room):
         await committed(room, dict.fromkeys(MANY, b"1"))
-        await room.folder.settle(G)
+        await room.folder.compact_all(G)
         pages = room.edits.list(G, "")
         await anext(pages)
         await room.bulk.reset("orders", G)
@@ -230,13 +230,13 @@ def test_a_list_that_is_overtaken_says_so(room):
     room(test)
 
 
-def test_commits_go_on_in_the_new_line(room):
+def test_commits_continue_in_the_new_version(room):
     async def test(room):
         await committed(room, dict.fromkeys(MANY, b"1"))
         await room.bulk.reset("orders", G)
         await committed(room, {"p": b"2"}, epoch=101)
         await committed(room, dict.fromkeys(MANY[:200], b"3"), epoch=102)
-        await room.folder.settle(G)
+        await room.folder.compact_all(G)
         assert await listed(room.another()) == dict.fromkeys(MANY[:200], b"3") | {"p": b"2"}
 
     room(test)

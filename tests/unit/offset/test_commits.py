@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from penstock.model.errors import FencedError, InternalError, PenstockError, RetriableError
-from penstock.offset import Commit, Commits, Prepared, TaskRecord
+from penstock.offset import Commit, Commits, PreparedTransaction, TaskRecord
 
 G, T = "g1", "g1-0"
 
 
 def step(epoch, offsets=None, txn=0, applied=0, task=T, content=b"state", claim=0):
-    prepared = Prepared(txn, content, len(content)) if txn else None
+    prepared = PreparedTransaction(txn, content, len(content)) if txn else None
     return Commit(G, task, epoch, offsets or {}, prepared, applied, claim)
 
 
@@ -102,14 +102,14 @@ def test_a_failure_around_the_write_leaves_all_or_nothing_and_memory_agrees(room
     room(test)
 
 
-def test_a_claim_tells_what_was_prepared_and_whether_to_recover(room):
+def test_a_claim_returns_what_was_prepared_and_whether_to_recover(room):
     async def test(room):
         await room.commits.claim(G, T, 5)
         await room.commits.commit(step(5, {"p": b"1"}, txn=1, content=b"files"))
         record = await Commits(room.store).claim(G, T, 9)
-        assert record == TaskRecord(9, Prepared(1, b"files", 5), applied=False, claim=2)
+        assert record == TaskRecord(9, PreparedTransaction(1, b"files", 5), applied=False, claim=2)
         await room.commits.commit(step(9, {}, applied=1))
-        assert not (await Commits(room.store).claim(G, T, 10)).recover
+        assert not (await Commits(room.store).claim(G, T, 10)).needs_recovery
 
     room(test)
 
@@ -195,7 +195,7 @@ async def overtaken(room, offsets):
 
 
 @pytest.mark.parametrize("partitions", [1, 300])
-def test_what_an_earlier_life_has_on_its_way_is_not_stored_after_a_claim(room, partitions):
+def test_a_commit_of_an_earlier_claim_is_not_stored_after_a_newer_claim(room, partitions):
     """The life that follows was told that nothing is prepared, and sweeps what is."""
 
     async def test(room):
@@ -211,7 +211,7 @@ def test_what_an_earlier_life_has_on_its_way_is_not_stored_after_a_claim(room, p
     room(test)
 
 
-def test_breaking_the_claim_check_lets_an_earlier_life_through(room, arm):
+def test_breaking_the_claim_check_lets_an_earlier_claim_through(room, arm):
     """The twin: offsets say that rows are there which the life that followed has swept."""
 
     async def test(room):
@@ -224,7 +224,7 @@ def test_breaking_the_claim_check_lets_an_earlier_life_through(room, arm):
     room(test)
 
 
-def test_a_partition_that_nobody_wrote_is_fenced_by_the_task_alone(room):
+def test_a_partition_without_an_offset_is_fenced_by_the_task_alone(room):
     """An instance that remembers the old claim has no newer offset to stumble over."""
 
     async def test(room):

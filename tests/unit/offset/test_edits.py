@@ -1,4 +1,4 @@
-"""What people do with offsets: only when stopped, and nobody overwrites it afterwards."""
+"""Admin operations on offsets: only when stopped, and no task overwrites them afterwards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from penstock.model.connector import TargetState
 from penstock.model.errors import ConfigError, FencedError, RetriableError
 from penstock.model.identity import partition_id
-from penstock.offset import Commit, Prepared
+from penstock.offset import Commit, PreparedTransaction
 
 G, T = "g1", "g1-0"
 P, Q = '{"t":"p"}', '{"t":"q"}'
@@ -113,7 +113,7 @@ def test_the_floor_is_of_the_counter_that_epochs_are_from(room, how):
     room(test)
 
 
-def test_who_has_claimed_is_fenced_also_when_the_scheduler_has_not_heard_of_it(room):
+def test_a_claimed_epoch_is_fenced_even_when_the_scheduler_does_not_know_it(room):
     async def test(room):
         await committed(room, epoch=150, p=b"1")  # the revision that it answers is 100
         await room.edits.alter("orders", G, {P: b"9"})
@@ -146,9 +146,9 @@ def test_a_reset_keeps_a_transaction_that_must_be_recovered(room):
 
     async def test(room):
         await room.commits.claim(G, T, 5)
-        await room.commits.commit(Commit(G, T, 5, {P: b"1"}, Prepared(1, b"files", 5)))
+        await room.commits.commit(Commit(G, T, 5, {P: b"1"}, PreparedTransaction(1, b"files", 5)))
         await room.bulk.reset("orders", G)
-        assert (await room.commits.claim(G, T, 101)).recover
+        assert (await room.commits.claim(G, T, 101)).needs_recovery
 
     room(test)
 
@@ -175,7 +175,7 @@ def test_a_generation_of_another_connector_is_refused(room):
 
 
 @pytest.mark.parametrize("id_", ["p", '{"b":1,"a":2}', '{"a": 1}', "[1]", "{"])
-def test_an_id_that_no_task_looks_for_is_refused_with_the_right_one(room, id_):
+def test_an_id_that_is_not_canonical_is_refused_with_the_canonical_one(room, id_):
     async def test(room):
         with pytest.raises(ConfigError, match=r"offset\.partition_id") as caught:
             await room.edits.alter("orders", G, {id_: b"1"})
@@ -190,7 +190,7 @@ def test_a_list_is_paged_ordered_and_filtered(room):
         ids = [partition_id({"db": db, "n": f"{i:04d}"}) for db in ("a", "b") for i in range(600)]
         await room.commits.claim(G, T, 5)
         await room.commits.commit(Commit(G, T, 5, dict.fromkeys(ids, b"x")))
-        await room.folder.settle(G)
+        await room.folder.compact_all(G)
         pages = [page async for page in room.edits.list(G, '{"db":"b"')]
         assert len(pages) > 1
         assert [id_ for page in pages for id_ in page] == ids[600:]

@@ -94,8 +94,8 @@ class Storm:
 @pytest.fixture(autouse=True)
 def journaled(monkeypatch):
     """Makes a journal of every commit of more than two partitions."""
-    monkeypatch.setattr(commits, "MOST_DIRECT", 2)
-    monkeypatch.setattr(compaction, "BATCH", 30)
+    monkeypatch.setattr(commits, "MAX_DIRECT_PARTITIONS", 2)
+    monkeypatch.setattr(compaction, "BATCH_SIZE", 30)
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["same task", "partition moved"])

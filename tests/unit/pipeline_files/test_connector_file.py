@@ -1,21 +1,25 @@
-"""The file of a connector, as every verb reads it."""
+"""The file of a connector, as every command reads it."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from penstock.model.config_def import single_errors
+from penstock.model.config_def import split_errors
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
-from penstock.pipeline_files.connector_file import connector_of, is_connector, read_connector
+from penstock.pipeline_files.connector_file import (
+    connector_of,
+    is_connector,
+    read_connector,
+    read_pipeline,
+)
 from penstock.pipeline_files.files import read_document
-from penstock.pipeline_files.pipeline import read_pipeline
-from penstock.worker.config.sections import sections
+from penstock.worker.config.sections import split_config
 from penstock.worker.config.settings import KEYS
 from support.checkout import ROOT
 
-ENDS = "source: {connector.class: a}\nsink: {connector.class: b}\n"
+PLUGIN_ROLES = "source: {connector.class: a}\nsink: {connector.class: b}\n"
 FLAT = {"source.connector.class": "a", "sink.connector.class": "b"}
 README = ROOT / "README.md"
 
@@ -26,7 +30,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_a_pipeline_is_a_connector_with_two_ends_and_a_chain(tmp_path):
+def test_a_pipeline_is_a_connector_with_a_source_a_sink_and_a_chain(tmp_path):
     text = """
     name: lines
     source: {connector.class: file-source, file: /in}
@@ -54,7 +58,7 @@ def test_a_pipeline_is_a_connector_with_two_ends_and_a_chain(tmp_path):
     }
 
 
-def test_the_first_pipeline_of_the_readme_is_the_same_for_all_verbs(tmp_path):
+def test_the_first_pipeline_of_the_readme_is_the_same_for_all_commands(tmp_path):
     text = re.search(r"```yaml\n(name: errors-only.*?)```", README.read_text(), re.DOTALL)
     file = write(tmp_path, "pipeline.yaml", text.group(1))
     assert read_connector(file).config == {
@@ -76,7 +80,7 @@ def test_a_pipeline_may_have_every_key_of_a_connector(tmp_path):
     more = {"errors.deadletterqueue.sink.connector.class": "c", "key.converter": "d",
             "producer.override.acks": "all", "topic.creation.default.partitions": "1"}  # fmt: skip
     text = "".join(f"{key}: {value}\n" for key, value in {**keys, **more}.items())
-    config = read_pipeline(write(tmp_path, "p.yaml", ENDS + text)).config
+    config = read_pipeline(write(tmp_path, "p.yaml", PLUGIN_ROLES + text)).config
     assert config == {"name": "p", **FLAT, **keys, **more}
 
 
@@ -87,8 +91,8 @@ def test_a_pipeline_may_be_written_flat(tmp_path):
 
 
 @pytest.mark.parametrize("verbs_own", ["state: PAUSED\n", "tests: [{input: []}]\n"])
-def test_what_is_for_other_verbs_is_no_key(tmp_path, verbs_own):
-    file = write(tmp_path, "p.yaml", ENDS + verbs_own)
+def test_sections_of_other_commands_are_not_keys(tmp_path, verbs_own):
+    file = write(tmp_path, "p.yaml", PLUGIN_ROLES + verbs_own)
     assert read_pipeline(file).config == {"name": "p", **FLAT}
     assert read_pipeline(file).target_state is TargetState.RUNNING
 
@@ -107,15 +111,17 @@ def test_a_body_of_kafka_connect_is_a_connector(tmp_path):
 
 
 def test_a_body_may_be_a_pipeline(tmp_path):
-    file = write(tmp_path, "c.yaml", f"name: x\nconfig: {{{ENDS.replace(chr(10), ', ')}}}\n")
+    file = write(
+        tmp_path, "c.yaml", f"name: x\nconfig: {{{PLUGIN_ROLES.replace(chr(10), ', ')}}}\n"
+    )
     assert read_pipeline(file).config == {"name": "x", **FLAT}
 
 
-@pytest.mark.parametrize("said", ["paused", "Paused"])
-def test_a_state_may_be_written_in_any_case(said):
+@pytest.mark.parametrize("value", ["paused", "Paused"])
+def test_a_state_may_be_written_in_any_case(value):
     for document in (
-        {"connector.class": "a", "state": said},
-        {"name": "n", "config": {"connector.class": "a"}, "initial_state": said},
+        {"connector.class": "a", "state": value},
+        {"name": "n", "config": {"connector.class": "a"}, "initial_state": value},
     ):
         assert connector_of(document, "n").target_state is TargetState.PAUSED
 
@@ -124,12 +130,12 @@ def test_a_file_leaves_the_state_alone():
     assert connector_of({"connector.class": "a"}, "n").target_state is TargetState.UNSPECIFIED
 
 
-def test_keys_that_begin_with_config_are_no_body():
+def test_keys_that_start_with_config_are_not_a_body():
     document = {"connector.class": "a", "config": {"action": {"reload": "none"}}}
     assert connector_of(document, "n").config["config.action.reload"] == "none"
 
 
-def test_names_alone_are_a_chain_whose_keys_stand_elsewhere():
+def test_a_chain_may_be_names_whose_keys_are_elsewhere():
     written = {"transforms": ["a", "b"], "transforms.a.type": "X", "connector.class": "c"}
     config = connector_of(written, "n").config
     assert (config["transforms"], config["transforms.a.type"]) == ("a,b", "X")
@@ -154,9 +160,9 @@ def test_names_alone_are_a_chain_whose_keys_stand_elsewhere():
         ("errors: {tolerence: all}", "config.unknown_key", "errors.tolerence"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place_and_the_file(tmp_path, text, code, where):
+def test_an_error_names_its_place_and_the_file(tmp_path, text, code, where):
     with pytest.raises(ConfigError) as caught:
-        read_pipeline(write(tmp_path, "p.yaml", f"{ENDS}{text}\n"))
+        read_pipeline(write(tmp_path, "p.yaml", f"{PLUGIN_ROLES}{text}\n"))
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == (code, where)
     assert "p.yaml" in found.message
@@ -171,15 +177,15 @@ def test_what_is_wrong_is_told_with_its_place_and_the_file(tmp_path, text, code,
         ("name: a\nconfig: {x: b}\ninitial_state: AWAY\n", "config.target_state"),
     ],
 )
-def test_a_body_with_something_wrong_is_refused(tmp_path, text, code):
+def test_a_body_with_an_unknown_field_is_refused(tmp_path, text, code):
     with pytest.raises(ConfigError) as caught:
         read_connector(write(tmp_path, "c.yaml", text))
     assert caught.value.code == code
 
 
 @pytest.mark.parametrize("end", ["source", "sink"])
-def test_a_pipeline_without_an_end_is_refused(tmp_path, end):
-    text = ENDS.replace(f"{end}: ", "name: x #")
+def test_a_pipeline_without_source_or_sink_is_refused(tmp_path, end):
+    text = PLUGIN_ROLES.replace(f"{end}: ", "name: x #")
     with pytest.raises(ConfigError) as caught:
         read_pipeline(write(tmp_path, "p.yaml", text))
     assert (caught.value.code, caught.value.diagnostic.config_path) == ("pipeline.end_missing", end)
@@ -189,28 +195,28 @@ def test_a_pipeline_without_an_end_is_refused(tmp_path, end):
 def test_a_misspelt_key_of_a_pipeline_names_the_nearest(tmp_path, key):
     meant = {"t": "transforms", "so": "source", "sn": "sink"}
     with pytest.raises(ConfigError) as caught:
-        read_pipeline(write(tmp_path, "p.yaml", f"{ENDS}{key}: x\n"))
+        read_pipeline(write(tmp_path, "p.yaml", f"{PLUGIN_ROLES}{key}: x\n"))
     (near,) = (name for start, name in meant.items() if key.startswith(start))
     assert near in caught.value.diagnostic.fix
 
 
-def test_a_workers_file_is_no_connector(tmp_path):
+def test_a_file_of_a_worker_is_not_a_connector(tmp_path):
     text = "bootstrap.servers=x\nkey.converter=y\nconfig.providers=file\nstate.dir=/x\n"
     assert not is_connector(read_document(write(tmp_path, "w.properties", text)))
     assert is_connector({"connector.class": "x"})
 
 
-def test_everything_that_is_wrong_in_a_pipeline_is_said_at_once(tmp_path):
+def test_all_errors_of_a_pipeline_are_reported_at_once(tmp_path):
     text = "surce: {connector.class: a}\nstat: x\n"
     with pytest.raises(ConfigError) as caught:
         read_pipeline(write(tmp_path, "p.yaml", text))
-    found = [one.diagnostic for one in single_errors(caught.value)]
+    found = [one.diagnostic for one in split_errors(caught.value)]
     assert [one.config_path for one in found] == ["surce", "stat", "sink"]
     assert all("p.yaml" in one.message for one in found)
 
 
-def test_every_key_of_no_end_is_named():
+def test_every_key_without_a_role_is_named():
     with pytest.raises(ConfigError) as caught:
-        sections({"fille": "x", "source.a": "1", "formt": "y"}, ConnectorKind.PIPELINE)
-    found = [one.diagnostic.config_path for one in single_errors(caught.value)]
+        split_config({"fille": "x", "source.a": "1", "formt": "y"}, ConnectorKind.PIPELINE)
+    found = [one.diagnostic.config_path for one in split_errors(caught.value)]
     assert found == ["fille", "formt"]

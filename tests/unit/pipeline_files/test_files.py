@@ -24,7 +24,7 @@ def test_properties_keep_kafka_connects_syntax(tmp_path):
     }
 
 
-def test_yaml_nests_and_lists_are_only_a_kinder_way_to_write_the_same_keys(tmp_path):
+def test_nesting_and_lists_of_yaml_write_the_same_keys(tmp_path):
     text = (
         "connector.class: file-sink\ntopics: [a, b]\nflush: {rows: 5, interval: 1s}\nfsync: true\n"
     )
@@ -85,7 +85,7 @@ def test_merged_keys_of_yaml_are_its_own(tmp_path):
 @pytest.mark.parametrize(
     "text", ["a: [{b: c}]", "a: [[b]]", "? \n: x", "a: {? ~ : x}"]
 )  # fmt: skip
-def test_what_no_text_can_hold_is_refused(tmp_path, text):
+def test_values_that_text_cannot_hold_are_refused(tmp_path, text):
     with pytest.raises(ConfigError, match=r"config\.not_text"):
         read_flat(write(tmp_path, "c.yaml", text))
 
@@ -112,7 +112,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
 )
 @pytest.mark.parametrize("read", [read_flat, read_values])
-def test_what_cannot_be_read_is_told_whatever_it_is(tmp_path, name, text, read):
+def test_an_unreadable_file_is_reported_whatever_it_is(tmp_path, name, text, read):
     with pytest.raises(ConfigError) as caught:
         read(write(tmp_path, name, text))
     assert caught.value.code == "config.file_malformed"
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_told_whatever_it_is(tmp_path, name, text, read):
     [("c.yaml", "a: 1e400"), ("c.json", '{"a": 1e400}'), ("c.yaml", "a: !!int x"),
      ("c.yaml", "a: !!bool 7x"), ("c.yaml", "a: " + "7" * 5000)],
 )  # fmt: skip
-def test_a_value_that_is_no_number_is_refused(tmp_path, name, text):
+def test_a_value_that_is_not_a_number_is_refused(tmp_path, name, text):
     with pytest.raises(ConfigError, match=r"config\.file_malformed"):
         read_values(write(tmp_path, name, text))
 
@@ -155,13 +155,13 @@ def test_a_malformed_file_is_named(tmp_path, name, text, code):
         ("a.json", '{"sink": {"file": "a", "file": "b"}}'),
     ],
 )
-def test_what_is_said_twice_is_refused(tmp_path, name, text):
+def test_a_repeated_key_is_refused(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=r"config\.file_malformed.*twice"):
         read_flat(tmp_path / name)
 
 
-def test_a_missing_file_says_which(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing\.yaml"):
         read_flat(tmp_path / "nothing.yaml")
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,23 +20,27 @@ from google.protobuf.message import Message
 
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.model.connector import Partition, Target, TaskPlan
+from penstock.model.errors import PenstockError
 from penstock.model.identity import partition_id
 from penstock.plugin import (
     ConnectorEntry,
     Deadlines,
-    Ground,
     Kind,
+    LaunchOptions,
     Manifest,
     PluginProcess,
     Registry,
     start_plugin,
 )
+from penstock.plugin.process.connection import SERVING
 
 T = TypeVar("T")
 
 HERE = Path(__file__).parent
 SCRIPTED = HERE / "plugins" / "scripted.py"
-QUICK = Deadlines(handshake=60, health=60, describe=60, validate=60, open=60, send=60, end=0.5)
+QUICK = Deadlines(
+    handshake_s=60, health_s=60, describe_s=60, validate_s=60, open_s=60, send_s=60, end_s=0.5
+)
 """Long enough for a machine that is busy; a test that waits for a deadline changes that one."""
 KEY = {"file": "a"}
 ID = partition_id(KEY)
@@ -78,18 +82,18 @@ class Kit:
         *modes: str,
         connector: str = "source",
         deadlines: Deadlines = QUICK,
-        memory_max: int = 0,
+        max_memory_bytes: int = 0,
     ) -> PluginProcess:
         """Start the scripted plugin."""
         manifest = self.scripted(*modes)
         entry = next(e for e in manifest.connectors if e.name == connector)
-        ground = Ground(self.runtime_dir, deadlines, memory_max=memory_max)
-        return await start_plugin(manifest, entry, ground)
+        options = LaunchOptions(self.runtime_dir, deadlines, max_memory_bytes=max_memory_bytes)
+        return await start_plugin(manifest, entry, options)
 
     async def start_of(self, manifest: Manifest) -> PluginProcess:
         """Start a plugin of another manifest."""
-        ground = Ground(self.runtime_dir, self.deadlines)
-        return await start_plugin(manifest, manifest.connectors[0], ground)
+        options = LaunchOptions(self.runtime_dir, self.deadlines)
+        return await start_plugin(manifest, manifest.connectors[0], options)
 
     @asynccontextmanager
     async def running(self, *modes: str, **more: Any) -> AsyncIterator[PluginProcess]:
@@ -99,6 +103,14 @@ class Kit:
             yield process
         finally:
             await process.stop(0.5)
+
+    async def is_healthy(self, process: PluginProcess) -> bool:
+        """Return whether a process runs and its health service is serving."""
+        if not process.alive:
+            return False
+        with suppress(PenstockError):
+            return await process.connection.check_health(process.deadlines.health_s) == SERVING
+        return False
 
     def target(self, connector: str = "source", **config: str) -> Target:
         """Return a configured connector."""

@@ -1,7 +1,7 @@
 """What a plugin says of an error, fit for a status and for a terminal."""
 
 from penstock.model.errors import CONNECTOR_DEFECT, Diagnostic
-from penstock.plugin.errors import clean
+from penstock.plugin.errors import clean_diagnostic
 from penstock.plugin.process.logs import Redactor
 
 TRACE = "Traceback:\n  File a.py, line 3\n    url = 'hunter22'\nKeyError: \x1b[2J"
@@ -9,8 +9,8 @@ TRACE = "Traceback:\n  File a.py, line 3\n    url = 'hunter22'\nKeyError: \x1b[2
 
 def test_a_stack_trace_keeps_its_lines_and_neither_secrets_nor_control_characters():
     redact = Redactor()
-    redact.learn(["hunter22"])
-    told = clean(Diagnostic(CONNECTOR_DEFECT, "a\nb", detail=TRACE), redact)
+    redact.add_secrets(["hunter22"])
+    told = clean_diagnostic(Diagnostic(CONNECTOR_DEFECT, "a\nb", detail=TRACE), redact)
     assert told.message == "a\\nb"
     assert told.trace.split("\n") == [
         "Traceback:",
@@ -21,5 +21,5 @@ def test_a_stack_trace_keeps_its_lines_and_neither_secrets_nor_control_character
 
 
 def test_a_detail_is_bounded():
-    told = clean(Diagnostic("a.b", "no", detail="x" * 10_000), lambda text: text)
+    told = clean_diagnostic(Diagnostic("a.b", "no", detail="x" * 10_000), lambda text: text)
     assert len(told.detail) <= 2_001

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError, PenstockError
 from penstock.plugin import Deadlines
-from penstock.plugin.process.handshake import Handshake, address_of, find
+from penstock.plugin.process.handshake import Handshake, dial_address, parse_handshake
 from support import http2
 
 
@@ -26,26 +26,26 @@ from support import http2
     ],
 )
 def test_the_line_is_found(line):
-    assert find(line) == Handshake(1, 1, "unix", "/d/s", "grpc")
+    assert parse_handshake(line) == Handshake(1, 1, "unix", "/d/s", "grpc")
 
 
 @pytest.mark.parametrize(
     "line", ["", "hello", "1|2|3", "|a|b|", "1|1|unixoid", "x|1|unix|/s|grpc|"]
 )
 def test_other_text_is_no_handshake(line):
-    assert find(line) is None
+    assert parse_handshake(line) is None
 
 
 def test_a_line_that_is_not_complete_is_refused():
     with pytest.raises(InternalError) as caught:
-        find("1|1|unix|")
+        parse_handshake("1|1|unix|")
     assert caught.value.code == "plugin.bad_handshake"
 
 
 @given(st.text(max_size=300))
 def test_no_text_breaks_the_parser(text):
     with suppress(InternalError):
-        find(text)
+        parse_handshake(text)
 
 
 @given(st.text(alphabet="01|unix/grpc\n", max_size=200))
@@ -57,7 +57,7 @@ def test_a_symlink_out_of_the_folder_is_foreign(tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "s").symlink_to("/run/elsewhere/s")
     with pytest.raises(InternalError) as caught:
-        address_of(Handshake(1, 1, "unix", str(tmp_path / "d" / "s"), "grpc"), tmp_path / "d")
+        dial_address(Handshake(1, 1, "unix", str(tmp_path / "d" / "s"), "grpc"), tmp_path / "d")
     assert caught.value.code == "plugin.foreign_address"
 
 
@@ -68,7 +68,7 @@ def test_a_plugin_is_found_whatever_else_it_prints(kit, run, modes):
     async def scenario():
         async with kit.running(*modes) as process:
             assert process.alive
-            assert await process.healthy()
+            assert await kit.is_healthy(process)
             assert process.spec.keys[0].name == "script"
 
     run(scenario())
@@ -79,9 +79,9 @@ def test_a_plugin_is_found_whatever_else_it_prints(kit, run, modes):
     [
         ("exit", "plugin.exited_early", {}),
         ("die", "plugin.exited_early", {}),
-        ("silent", "plugin.handshake_timeout", {"handshake": 1}),
-        ("closes_stdout", "plugin.handshake_timeout", {"handshake": 1}),
-        ("no_newline", "plugin.handshake_unfinished", {"handshake": 12}),
+        ("silent", "plugin.handshake_timeout", {"handshake_s": 1}),
+        ("closes_stdout", "plugin.handshake_timeout", {"handshake_s": 1}),
+        ("no_newline", "plugin.handshake_unfinished", {"handshake_s": 12}),
         ("bad_line", "plugin.bad_handshake", {}),
         ("wrong_core", "plugin.wrong_protocol", {}),
         ("wrong_protocol", "plugin.wrong_protocol", {}),
@@ -90,11 +90,11 @@ def test_a_plugin_is_found_whatever_else_it_prints(kit, run, modes):
         ("tls", "plugin.unwanted_tls", {}),
         ("foreign", "plugin.foreign_address", {}),
         ("dotdot", "plugin.foreign_address", {}),
-        ("no_server", "plugin.not_answered", {"health": 0.5}),
-        ("deaf", "plugin.not_answered", {"health": 0.5}),
+        ("no_server", "plugin.not_answered", {"health_s": 0.5}),
+        ("deaf", "plugin.not_answered", {"health_s": 0.5}),
         ("no_health", "plugin.not_serving", {}),
         ("not_serving", "plugin.not_serving", {}),
-        ("hang_describe", "plugin.deadline", {"describe": 0.5}),
+        ("hang_describe", "plugin.deadline", {"describe_s": 0.5}),
         ("other_kind", "plugin.describe_mismatch", {}),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_plugin_that_ends_early_is_told_with_its_last_lines_and_the_usual_caus
 
 def test_a_slow_start_names_its_stage(kit, run):
     with pytest.raises(PenstockError, match=r"stage plugin\.handshake took longer than 0\.3 s"):
-        run(kit.start("silent", deadlines=Deadlines(handshake=0.3)))
+        run(kit.start("silent", deadlines=Deadlines(handshake_s=0.3)))
 
 
 def test_a_start_that_is_cancelled_leaves_nothing(kit, run):

@@ -14,7 +14,7 @@ from penstock.plugin.host import MAX_OWNERS, Backoff
 def test_backoff_doubles_to_its_longest():
     backoff, waits = Backoff(), []
     for _ in range(9):
-        backoff.ended(started=0, now=1)
+        backoff.record_failure(started_at=0, now=1)
         waits.append(backoff.delay(1))
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10])
     assert backoff.delay(6) == 5
@@ -24,14 +24,14 @@ def test_backoff_doubles_to_its_longest():
 def test_backoff_forgets_after_health():
     backoff = Backoff()
     for _ in range(5):
-        backoff.ended(started=0, now=1)
-    backoff.ended(started=100, now=130)
+        backoff.record_failure(started_at=0, now=1)
+    backoff.record_failure(started_at=100, now=130)
     assert backoff.delay(130) == pytest.approx(0.1)
 
 
 def test_backoff_stays_finite():
     backoff = Backoff(failures=100_000)
-    backoff.ended(started=0, now=0)
+    backoff.record_failure(started_at=0, now=0)
     assert backoff.delay(0) == 10
 
 
@@ -96,12 +96,14 @@ def test_a_crashed_process_is_replaced_after_its_backoff(kit, run):
 
 def test_a_process_that_nobody_uses_is_ended_and_the_next_one_is_started_at_once(kit, run):
     async def scenario():
-        host = PluginHost(kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, idle=1)
+        host = PluginHost(
+            kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, idle_timeout_s=1
+        )
         first = await host.acquire("source")
-        first.link.idleness.begin()  # as a stream does, for as long as it is open
+        first.connection.idle_timer.begin_use()  # as a stream does, for as long as it is open
         await asyncio.sleep(2)
         assert first.alive
-        first.link.idleness.end()
+        first.connection.idle_timer.end_use()
         await asyncio.wait_for(first.exited, 60)
         second = await host.acquire("source")
         assert second.pid != first.pid

@@ -124,16 +124,16 @@ def test_a_replaced_plugin_runs_for_new_tasks_and_the_old_one_for_those_that_hav
     kit, run, installed, caplog
 ):
     async def scenario():
-        host = host_of(kit, installed, idle=2)
+        host = host_of(kit, installed, idle_timeout_s=2)
         before = await host.acquire("source")
-        before.link.idleness.begin()  # as the stream of a task does
+        before.connection.idle_timer.begin_use()  # as the stream of a task does
         (installed.root / "1.2.0" / "notes.txt").write_text("another build")
         assert host.reload()
         after = await host.acquire("source")
         assert before.pid != after.pid
         assert before.alive
-        after.link.idleness.begin()
-        before.link.idleness.end()
+        after.connection.idle_timer.begin_use()
+        before.connection.idle_timer.end_use()
         async with asyncio.timeout(60):
             await before.exited
         assert after.alive
@@ -141,14 +141,16 @@ def test_a_replaced_plugin_runs_for_new_tasks_and_the_old_one_for_those_that_hav
 
     with caplog.at_level(logging.INFO, "penstock.plugin"):
         run(scenario())
-    assert any("was replaced; what runs of it goes on" in r.getMessage() for r in caplog.records)
+    assert any(
+        "was replaced; its running processes continue" in r.getMessage() for r in caplog.records
+    )
 
 
 def test_a_removed_plugin_goes_on_where_it_runs_and_is_refused_to_others(kit, run, installed):
     async def scenario():
         host = host_of(kit, installed)
         process = await host.acquire("source")
-        process.link.idleness.begin()
+        process.connection.idle_timer.begin_use()
         installed.remove("1.2.0")
         assert host.reload()
         assert await process.validate(kit.target())
@@ -163,7 +165,7 @@ def test_a_removed_plugin_goes_on_where_it_runs_and_is_refused_to_others(kit, ru
 def test_the_path_is_looked_at_again_at_an_interval(kit, run, installed, caplog):
     async def scenario():
         host = host_of(kit, installed)
-        host.reload_every(0.05)
+        host.start_reloading(0.05)
         installed.put("4.0.0")
         await kit.until(lambda: len(host.registry.manifests) == 2)
         (installed.root / "4.0.0" / "plugin.toml").write_text("broken")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.plugin.process import guard, launch
+from penstock.plugin.process import guard, local_process
 
 PROGRAM = Path(__file__).parent / "programs" / "host.py"
 
@@ -47,13 +47,13 @@ def test_the_environment_is_exactly_what_the_protocol_says(kit, run, monkeypatch
 
 
 def test_telemetry_variables_are_given_only_by_name(kit):
-    order = launch.prepare(
+    order = local_process.prepare_launch(
         kit.scripted(), kit.runtime_dir, {"OTEL_SERVICE_NAME": "x", "SECRET": "canary"}
     )
     assert order.environment["OTEL_SERVICE_NAME"] == "x"
     assert "SECRET" not in order.environment
     assert order.credential not in repr(order)
-    launch.remove_folder(order.folder)
+    local_process.remove_folder(order.folder)
 
 
 def test_calls_carry_the_credential_of_this_launch(kit, run):
@@ -161,7 +161,7 @@ def test_a_guard_without_these_goes_red(kit, run, guarding):
 
 def test_a_runtime_folder_that_is_too_long_is_refused(kit):
     with pytest.raises(ConfigError) as caught:
-        launch.prepare(kit.scripted(), kit.runtime_dir / ("x" * 80))
+        local_process.prepare_launch(kit.scripted(), kit.runtime_dir / ("x" * 80))
     assert caught.value.code == "plugin.runtime_dir_too_long"
 
 
@@ -171,7 +171,7 @@ def test_folders_of_dead_hosts_are_swept_and_those_of_living_ones_stay(tmp_path)
     names = [f"{gone.pid}-abcdef", f"{os.getpid()}-abcdef", "something-else"]
     for name in names:
         (tmp_path / name).mkdir()
-    assert launch.sweep(tmp_path) == 1
+    assert local_process.remove_stale_folders(tmp_path) == 1
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted(names[1:])
 
 
@@ -251,4 +251,4 @@ def test_no_process_is_left_when_the_host_is_killed(kit, modes):
         host.kill()
         host.wait()
         kit.wait_for(lambda: not any(p.is_running() for p in started), "no orphan")
-    assert launch.sweep(kit.runtime_dir) == 1
+    assert local_process.remove_stale_folders(kit.runtime_dir) == 1

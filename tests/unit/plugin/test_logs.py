@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plugin.errors import printable
+from penstock.plugin.errors import escape_text
 from penstock.plugin.process import logs
 from penstock.plugin.process.logs import (
     LineBudget,
-    LineCutter,
+    LineBuffer,
     PluginLog,
     Redactor,
     forward,
@@ -24,14 +24,14 @@ from penstock.plugin.process.logs import (
 @given(st.lists(st.binary(max_size=60)))
 def test_lines_do_not_depend_on_how_the_bytes_were_cut(chunks):
     whole = b"".join(chunks)
-    cutter = LineCutter(most=1000)
+    cutter = LineBuffer(max_bytes=1000)
     lines = [line for chunk in chunks for line in cutter.feed(chunk)] + cutter.finish()
     expected = [line.rstrip(b"\r") for line in whole.split(b"\n")]
     assert lines == (expected if whole.split(b"\n")[-1] else expected[:-1])
 
 
 def test_a_long_line_is_cut_and_the_next_one_is_whole():
-    cutter = LineCutter(most=10)
+    cutter = LineBuffer(max_bytes=10)
     lines = cutter.feed(b"x" * 1_000_000) + cutter.feed(b"y\nnext\n")
     assert lines == [b"x" * 10 + "…".encode(), b"next"]
     assert len(cutter.held) == 0
@@ -74,18 +74,18 @@ def test_a_line_of_a_plugin_forges_no_other_line(caplog):
 
 def test_a_log_that_escapes_nothing_is_forged(caplog, monkeypatch):
     """The twin of the test above."""
-    monkeypatch.setattr(logs, "printable", lambda text, *_: text)
+    monkeypatch.setattr(logs, "escape_text", lambda text, *_: text)
     assert logged(caplog, FORGED).endswith("done\n2026-01-01 ERROR forged\x1b[2J")
 
 
 def test_nothing_unseen_reaches_a_terminal():
     text = "a\x1b[2J\r\nb\u202ec\u2028d\x00e\ud800"
-    assert printable(text) == r"a\x1b[2J\r\nb\u202ec\u2028d\x00e\ud800"
+    assert escape_text(text) == r"a\x1b[2J\r\nb\u202ec\u2028d\x00e\ud800"
 
 
 @given(st.text())
 def test_escaped_text_is_one_printable_line(text):
-    assert printable(text).isprintable()
+    assert escape_text(text).isprintable()
 
 
 def test_a_record_names_its_plugin_and_cannot_forge_another(caplog):
@@ -101,13 +101,13 @@ def test_a_record_names_its_plugin_and_cannot_forge_another(caplog):
 
 def test_secrets_are_hidden_and_short_values_are_not():
     redact = Redactor()
-    redact.learn(["hunter22", "hunter", "1", ""])
+    redact.add_secrets(["hunter22", "hunter", "1", ""])
     assert redact("1 hunter22 hunter 1") == "1 *** *** 1"
 
 
 def test_secrets_that_are_remembered_are_bounded():
     redact = Redactor()
-    redact.learn(f"secret-{number:06}" for number in range(2_000))
+    redact.add_secrets(f"secret-{number:06}" for number in range(2_000))
     assert redact("secret-001999 secret-000000") == "*** secret-000000"
 
 
@@ -121,7 +121,7 @@ def test_too_many_lines_are_counted_and_told_once(caplog):
         now[0] = 2
         log.line(b"again")
     messages = [record.getMessage() for record in caplog.records]
-    assert messages[3:] == ["p/c: 997 lines left out, it prints too much", "p/c: again"]
+    assert messages[3:] == ["p/c: 997 lines dropped, the plugin prints too much", "p/c: again"]
     assert "line 999" in log.tail
 
 
@@ -132,7 +132,7 @@ def test_a_pipe_is_read_no_faster_than_its_budget(run):
         pipe.feed_eof()
         taken = []
         started = time.monotonic()
-        await forward(pipe, LineCutter(), taken.append, bytes_per_second=65_536)
+        await forward(pipe, LineBuffer(), taken.append, bytes_per_second=65_536)
         return len(taken), time.monotonic() - started
 
     lines, seconds = run(scenario())
@@ -148,7 +148,7 @@ def test_a_flood_neither_blocks_the_plugin_nor_grows_the_host(kit, run, caplog):
     async def scenario():
         slowest = 0.0
         async with kit.running("flood") as process:
-            while "flooded" not in process._running.log.tail:
+            while "flooded" not in process._process.log.tail:
                 asked = time.monotonic()
                 await process.validate(kit.target())
                 slowest = max(slowest, time.monotonic() - asked)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.plugin import Kind, Manifest, Registry
-from penstock.plugin.installed.manifest import parse_manifest
+from penstock.plugin.catalog.manifest import parse_manifest
 
 GOOD = """
 name = "files"
@@ -43,7 +43,10 @@ def test_a_manifest_is_read_whole(tmp_path):
 
 
 def test_the_command_is_absolute_and_its_placeholders_are_filled(tmp_path):
-    assert parse_manifest(GOOD, tmp_path).argv() == (sys.executable, f"{tmp_path}/main.py")
+    assert parse_manifest(GOOD, tmp_path).resolve_command() == (
+        sys.executable,
+        f"{tmp_path}/main.py",
+    )
 
 
 def test_a_program_beside_the_manifest_may_be_named_relative_to_it(tmp_path):
@@ -52,14 +55,14 @@ def test_a_program_beside_the_manifest_may_be_named_relative_to_it(tmp_path):
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     manifest = Manifest("x", "1", ("./bin/run", "--fast"), tmp_path, ())
-    assert Path(manifest.argv()[0]).samefile(program)
+    assert Path(manifest.resolve_command()[0]).samefile(program)
 
 
 @pytest.mark.parametrize("word", ["no-such-program", "/bin/nothing", "./plugin.toml"])
 def test_a_command_that_cannot_be_run_is_refused_before_it_is_tried(tmp_path, word):
     (tmp_path / "plugin.toml").write_text("not executable")
     with pytest.raises(ConfigError) as caught:
-        Manifest("x", "1", (word,), tmp_path, ()).argv()
+        Manifest("x", "1", (word,), tmp_path, ()).resolve_command()
     assert caught.value.code == "plugin.command_not_found"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.plugin import PluginHost, PluginReadStream
-from penstock.plugin.process import memory
+from penstock.plugin import PluginHost, PluginSourceStream
+from penstock.plugin.process import local_process
 
 MIB = 1 << 20
 LIMIT = 192 * MIB
@@ -30,28 +30,28 @@ async def grow(process, target):
 
 
 def test_the_next_look_is_due_when_the_rest_can_be_full():
-    assert memory.next_look(2 << 30, 1 << 30) == pytest.approx(0.5)
-    assert memory.next_look(100 * MIB, 99 * MIB) == pytest.approx(0.02)
-    assert memory.next_look(1 << 40, 0) == 1.0
+    assert local_process.next_check_delay(2 << 30, 1 << 30) == pytest.approx(0.5)
+    assert local_process.next_check_delay(100 * MIB, 99 * MIB) == pytest.approx(0.02)
+    assert local_process.next_check_delay(1 << 40, 0) == 1.0
 
 
 def test_what_is_kept_counts_and_what_is_only_reserved_does_not():
-    before = memory.used(os.getpid())
+    before = local_process.measure_memory(os.getpid())
     with mmap.mmap(-1, 256 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as reserved:
-        assert memory.used(os.getpid()) - before < 32 * MIB
+        assert local_process.measure_memory(os.getpid()) - before < 32 * MIB
         reserved.write(b"x" * (64 * MIB))
-        assert memory.used(os.getpid()) - before >= 60 * MIB
+        assert local_process.measure_memory(os.getpid()) - before >= 60 * MIB
 
 
 def test_a_process_that_is_gone_has_none():
-    assert memory.used(2**22 + 1) == 0
+    assert local_process.measure_memory(2**22 + 1) == 0
 
 
 @pytest.mark.parametrize("config", [{"eat": "256"}, {"feed a child": "256"}])
 def test_a_plugin_that_grows_too_large_is_ended_and_told(kit, run, config):
     async def scenario():
-        process = await kit.start(memory_max=LIMIT)
-        beside = await kit.start(memory_max=LIMIT)
+        process = await kit.start(max_memory_bytes=LIMIT)
+        beside = await kit.start(max_memory_bytes=LIMIT)
         try:
             await grow(process, kit.target(**config))
             with pytest.raises(PenstockError) as caught:
@@ -71,7 +71,7 @@ def test_a_plugin_that_grows_too_large_is_ended_and_told(kit, run, config):
 
 def test_a_call_that_was_under_way_is_told_the_same(kit, run):
     async def scenario():
-        async with kit.running(memory_max=LIMIT) as process:
+        async with kit.running(max_memory_bytes=LIMIT) as process:
             with pytest.raises(PenstockError) as caught:
                 await process.validate(kit.target(eat="400", hang="1"))
             return caught.value.code
@@ -82,12 +82,15 @@ def test_a_call_that_was_under_way_is_told_the_same(kit, run):
 def test_a_stream_ends_with_it_and_another_plugins_goes_on(kit, run):
     async def opened(process, *script):
         target = kit.target(script=kit.script([kit.opened(), *script, {"hang": 1}]))
-        stream = PluginReadStream(process, target, kit.plan(), 1)
+        stream = PluginSourceStream(process, target, kit.plan(), 1)
         await stream.open()
         return stream
 
     async def scenario():
-        async with kit.running(memory_max=LIMIT) as large, kit.running(memory_max=LIMIT) as small:
+        async with (
+            kit.running(max_memory_bytes=LIMIT) as large,
+            kit.running(max_memory_bytes=LIMIT) as small,
+        ):
             other = await opened(small, kit.schema_frame())
             stream = await opened(large, {"eat": 256})
             with pytest.raises(PenstockError) as caught:
@@ -102,7 +105,7 @@ def test_a_stream_ends_with_it_and_another_plugins_goes_on(kit, run):
 
 def test_one_that_is_too_large_before_its_handshake_is_told_too(kit, run):
     with pytest.raises(PenstockError) as caught:
-        run(kit.start("eats_at_start", memory_max=LIMIT))
+        run(kit.start("eats_at_start", max_memory_bytes=LIMIT))
     assert caught.value.code == "plugin.memory_exceeded"
 
 
@@ -126,7 +129,7 @@ def test_the_kernel_takes_a_plugin_before_its_host(kit, run):
 def test_a_plugin_that_was_ended_for_its_memory_is_started_again(kit, run):
     async def scenario():
         host = PluginHost(
-            kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, memory_max=LIMIT
+            kit.registry(), kit.runtime_dir, deadlines=kit.deadlines, max_memory_bytes=LIMIT
         )
         first = await host.acquire("source")
         await grow(first, kit.target(eat="256"))

@@ -14,8 +14,8 @@ from penstock.model.errors import ErrorClass, PenstockError
 from penstock.plugin import Deadlines, PluginMonitor
 from penstock.plugin.streams import monitor_stream as monitoring_module
 
-QUICK = Deadlines(handshake=60, health=60, describe=60, open=60, send=60, end=0.5)
-HASTY = replace(QUICK, open=0.5)
+QUICK = Deadlines(handshake_s=60, health_s=60, describe_s=60, open_s=60, send_s=60, end_s=0.5)
+HASTY = replace(QUICK, open_s=0.5)
 PLANS = [TaskPlan("g-0", (Partition({"file": "a"}),)), TaskPlan("g-1")]
 QUIET = {"take": 1000}
 """What a monitor does that has nothing to say."""
@@ -83,15 +83,8 @@ async def everything(monitor):
         pass
 
 
-def test_a_wish_is_heard_and_its_request_is_answered(watching, kit):
-    async def body(monitor, _):
-        wish = await first(monitor)
-        await kit.until(lambda: watching.said("took"))
-        return wish
-
-    script = [opened(), replan("two tables", request_id="r1"), {"take": 1}]
-    assert watching(script, body) == "two tables"
-    assert watching.said("took") == [{"answeredRequestId": "r1"}]
+def test_a_wish_is_heard(watching):
+    assert watching([opened(), replan("two tables")], first) == "two tables"
 
 
 def test_the_first_message_has_all_that_is_in_force(watching):
@@ -107,7 +100,7 @@ def test_new_plans_are_told_in_parts_of_a_bounded_size(watching, kit, monkeypatc
     plans = [TaskPlan(f"g-{n}", (Partition({"file": "x" * 60}),)) for n in range(3)]
 
     async def body(monitor, _):
-        await monitor.tell(plans)
+        await monitor.set_plans(plans)
         await kit.until(lambda: len(watching.said("took")) == 3)
 
     watching([opened(), {"take": 3}], body)
@@ -118,20 +111,13 @@ def test_new_plans_are_told_in_parts_of_a_bounded_size(watching, kit, monkeypatc
     ]  # fmt: skip
 
 
-def test_partitions_that_it_found_are_a_wish_too(watching):
-    change = pb.PartitionChange(removed=["gone"])
-    change.added.add(partition_id="found")
-    script = [opened(), pb.MonitorResponse(partition_change=change)]
-    assert watching(script, first) == "1 partitions found, 1 gone"
-
-
 def test_of_several_wishes_the_last_one_is_left(watching, monkeypatch):
-    monkeypatch.setattr(monitoring_module, "_REST", 0.0)
+    monkeypatch.setattr(monitoring_module, "_READ_PAUSE_S", 0.0)
 
     async def body(monitor, _):
-        while "third" not in monitor._wish:
+        while "third" not in monitor._replan_reason:
             await asyncio.sleep(0.01)
-        return [await first(monitor), monitor._wish]
+        return [await first(monitor), monitor._replan_reason]
 
     script = [opened(), replan("first"), replan("second"), replan("third")]
     assert watching(script, body) == ["third", ""]
@@ -152,7 +138,7 @@ def test_a_monitor_that_floods_is_slowed_and_costs_the_host_nothing(watching, ki
         count = -1
         while count != (count := watching.said("shouted")[-1]):
             await asyncio.sleep(0.3)
-        return count, len(monitor._wish)
+        return count, len(monitor._replan_reason)
 
     count, size = watching([opened(), {"shout": "x" * 10_000}], body)
     assert count < 3000
@@ -183,10 +169,8 @@ def test_an_error_that_it_tells_ends_it(watching):
         ([{"end": 1}], "plugin.stream_ended"),
         ([{"crash": 9}], "plugin.crashed"),
         ([opened()], "plugin.protocol.second_opened"),
-        ([pb.MonitorResponse(config_update={})], "plugin.protocol.feature_not_agreed"),
-        ([replan(request_id="x" * 201)], "plugin.protocol.request_id"),
     ],
-    ids=["refuses", "ends", "crashes", "opened twice", "config update", "long id"],
+    ids=["refuses", "ends", "crashes", "opened twice"],
 )
 def test_a_rude_monitor_ends_with_a_reason(watching, script, code):
     assert watching.failure(*script).code == code
@@ -238,11 +222,11 @@ def test_a_monitor_that_hangs_holds_its_end_up_for_no_longer_than_it_may(watchin
 
 def test_a_monitor_ends_when_the_host_hangs_up(watching):
     async def body(monitor, _):
-        pump = monitor._pump
+        pump = monitor._receiver
         await monitor.close()
         return pump.cancelled()
 
-    deadlines = replace(QUICK, end=60)
+    deadlines = replace(QUICK, end_s=60)
     assert watching([opened()], body, deadlines=deadlines) is False
 
 

@@ -6,14 +6,14 @@ import math
 import pytest
 
 from penstock.api.connector.v1.types_pb2 import Progress
-from penstock.model.metrics import MOST_OF_PLUGIN, PluginNumber
-from penstock.plugin import PluginNumbers
+from penstock.model.metrics import MAX_PLUGIN_METRICS, PluginMetric
+from penstock.plugin import PluginMetrics
 
 
 def told(metrics, **fields):
-    numbers = PluginNumbers("mine", "source")
-    numbers.take(Progress(metrics=metrics, **fields))
-    return {one.name: one.value for one in numbers.now()}
+    plugin_metrics = PluginMetrics("mine", "source")
+    plugin_metrics.update(Progress(metrics=metrics, **fields))
+    return {one.name: one.value for one in plugin_metrics.current()}
 
 
 def test_names_of_opentelemetry_become_prometheus():
@@ -33,19 +33,18 @@ def test_what_is_no_number_is_left_out(value):
 
 
 def test_there_are_so_many_and_no_more_and_it_is_said_once(caplog):
-    numbers = PluginNumbers("mine", "sink")
+    metrics = PluginMetrics("mine", "sink")
     flood = Progress(metrics={f"n{number}": number for number in range(1000)})
     with caplog.at_level(logging.WARNING):
-        numbers.take(flood)
-        numbers.take(flood)
-    assert len(numbers.now()) == MOST_OF_PLUGIN
-    assert [record.message.partition(" has")[0] for record in caplog.records] == ["plugin mine"]
+        metrics.update(flood)
+        metrics.update(flood)
+    assert len(metrics.current()) == MAX_PLUGIN_METRICS
+    assert [record.message.partition(" reports")[0] for record in caplog.records] == ["plugin mine"]
 
 
 def test_the_newest_count_and_a_heartbeat_without_numbers_changes_nothing():
-    numbers = PluginNumbers("mine", "sink")
-    numbers.take(Progress(metrics={"a": 1, "b": 1}))
-    numbers.take(Progress(metrics={"a": 2}))
-    numbers.take(Progress(lag_bytes=3))
-    numbers.take(Progress(partition_id="p", metrics={"a": 9}))
-    assert numbers.now() == (PluginNumber("mine", "sink", "a", 2),)
+    metrics = PluginMetrics("mine", "sink")
+    metrics.update(Progress(metrics={"a": 1, "b": 1}))
+    metrics.update(Progress(metrics={"a": 2}))
+    metrics.update(Progress(lag_bytes=3))
+    assert metrics.current() == (PluginMetric("mine", "sink", "a", 2),)

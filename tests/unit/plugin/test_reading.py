@@ -17,19 +17,18 @@ from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.connector import Partition
 from penstock.model.errors import FencedError, InternalError, PenstockError
-from penstock.model.metrics import PluginNumber
+from penstock.model.metrics import PluginMetric
 from penstock.model.stream import (
     BadRow,
     BatchReady,
     Checkpoint,
-    Drained,
+    EndOfStream,
     PartitionDone,
     Progress,
-    SchemaSeen,
+    SchemaVersion,
     StreamSchema,
-    Warned,
 )
-from penstock.plugin import PluginNumbers, PluginReadStream
+from penstock.plugin import PluginMetrics, PluginSourceStream
 from penstock.wire.record import offset_to_proto
 
 
@@ -55,7 +54,7 @@ class Reading:
 
     def stream(self, process, script, **more):
         target = self.kit.target(script=self.kit.script(script))
-        return PluginReadStream(process, target, self.kit.plan(), epoch=5, **more)
+        return PluginSourceStream(process, target, self.kit.plan(), epoch=5, **more)
 
     def events(self, *frames, **more):
         return self([self.kit.opened(), *frames], everything, **more)
@@ -100,7 +99,6 @@ def test_events_come_in_order_and_end_after_drained(reading, kit):
         kit.schema_frame(),
         kit.ready(1),
         kit.checkpoint(1, await_commit=True),
-        pb.ReadResponse(diagnostic=diagnostic),
         pb.ReadResponse(
             bad_row=pb.BadRow(partition_id=kit.partition, raw=b"\xff", reason=diagnostic)
         ),
@@ -110,21 +108,20 @@ def test_events_come_in_order_and_end_after_drained(reading, kit):
             )
         ),
         pb.ReadResponse(progress={"lag_records": 7, "lag_bytes": -1}),
-        pb.ReadResponse(partition_done=pb.PartitionDone(partition_id=kit.partition, finished=True)),
+        pb.ReadResponse(partition_done=pb.PartitionDone(partition_id=kit.partition)),
         kit.drained(1),
     )
     assert events[:3] == [
-        SchemaSeen(StreamSchema(1, "d", kit.schema)),
+        SchemaVersion(StreamSchema(1, "d", kit.schema)),
         BatchReady(1, 1, kit.partition, 10, 100),
         Checkpoint(1, {kit.partition: {"byte": 1000}}, 10, 1, await_commit=True),
     ]
-    assert isinstance(events[3], Warned)
-    assert events[3].diagnostic.message == r"***\n"
+    assert isinstance(events[3], BadRow)
+    assert events[3].reason.message == r"***\n"
+    assert (events[3].raw, events[3].offset) == (b"\xff", None)
     assert isinstance(events[4], BadRow)
-    assert (events[4].raw, events[4].offset) == (b"\xff", None)
-    assert isinstance(events[5], BadRow)
-    assert events[5].offset == {"byte": 70}
-    assert events[6:] == [Progress(-1, 7, 0), PartitionDone(kit.partition, True), Drained(1)]
+    assert events[4].offset == {"byte": 70}
+    assert events[5:] == [Progress(-1, 7, 0), PartitionDone(kit.partition), EndOfStream(1)]
 
 
 def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):
@@ -133,7 +130,7 @@ def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):
     async def scenario():
         async with kit.running() as process:
             target = kit.target(script=kit.script([kit.opened()]))
-            stream = PluginReadStream(process, target, plan, 5)
+            stream = PluginSourceStream(process, target, plan, 5)
             await stream.open()
             assert stream.needs_commit
             await stream.close()
@@ -160,8 +157,6 @@ def test_the_plan_and_its_offsets_arrive(reading, kit, run, caplog):
         ),
         (lambda k: [k.schema_frame(pa.schema([("__op", pa.string())]))], "bad_schema"),
         (lambda k: [k.opened()], "second_opened"),
-        (lambda k: [k.checkpoint(1, 0, 0, abort=True)], "feature_not_agreed"),
-        (lambda k: [pb.ReadResponse(config_update={"config": {"a": "b"}})], "feature_not_agreed"),
         (lambda k: [k.schema_frame(), k.ready(1), k.drained(0)], "rows_left"),
         (lambda k: [k.schema_frame(), k.ready(1, rows=(1 << 20) + 1)], "too_many_rows"),
         (
@@ -189,7 +184,7 @@ def test_an_open_stream_is_a_use_of_its_process(reading, kit, run):
             idle = asyncio.Event()
             stream = reading.stream(process, [kit.opened()])
             await stream.open()
-            process.link.idleness.tell(0.2, idle.set)
+            process.connection.idle_timer.start(0.2, idle.set)
             await asyncio.sleep(0.5)
             assert not idle.is_set()
             await stream.close()
@@ -200,8 +195,8 @@ def test_an_open_stream_is_a_use_of_its_process(reading, kit, run):
 
 def test_what_comes_after_drained_is_noticed_by_the_next_call(reading, kit):
     async def body(stream):
-        assert (await everything(stream))[-1] == Drained(0)
-        await stream._pump
+        assert (await everything(stream))[-1] == EndOfStream(0)
+        await stream._receiver
         with pytest.raises(PenstockError) as caught:
             await stream.committed(0)
         return caught.value.code
@@ -212,7 +207,7 @@ def test_what_comes_after_drained_is_noticed_by_the_next_call(reading, kit):
 
 def test_unknown_frames_are_ignored(reading, kit):
     unknown = {"garbage": "fa3e03616263"}  # field 1007
-    assert reading.events(unknown, kit.drained(0)) == [Drained(0)]
+    assert reading.events(unknown, kit.drained(0)) == [EndOfStream(0)]
 
 
 def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
@@ -224,9 +219,6 @@ def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
                     await stream.committed(1)
                     await stream.release(2)
                     await stream.release(2)
-                    await stream.pause(True)
-                    await stream.pause(False)
-                    await stream.drain(60)
 
     script = [
         kit.opened(),
@@ -234,7 +226,7 @@ def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
         kit.ready(1),
         kit.ready(2),
         kit.checkpoint(1, 20, 2),
-        {"take": 6},
+        {"take": 3},
         kit.drained(1),
     ]
     with caplog.at_level(logging.INFO, "penstock.plugin.process.logs"):
@@ -244,9 +236,6 @@ def test_what_the_host_says_arrives_in_order(reading, kit, caplog):
         {"committed": {"checkpointId": "1"}},
         {"committed": {"checkpointId": "1"}},
         {"release": {"seq": "2"}},
-        {"pause": {"pause": [kit.partition], "allPartitions": True}},
-        {"pause": {"resume": [kit.partition], "allPartitions": True}},
-        {"drain": {"grace": "60s"}},
     ]
 
 
@@ -325,12 +314,12 @@ def test_a_stopped_process_is_noticed_by_its_heartbeat(reading, kit):
 def test_a_crash_ends_the_stream_after_the_frames_that_were_sent(reading, kit, order, how):
     async def body(stream):
         await kit.until(lambda: stream.statistics()["waiting_events"] == 2)
-        await stream.pause(True)  # both frames have come: the source may die of this
+        await stream.release(1)  # both frames have come: the source may die of this
         seen = []
         with pytest.raises(PenstockError, match=how) as caught:
             await collect(stream, seen)
         with pytest.raises(PenstockError, match=how):
-            await stream.release(1)
+            await stream.committed(0)
         return caught.value.code, len(seen)
 
     script = [kit.opened(), kit.schema_frame(), kit.ready(1), {"take": 1}, order]
@@ -343,14 +332,14 @@ def test_an_end_of_the_process_that_leaves_the_socket_open_ends_the_stream(readi
     async def scenario():
         async with kit.running() as process:
             ended = asyncio.get_running_loop().create_future()
-            process._running.exited = ended
+            process._process.exited = ended
             stream = reading.stream(process, [kit.opened(), {"hang": 1}])
             await stream.open()
             ended.set_result(-9)
             with pytest.raises(PenstockError, match="signal SIGKILL") as caught:
                 await everything(stream)
             await stream.close()
-            process._running.exited = process._running.child.exited
+            process._process.exited = process._process.child.exited
             return caught.value.code
 
     assert run(scenario()) == "plugin.crashed"
@@ -364,25 +353,6 @@ def test_the_sources_own_error_keeps_its_class(reading):
     error = reading.failure({"refuse": "mine.fenced", "class": 6})
     assert isinstance(error, FencedError)
     assert error.code == "mine.fenced"
-
-
-def test_a_drain_that_is_not_answered_is_ended_and_named(reading, kit):
-    async def body(stream):
-        await stream.drain(0.1)
-        with pytest.raises(PenstockError, match=r"stage plugin\.read\.drain") as caught:
-            await everything(stream)
-        return caught.value.code
-
-    assert reading([kit.opened(), {"hang": 1}], body) == "plugin.deadline"
-
-
-def test_rows_without_a_place_may_stay_when_the_host_asked_for_the_end(reading, kit):
-    async def body(stream):
-        await stream.drain(60)
-        return (await everything(stream))[-1]
-
-    script = [kit.opened(), kit.schema_frame(), {"take": 1}, kit.ready(1), kit.drained(0)]
-    assert reading(script, body) == Drained(0)
 
 
 @pytest.mark.parametrize(
@@ -417,10 +387,10 @@ def test_a_consumer_that_is_cancelled_loses_no_event(reading, kit):
         events = stream.__aiter__()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(events), 0.1)
-        await stream.drain(60)
+        await stream.committed(0)
         return await everything(stream)
 
-    assert reading([kit.opened(), {"take": 1}, kit.drained(0)], body) == [Drained(0)]
+    assert reading([kit.opened(), {"take": 1}, kit.drained(0)], body) == [EndOfStream(0)]
 
 
 def test_a_slow_consumer_stops_the_source_and_grows_nothing(reading, kit):
@@ -466,8 +436,8 @@ def test_one_process_serves_many_streams_and_one_that_fails_touches_no_other(rea
             await asyncio.gather(good.open(), bad.open())
             with pytest.raises(InternalError):
                 await everything(bad)
-            await good.drain(60)
-            assert await everything(good) == [Drained(0)]
+            await good.committed(0)
+            assert await everything(good) == [EndOfStream(0)]
             await asyncio.gather(good.close(), bad.close())
             await good.close()
 
@@ -476,7 +446,7 @@ def test_one_process_serves_many_streams_and_one_that_fails_touches_no_other(rea
 
 def test_the_open_deadline_is_the_processs(kit, run, reading):
     async def scenario():
-        async with kit.running(deadlines=replace(kit.deadlines, open=0.3)) as process:
+        async with kit.running(deadlines=replace(kit.deadlines, open_s=0.3)) as process:
             with pytest.raises(PenstockError, match=r"plugin\.read\.open took longer than 0\.3 s"):
                 await reading.stream(process, [{"hang": 1}]).open()
 
@@ -484,8 +454,8 @@ def test_the_open_deadline_is_the_processs(kit, run, reading):
 
 
 def test_numbers_that_a_source_has_of_itself_are_taken(reading):
-    numbers = PluginNumbers("mine", "source")
+    metrics = PluginMetrics("mine", "source")
     progress = pb.ReadResponse()
     progress.progress.metrics["requests_total"] = 3
-    reading.events(progress, reading.kit.drained(0), numbers=numbers)
-    assert numbers.now() == (PluginNumber("mine", "source", "requests_total", 3),)
+    reading.events(progress, reading.kit.drained(0), metrics=metrics)
+    assert metrics.current() == (PluginMetric("mine", "source", "requests_total", 3),)

@@ -10,11 +10,11 @@ import pytest
 
 from penstock.model.connector import Partition, Target, TaskPlan
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.model.stream import BatchReady, Drained, PartitionDone, SchemaSeen
+from penstock.model.stream import BatchReady, EndOfStream, SchemaVersion
 from penstock.model.ticket import SlotTicket, Ticket
-from penstock.plugin import PluginHost, PluginReadStream, Registry
-from penstock.plugin.installed.manifest import parse_manifest
-from penstock.spark import ends
+from penstock.plugin import PluginHost, PluginSourceStream, Registry
+from penstock.plugin.catalog.manifest import parse_manifest
+from penstock.spark.connector_io.source_reader import read_rows
 from support.certificates import Authority
 
 MANIFEST = """
@@ -74,29 +74,25 @@ def elsewhere(kit, tmp_path):
 
 def host_of(kit, registry, **deadlines):
     return PluginHost(
-        registry, kit.runtime_dir, deadlines=replace(kit.deadlines, **deadlines), idle=30
+        registry, kit.runtime_dir, deadlines=replace(kit.deadlines, **deadlines), idle_timeout_s=30
     )
 
 
 async def rows_of(process) -> list[int]:
     """Read all rows as a task and an executor of it do."""
     target = Target("source", "count", {"limit": "2500"})
-    stream = PluginReadStream(process, target, TaskPlan("g-0", (Partition({"source": "c"}),)), 1)
+    stream = PluginSourceStream(process, target, TaskPlan("g-0", (Partition({"source": "c"}),)), 1)
     await stream.open()
-    events = []
-    async for event in stream:
-        events.append(event)
-        if isinstance(event, PartitionDone):
-            await stream.drain(2)
-    assert isinstance(events[-1], Drained)
-    schema = next(event for event in events if isinstance(event, SchemaSeen)).schema
+    events = [event async for event in stream]
+    assert isinstance(events[-1], EndOfStream)
+    schema = next(event for event in events if isinstance(event, SchemaVersion)).schema
     ready = [event for event in events if isinstance(event, BatchReady)]
     place = stream.ticket([batch.seq for batch in ready], schema.schema_id)
-    ticket = Ticket("g-0", 1, 1, (SlotTicket(0, 2500, place, {"kind": "nowhere"}),))
+    ticket = Ticket("g-0", 1, 1, (SlotTicket(0, 2500, place, {"kind": "discard"}),))
     ticket = Ticket.from_json(ticket.to_json())
 
     def fetched():
-        return [row["n"] for b in ends.read(ticket, ticket.slots[0]) for row in b.to_pylist()]
+        return [row["n"] for b in read_rows(ticket, ticket.slots[0]) for row in b.to_pylist()]
 
     rows = await asyncio.to_thread(fetched)
     await stream.close()
@@ -118,7 +114,7 @@ def test_rows_come_from_an_address(kit, run, elsewhere):
         host = host_of(kit, elsewhere.registry())
         process = await host.acquire("source")
         assert process.pid == 0
-        assert process.dial == {"address": f"127.0.0.1:{elsewhere.port}", "credential": ""}
+        assert process.dial_info == {"address": f"127.0.0.1:{elsewhere.port}", "credential": ""}
         assert await host.acquire("source") is process
         assert await rows_of(process) == list(range(2500))
         await host.close()
@@ -135,7 +131,7 @@ def test_rows_come_over_tls_with_certificates_on_both_sides(kit, run, elsewhere)
         host = host_of(kit, elsewhere.registry("grpcs", MUTUAL))
         process = await host.acquire("source")
         assert await rows_of(process) == list(range(2500))
-        assert process.dial["tls"]["key"] not in repr(process.link.tls)
+        assert process.dial_info["tls"]["key"] not in repr(process.connection.tls)
         await host.close()
 
     run(scenario())
@@ -192,7 +188,7 @@ def test_a_plugin_that_does_not_answer_is_given_up_at_the_next_start_of_a_task(k
     elsewhere.start()
 
     async def scenario():
-        host = host_of(kit, elsewhere.registry(), health=0.5)
+        host = host_of(kit, elsewhere.registry(), health_s=0.5)
         before = await host.acquire("source")
         elsewhere.process.send_signal(signal.SIGSTOP)
         with pytest.raises(PenstockError) as caught:
@@ -244,7 +240,7 @@ def test_a_manifest_of_another_kind_is_refused(tmp_path, address, more, says):
 def test_a_manifest_says_where_a_plugin_runs_or_what_starts_it(tmp_path, lines):
     text = MANIFEST.format(address="grpc://a:1", tls="").replace("connector", f"{lines}\nconnector")
     if lines:
-        with pytest.raises(ConfigError, match="one says where it runs"):
+        with pytest.raises(ConfigError, match="exclude each other"):
             parse_manifest(text, tmp_path)
     else:
         manifest = parse_manifest(text, tmp_path)

@@ -11,7 +11,7 @@ from penstock.api.record.v1 import record_pb2 as pb
 from penstock.model import arrow_schema
 from penstock.model.errors import InternalError
 from penstock.model.stream import StreamSchema
-from penstock.plugin.streams import schemas
+from penstock.plugin import protocol_rules
 
 
 def message(schema, **more):
@@ -29,7 +29,7 @@ def nested(depth):
 def test_a_schema_goes_there_and_back():
     arrow = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.decimal128(9, 2))])
     schema = StreamSchema(7, "d", arrow.with_metadata({"m": "1"}), ("k",))
-    back = schemas.from_proto(schemas.to_proto(schema))
+    back = protocol_rules.schema_from_proto(protocol_rules.schema_to_proto(schema))
     assert back == schema
     assert back.arrow.metadata == {b"m": b"1"}
 
@@ -51,7 +51,7 @@ def test_a_schema_goes_there_and_back():
 )
 def test_a_bad_schema_is_refused(bad, says):
     with pytest.raises(InternalError, match=says) as caught:
-        schemas.from_proto(bad)
+        protocol_rules.schema_from_proto(bad)
     assert caught.value.code == "plugin.protocol.bad_schema"
 
 
@@ -66,7 +66,7 @@ def test_a_bad_schema_is_refused(bad, says):
     ],
 )
 def test_a_large_but_lawful_schema_passes(good):
-    assert schemas.from_proto(message(good)).arrow == good
+    assert protocol_rules.schema_from_proto(message(good)).arrow == good
 
 
 @given(st.binary(max_size=400), st.integers(0, 300))
@@ -74,4 +74,4 @@ def test_no_bytes_break_the_decoder(noise, at):
     whole = pa.schema([("a", pa.list_(pa.int8())), ("b", pa.string())]).serialize().to_pybytes()
     for data in (noise, whole[:at] + noise + whole[at + len(noise) :]):
         with suppress(InternalError):
-            schemas.from_proto(message(data))
+            protocol_rules.schema_from_proto(message(data))

@@ -17,12 +17,11 @@ from penstock.model.errors import ConfigError
 from penstock.model.stream import (
     BatchReady,
     Checkpoint,
-    Drained,
-    PartitionDone,
+    EndOfStream,
     PutSlot,
-    SchemaSeen,
+    SchemaVersion,
 )
-from penstock.plugin import PluginHost, PluginReadStream, PluginWriteStream, Registry
+from penstock.plugin import PluginHost, PluginSinkStream, PluginSourceStream, Registry
 
 SECRETS = {"password": "s3cr3t-canary"}
 
@@ -38,7 +37,7 @@ def host(kit):
 def read_stream(process, limit, start=None, epoch=1):
     target = Target("source", "count", {"limit": str(limit)}, SECRETS)
     plan = TaskPlan("g-0", (Partition({"source": "count"}, start),))
-    return PluginReadStream(process, target, plan, epoch)
+    return PluginSourceStream(process, target, plan, epoch)
 
 
 async def fetch(ticket):
@@ -66,7 +65,7 @@ async def put(ticket, slot, attempt, batches):
         )
         await call.write(sink_pb.PutRequest(open=opened))
         for seq, batch in enumerate(batches, 1):
-            batch.seq, batch.schema_id, batch.txn_id = seq, ticket["schema_id"], ticket["txn_id"]
+            batch.seq, batch.schema_id = seq, ticket["schema_id"]
             await call.write(sink_pb.PutRequest(batch=batch))
             result = (await call.read()).batch_result
             assert result.all_ok, result
@@ -75,13 +74,9 @@ async def put(ticket, slot, attempt, batches):
 
 
 async def read_all(stream):
-    """Return all events up to the end of the only partition, then up to Drained."""
-    events = []
-    async for event in stream:
-        events.append(event)
-        if isinstance(event, PartitionDone):
-            await stream.drain(2)
-    assert isinstance(events[-1], Drained)
+    """Return all events, up to Drained."""
+    events = [event async for event in stream]
+    assert isinstance(events[-1], EndOfStream)
     return events
 
 
@@ -94,12 +89,12 @@ def test_rows_go_from_an_sdk_source_to_an_sdk_sink(host, run, tmp_path, caplog):
         source, sink = await asyncio.gather(host.acquire("source"), host.acquire("sink"))
         reader = read_stream(source, 2500)
         target = Target("sink", "add", {"path": str(tmp_path / "out")}, SECRETS)
-        writer = PluginWriteStream(sink, target, TaskPlan("g-1"))
+        writer = PluginSinkStream(sink, target, TaskPlan("g-1"))
         await reader.open()
         opened = await writer.open(1, CommitMode.UNSPECIFIED, None, False)
         assert opened.commit_mode is CommitMode.TWO_PHASE
         events = await read_all(reader)
-        schema = of(SchemaSeen, events)[0].schema
+        schema = of(SchemaVersion, events)[0].schema
         batches, last = of(BatchReady, events), of(Checkpoint, events)[-1]
         assert sum(batch.rows for batch in batches) == 2500
         await writer.apply_schema(schema)
@@ -109,10 +104,9 @@ def test_rows_go_from_an_sdk_source_to_an_sdk_sink(host, run, tmp_path, caplog):
         ticket = writer.ticket(1, 0, schema.schema_id)
         await put(ticket, 0, 1, rows[:1])  # an attempt that will not count
         await put(ticket, 0, 2, rows)
-        txn = await writer.prepare(1, [PutSlot(0, 2, 2500)], b"token", last.offsets)
+        txn = await writer.prepare(1, [PutSlot(0, 2, 2500)], b"token")
         assert (txn.state, txn.token) == (b"2500", b"token")
-        done = await writer.commit(1)
-        assert (done.rows, dict(done.info)) == (2500, {"lines": "2500"})
+        await writer.commit(1)
         await reader.committed(last.checkpoint_id)
         await reader.release(seqs[-1])
         await asyncio.gather(reader.close(), writer.close(1))
@@ -132,7 +126,7 @@ def test_reading_goes_on_at_the_stored_offset(host, run):
         await reader.open()
         events = await read_all(reader)
         ticket = reader.ticket([1], 1)
-        schema = of(SchemaSeen, events)[0].schema.arrow
+        schema = of(SchemaVersion, events)[0].schema.arrow
         (batch,) = await fetch(ticket)
         await reader.close()
         await host.close(1)
@@ -168,7 +162,7 @@ def test_describe_comes_from_the_classes(host, run):
 def test_a_sink_is_asked_what_columns_a_place_has(host, run):
     async def body():
         sink = await host.acquire("sink")
-        writer = PluginWriteStream(sink, Target("sink", "add", {"path": "x"}), TaskPlan("g-1"))
+        writer = PluginSinkStream(sink, Target("sink", "add", {"path": "x"}), TaskPlan("g-1"))
         await writer.open(1, CommitMode.TWO_PHASE, None, False)
         try:
             return await asyncio.gather(writer.columns("there"), writer.columns("elsewhere"))

@@ -18,16 +18,20 @@ from penstock.model.errors import (
     PenstockError,
     SchemaError,
 )
-from penstock.model.metrics import PluginNumber
-from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, TxnCommitted
-from penstock.plugin import PluginNumbers, PluginWriteStream, StreamLimits
+from penstock.model.metrics import PluginMetric
+from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
+from penstock.plugin import PluginMetrics, PluginSinkStream, StreamLimits
 
 SCHEMA = StreamSchema(3, "d", pa.schema([("a", pa.string())]))
 SLOTS = [PutSlot(0, 11, 3), PutSlot(1, 12, 2)]
 OFFSETS = {'{"file":"a"}': {"byte": 7}}
 
 
-SHORT = {"open": {"open": 0.5}, "prepare": {"prepare": 0.5, "slow": 0.1}, "close": {"end": 0.3}}
+SHORT = {
+    "open": {"open_s": 0.5},
+    "prepare": {"prepare_s": 0.5, "slow_s": 0.1},
+    "close": {"end_s": 0.3},
+}
 """Deadlines of the answers that a test waits out; all others stay as they are."""
 
 
@@ -40,13 +44,13 @@ def deadlines_of(usual, scripts):
 def writing(kit, run):
     """Runs `body(stream)` on a sink that plays scripts instead of some of its answers."""
 
-    def write(body, asked=CommitMode.TWO_PHASE, open_it=True, numbers=None, **scripts):
+    def write(body, asked=CommitMode.TWO_PHASE, open_it=True, metrics=None, **scripts):
         async def scenario():
             deadlines = deadlines_of(kit.deadlines, scripts)
             async with kit.running(connector="sink", deadlines=deadlines) as process:
                 config = {name: kit.script(script) for name, script in scripts.items()}
                 target = kit.target("sink", **config)
-                stream = PluginWriteStream(process, target, kit.plan(), numbers=numbers)
+                stream = PluginSinkStream(process, target, kit.plan(), metrics=metrics)
                 if not open_it:
                     return await body(stream)
                 await stream.open(5, asked, None, False)
@@ -61,11 +65,10 @@ def writing(kit, run):
 
 
 async def prepare(stream):
-    return await stream.prepare(1, SLOTS, b"token", OFFSETS)
+    return await stream.prepare(1, SLOTS, b"token")
 
 
 def opened(**more):
-    more.setdefault("encoding", 1)
     return pb.WriteResponse(opened=pb.WriteOpened(**more))
 
 
@@ -77,24 +80,21 @@ def test_a_transaction_goes_from_schema_to_visible(writing):
     async def body(stream):
         await stream.apply_schema(SCHEMA)
         txn = await prepare(stream)
-        return txn, await stream.commit(1)
+        await stream.commit(1)
+        return txn
 
-    txn, committed = writing(body)
+    txn = writing(body)
     assert json.loads(txn.state) == [[0, 11, 3], [1, 12, 2]]
     assert txn == PreparedTxn(1, 5, txn.state, b"token")
-    assert committed == TxnCommitted(1, 5, {"version": "1"})
 
 
 def test_the_next_transaction_may_overlap(writing):
     async def body(stream):
         await prepare(stream)
-        committed, txn = await asyncio.gather(
-            stream.commit(1), stream.prepare(2, SLOTS, b"", OFFSETS)
-        )
-        await stream.abort(2)
-        return committed.txn_id, txn.txn_id
+        _, txn = await asyncio.gather(stream.commit(1), stream.prepare(2, SLOTS, b""))
+        return txn.txn_id
 
-    assert writing(body) == (1, 2)
+    assert writing(body) == 2
 
 
 def test_a_ticket_has_all_that_an_executor_needs(writing):
@@ -119,7 +119,7 @@ def test_a_message_is_no_larger_than_either_side_takes(kit, run):
     async def scenario():
         async with kit.running(connector="sink") as process:
             config = {"open": kit.script([opened(commit_mode=3, limits={"max_message_bytes": 9})])}
-            stream = PluginWriteStream(
+            stream = PluginSinkStream(
                 process, kit.target("sink", **config), kit.plan(), limits=StreamLimits()
             )
             await stream.open(5, CommitMode.UNSPECIFIED, None, False)
@@ -177,7 +177,6 @@ def test_a_weaker_commit_mode_than_asked_for_fails_at_the_start(writing, asked, 
     [
         ([opened(commit_mode=0)], "plugin.protocol.commit_mode"),
         ([opened(commit_mode=99)], "plugin.protocol.commit_mode"),
-        ([opened(commit_mode=3, encoding=2)], "plugin.protocol.encoding"),
         ([prepared(txn_id=1)], "plugin.protocol.not_opened"),
         ([{"hang": 1}], "plugin.deadline"),
         ([{"crash": 4}], "plugin.crashed"),
@@ -209,18 +208,6 @@ def test_a_sink_with_a_newer_owners_transaction_fences_the_task(writing):
         ([prepared(txn_id=1, epoch=4)], "plugin.protocol.epoch"),
         ([prepared(txn_id=1, epoch=5, state=b"x" * 65_537)], "plugin.protocol.state_size"),
         ([opened(commit_mode=3)], "plugin.protocol.second_opened"),
-        (
-            [
-                pb.WriteResponse(
-                    prepared={"txn": {"txn_id": 1, "epoch": 5}, "safe_offsets": {"a": {}}}
-                )
-            ],
-            "plugin.protocol.feature_not_agreed",
-        ),
-        (
-            [pb.WriteResponse(ask={"rewind": {"a": {}}})],
-            "plugin.protocol.feature_not_agreed",
-        ),
         ([{"hang": 1}], "plugin.deadline"),
         ([{"crash": 5}], "plugin.crashed"),
         ([{"end": 1}], "plugin.stream_ended"),
@@ -254,8 +241,7 @@ def test_what_a_newer_sink_says_is_ignored(writing):
         return (await prepare(stream)).txn_id
 
     more = [
-        pb.WriteResponse(progress={"phase": "x"}),
-        pb.WriteResponse(ask={"commit_now": True}),
+        pb.WriteResponse(progress={"lag_bytes": 1}),
         {"garbage": "fa3e03616263"},
         prepared(txn_id=1, epoch=5),
     ]
@@ -289,19 +275,19 @@ def test_a_sink_that_does_not_say_that_it_tells_its_columns_is_not_asked(writing
     async def body(stream):
         return await stream.columns("d")
 
-    assert writing(body, look=[{"hang": 1}]) is None
+    assert writing(body, describe=[{"hang": 1}]) is None
 
 
 def test_numbers_that_a_sink_has_of_itself_are_taken(writing):
     async def body(stream):
         await prepare(stream)
-        return await stream.commit(1)
+        await stream.commit(1)
 
-    numbers = PluginNumbers("mine", "sink")
-    progress, done = pb.WriteResponse(), pb.WriteResponse(txn_committed={"txn_id": 1, "rows": 5})
+    metrics = PluginMetrics("mine", "sink")
+    progress, done = pb.WriteResponse(), pb.WriteResponse(txn_committed={"txn_id": 1})
     progress.progress.metrics["requests_total"] = 3
-    assert writing(body, numbers=numbers, commit=[progress, done]).rows == 5
-    assert numbers.now() == (PluginNumber("mine", "sink", "requests_total", 3),)
+    writing(body, metrics=metrics, commit=[progress, done])
+    assert metrics.current() == (PluginMetric("mine", "sink", "requests_total", 3),)
 
 
 def test_a_sink_that_never_prepares_is_warned_of_and_fails_with_its_stage(writing, caplog):

@@ -11,13 +11,13 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from penstock.conformance.process import started
-from penstock.plugin.installed.manifest import Manifest
-from penstock.plugin.installed.remote import Away
-from penstock.plugin.process.connection import Link
+from penstock.plugin.catalog.manifest import Manifest
+from penstock.plugin.process.connection import Connection
 from penstock.plugin.process.logs import Redactor
+from penstock.plugin.process.startup import RemotePlugin
 from penstock.rpc.channels import open_channel
-from penstock.spark.ends import plugin_calls as executors
+from penstock.spark.connector_io import plugin_calls as executors
+from penstock_kit.conformance.process import start_plugin_process
 from support import http2
 
 REQUEST = health_pb2.HealthCheckRequest(service="plugin")
@@ -59,11 +59,13 @@ def test_a_channel_between_services_has_a_host(path):
 def test_a_channel_of_the_plugin_host_has_a_host(path):
     async def check():
         async with http2.serving(path):
-            link = Link("strict", f"unix:{path}", "", Away("strict", f"unix:{path}"), Redactor())
+            connection = Connection(
+                "strict", f"unix:{path}", "", RemotePlugin("strict", f"unix:{path}"), Redactor()
+            )
             try:
-                return await link.health(20)
+                return await connection.check_health(20)
             finally:
-                await link.close()
+                await connection.close()
 
     assert asyncio.run(check()) == "SERVING"
 
@@ -72,7 +74,7 @@ def test_a_channel_of_an_executor_has_a_host(path):
     place = {"address": f"unix:{path}", "credential": ""}
 
     def call():
-        with executors.channel(place) as channel:
+        with executors.plugin_channel(place) as channel:
             return health_pb2_grpc.HealthStub(channel).Check(REQUEST, timeout=60).status
 
     async def check():
@@ -87,7 +89,7 @@ def test_a_channel_of_the_conformance_kit_has_a_host():
     manifest = Manifest("strict", "1", (sys.executable, str(program)), program.parent, ())
 
     async def check(runtime):
-        async with started(manifest, Path(runtime)) as plugin:
+        async with start_plugin_process(manifest, Path(runtime)) as plugin:
             await plugin.connect()
             return (await plugin.health.Check(REQUEST, timeout=60)).status
 

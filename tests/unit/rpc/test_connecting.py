@@ -10,14 +10,18 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from penstock.etcd import channel as etcd
+from penstock.etcd import calls as etcd
 from penstock.rpc import Server, channels
-from penstock.spark.ends import plugin_calls as ends
+from penstock.spark.connector_io import plugin_calls
 
 LATE = 0.5
 """Seconds that the first bytes of the server take: some round trips around the world."""
 
-CHANNELS = {"services": channels._OPTIONS, "executors": ends._OPTIONS, "etcd": etcd._OPTIONS}
+CHANNELS = {
+    "services": channels._OPTIONS,
+    "executors": plugin_calls._OPTIONS,
+    "etcd": etcd._OPTIONS,
+}
 
 
 async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float) -> None:
@@ -52,7 +56,7 @@ def checked(options: list[tuple[str, int]]) -> None:
     """Ask a server that is far away how it is."""
 
     async def main() -> None:
-        server = Server("127.0.0.1:0", grace=0.1)
+        server = Server("127.0.0.1:0", grace_s=0.1)
         async with (
             asyncio.timeout(60),
             server,

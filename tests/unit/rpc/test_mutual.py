@@ -23,7 +23,7 @@ from penstock.config.service import ConfigService
 from penstock.model.errors import AuthError, ConfigError, PenstockError
 from penstock.rpc import Server, access_control
 from penstock.rpc.access_control import ALLOWED, GATEWAY, OPERATOR, VIEWER
-from penstock.rpc.mutual_tls import Mutual
+from penstock.rpc.channels import MutualTls
 from penstock.store import SqliteStore
 from support.certificates import Authority
 
@@ -45,7 +45,7 @@ def authority(tmp_path_factory):
 
 
 def shown(authority, name):
-    return Mutual(authority.ca, *authority.sign(f"{name}.penstock"))
+    return MutualTls(authority.ca, *authority.sign(f"{name}.penstock"))
 
 
 @pytest.fixture
@@ -154,10 +154,12 @@ def test_a_change_by_a_persons_certificate_is_told(served, authority, caplog):
 
 def test_what_changes_something_is_told_of():
     """By the names of methods: one that is neither of these would be told of, too."""
-    changing = {method.rpartition("/")[2] for method in ALLOWED if not access_control.reads(method)}
+    changing = {
+        method.rpartition("/")[2] for method in ALLOWED if not access_control.is_read_only(method)
+    }
     assert changing == {
         *("CreateConnector", "PutConnector", "PatchConnector", "DeleteConnector"),
-        *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "NoteTopics"),
+        *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "TrackTopics"),
         *("UploadTaskPlans", "SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
         *("ResetOffsets", "RewindOffsets", "Session", "DrainWorker", "ReloadPlugins"),
         *("PlanConnector", "ApplyConnector"),
@@ -166,7 +168,7 @@ def test_what_changes_something_is_told_of():
 
 def test_a_certificate_without_a_role_is_refused(served, authority):
     async def test(address):
-        nobody = Mutual(authority.ca, *authority.sign("node-1.example"))
+        nobody = MutualTls(authority.ca, *authority.sign("node-1.example"))
         with pytest.raises(AuthError, match=r"rpc\.denied"):
             await listed(address, nobody.dial("config"))
 
@@ -192,16 +194,16 @@ def test_a_certificate_of_another_authority_is_refused(served, authority, tmp_pa
         other = Authority(tmp_path / "other")
         certificate, key = other.sign("worker.penstock")
         with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
-            await listed(address, Mutual(authority.ca, certificate, key).dial("config"))
+            await listed(address, MutualTls(authority.ca, certificate, key).dial("config"))
         with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
-            await listed(address, Mutual(other.ca, certificate, key).dial("config"))
+            await listed(address, MutualTls(other.ca, certificate, key).dial("config"))
 
     served(test)
 
 
 def test_a_certificate_that_has_expired_is_refused(served, authority):
     async def test(address):
-        expired = Mutual(authority.ca, *authority.sign("operator.penstock", days=-1))
+        expired = MutualTls(authority.ca, *authority.sign("operator.penstock", days=-1))
         with pytest.raises(PenstockError, match=r"rpc\.unavailable"):
             await listed(address, expired.dial("config"))
 
@@ -210,7 +212,7 @@ def test_a_certificate_that_has_expired_is_refused(served, authority):
 
 def test_a_server_whose_certificate_has_expired_is_refused(authority, tmp_path):
     async def main():
-        expired = Mutual(authority.ca, *authority.sign("config.penstock", days=-1))
+        expired = MutualTls(authority.ca, *authority.sign("config.penstock", days=-1))
         store = await SqliteStore.open(tmp_path / "state.db")
         server = Server("127.0.0.1:0", tls=expired)
         server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
@@ -256,7 +258,7 @@ def test_a_certificate_is_replaced_while_the_server_runs(authority, tmp_path):
     async def main():
         put(authority)
         store = await SqliteStore.open(tmp_path / "state.db")
-        server = Server("127.0.0.1:0", tls=Mutual(*(folder / n for n in ("ca", "pem", "key"))))
+        server = Server("127.0.0.1:0", tls=MutualTls(*(folder / n for n in ("ca", "pem", "key"))))
         server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
         async with server:
             assert await listed(server.address, shown(authority, "worker").dial("config")) == ()
@@ -272,5 +274,5 @@ def test_a_certificate_is_replaced_while_the_server_runs(authority, tmp_path):
 
 def test_a_file_that_is_not_there_is_named():
     with pytest.raises(ConfigError, match=r"tls\.file") as caught:
-        Mutual(Path("/no/ca"), Path("/no/pem"), Path("/no/key")).check()
+        MutualTls(Path("/no/ca"), Path("/no/pem"), Path("/no/key")).check()
     assert caught.value.diagnostic.config_path == "tls.authority"

@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as api
-from penstock.rpc import Server, channels, error_from, open_channel, server
+from penstock.rpc import Server, channels, deadlines, error_from, open_channel
 
 SERVICE = b"/penstock.api.config.v1.ConfigService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -66,7 +66,7 @@ class Service(api.ConfigServiceServicer):
 
 @asynccontextmanager
 async def serving():
-    server = Server("127.0.0.1:0", grace=0.1)
+    server = Server("127.0.0.1:0", grace_s=0.1)
     server.add(api.add_ConfigServiceServicer_to_server, Service())
     async with server, asyncio.timeout(60), open_channel(server.address) as channel:
         yield server, channel
@@ -115,7 +115,7 @@ async def told(reader, writer, drip=b""):
 
 @pytest.mark.parametrize("sent", MUTE.values(), ids=MUTE)
 def test_a_peer_that_falls_silent_is_cut_off(sent, monkeypatch):
-    monkeypatch.setattr(channels, "SILENT_MS", 300)
+    monkeypatch.setattr(channels, "PEER_TIMEOUT_MS", 300)
     monkeypatch.setattr(channels, "KEEPALIVE_MS", 600)
 
     async def main():
@@ -134,7 +134,7 @@ def test_a_peer_that_falls_silent_is_cut_off(sent, monkeypatch):
 )
 @pytest.mark.parametrize("drip", [b"", frame(0, 0, 1, b"x")], ids=["half", "drips"])
 def test_a_request_that_does_not_end_is_told_so(path, drip, monkeypatch):
-    monkeypatch.setattr(server, "FIRST_WITHIN", 0.5)
+    monkeypatch.setattr(deadlines, "FIRST_MESSAGE_TIMEOUT_S", 0.5)
     monkeypatch.setattr(channels, "KEEPALIVE_MS", 50)  # what drips does so when it is asked
 
     async def main():
@@ -149,7 +149,7 @@ def test_a_request_that_does_not_end_is_told_so(path, drip, monkeypatch):
 
 
 def test_a_stream_that_never_sends_is_told_so(monkeypatch):
-    monkeypatch.setattr(server, "FIRST_WITHIN", 0.3)
+    monkeypatch.setattr(deadlines, "FIRST_MESSAGE_TIMEOUT_S", 0.3)
 
     async def main():
         async with serving() as (_, channel):

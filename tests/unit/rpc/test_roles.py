@@ -91,9 +91,11 @@ def test_who_only_looks_changes_nothing():
 
 
 def test_roles_are_names_of_the_certificate():
-    assert access_control.roles_of([b"worker.penstock", "node-1.example", b"\xff"]) == ["worker"]
-    assert access_control.roles_of([]) == []
-    assert access_control.name_of("config") == "config.penstock"
+    assert access_control.roles_from_names([b"worker.penstock", "node-1.example", b"\xff"]) == [
+        "worker"
+    ]
+    assert access_control.roles_from_names([]) == []
+    assert access_control.certificate_name("config") == "config.penstock"
 
 
 @pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Check"])

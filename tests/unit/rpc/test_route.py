@@ -16,10 +16,9 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as api
 from penstock.client import SchedulerClient
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.rpc import Server
-from penstock.rpc import route as module
-from penstock.rpc.channels import open_channel
-from penstock.rpc.route import RoutedChannel
-from penstock.scheduler.leading.leadership import not_leader
+from penstock.rpc import channels as module
+from penstock.rpc.channels import RoutedChannel, open_channel
+from penstock.scheduler.leader.leadership import not_leader
 from support.waiting import until
 
 
@@ -29,7 +28,7 @@ class Instance(api.SchedulerServiceServicer):
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.refuse, self.asked = name, None, 0
         self.hangs = False
-        self.server = Server(f"unix:{folder}/{name}", grace=0.1)
+        self.server = Server(f"unix:{folder}/{name}", grace_s=0.1)
         self.server.add(api.add_SchedulerServiceServicer_to_server, self)
 
     @property
@@ -52,10 +51,16 @@ class Instance(api.SchedulerServiceServicer):
         await self.GetCluster(request, context)
         yield pb.ListStatusResponse(connector=pb.ConnectorStatus(name=self.name))
 
-    async def WatchStatus(self, request, context):
-        await self.GetCluster(request, context)
-        yield pb.WatchStatusResponse(connector=pb.ConnectorStatus(name=self.name))
+    async def Session(self, requests, context):
+        await self.GetCluster(None, context)
+        kept = [pb.KeptTask(task_id=self.name)]
+        yield pb.SessionResponse(kept=kept)
         await asyncio.Event().wait()
+
+
+async def nothing() -> AsyncIterator[pb.SessionRequest]:
+    yield pb.SessionRequest(worker_id="w")
+    await asyncio.Event().wait()
 
 
 @asynccontextmanager
@@ -70,7 +75,7 @@ def test_a_client_holds_on_to_one_instance(tmp_path):
         async with two(tmp_path) as (one, other):
             async with SchedulerClient(lambda: [one.address, other.address]) as client:
                 for _ in range(10):
-                    await client.cluster()
+                    await client.get_cluster()
             assert sorted((one.asked, other.asked)) == [0, 10]
 
     asyncio.run(main())
@@ -85,9 +90,9 @@ def test_the_leader_that_an_instance_names_is_asked_instead(tmp_path, known):
             one.refuse = not_leader(other.address)
             places = [one.address, other.address] if known else [one.address]
             async with SchedulerClient(lambda: places) as client:
-                assert (await client.cluster()).leader == "other"
+                assert (await client.get_cluster()).leader == "other"
                 assert client.address == other.address
-                await client.cluster()
+                await client.get_cluster()
             assert one.asked <= 1
 
     asyncio.run(main())
@@ -111,8 +116,9 @@ def test_a_stream_is_not_repeated_but_the_next_one_goes_where_it_was_sent(tmp_pa
             one.refuse = not_leader(other.address)
             async with SchedulerClient(lambda: [one.address]) as client:
                 with pytest.raises(RetriableError, match=r"scheduler\.not_leader"):
-                    await anext(client.watch())
-                assert (await anext(client.watch()))[0].name == "other"
+                    await anext(client.open_session(nothing()))
+                frame = await anext(client.open_session(nothing()))
+                assert frame.kept[0].task_id == "other"
 
     asyncio.run(main())
 
@@ -122,7 +128,7 @@ def test_a_list_that_comes_as_a_stream_is_all_or_nothing_and_follows_like_a_call
         async with two(tmp_path) as (one, other):
             one.refuse = not_leader(other.address)
             async with SchedulerClient(lambda: [one.address]) as client:
-                assert [s.name for s in await client.statuses()] == ["other"]
+                assert [s.name for s in await client.list_statuses()] == ["other"]
             assert (one.asked, other.asked) == (1, 1)
 
     asyncio.run(main())
@@ -136,7 +142,7 @@ def test_two_that_name_each_other_are_asked_a_bounded_number_of_times(tmp_path):
             one.refuse, other.refuse = not_leader(other.address), not_leader(one.address)
             async with SchedulerClient(lambda: [one.address, other.address]) as client:
                 with pytest.raises(RetriableError, match=r"scheduler\.not_leader"):
-                    await client.cluster()
+                    await client.get_cluster()
             assert one.asked + other.asked <= 5
 
     asyncio.run(main())
@@ -147,10 +153,10 @@ def test_an_instance_that_is_away_is_left_for_another(tmp_path):
         async with two(tmp_path) as (one, other):
             places = [one.address]
             async with SchedulerClient(lambda: places) as client:
-                assert (await client.cluster()).leader == "one"
+                assert (await client.get_cluster()).leader == "one"
                 await one.server.stop()
                 places.append(other.address)
-                assert (await client.cluster()).leader == "other"
+                assert (await client.get_cluster()).leader == "other"
 
     asyncio.run(main())
 
@@ -164,12 +170,12 @@ def test_an_instance_that_answers_but_is_listed_no_more_is_left(tmp_path):
             async with SchedulerClient(lambda: places) as client:
                 one.refuse = RetriableError("store.unreachable", "no store")
                 with pytest.raises(RetriableError, match=r"store\.unreachable"):
-                    await client.cluster()
+                    await client.get_cluster()
                 places[:] = []  # nothing is known: it may be as good as any
                 with pytest.raises(RetriableError, match=r"store\.unreachable"):
-                    await client.cluster()
+                    await client.get_cluster()
                 places[:] = [other.address]
-                assert (await client.cluster()).leader == "other"
+                assert (await client.get_cluster()).leader == "other"
 
     asyncio.run(main())
 
@@ -181,12 +187,12 @@ def test_a_leader_that_was_named_is_kept_until_it_was_listed_and_is_no_more(tmp_
             places = [one.address]
             async with SchedulerClient(lambda: places) as client:
                 for _ in range(3):
-                    assert (await client.cluster()).leader == "other"
+                    assert (await client.get_cluster()).leader == "other"
                 places.append(other.address)
-                assert (await client.cluster()).leader == "other"
+                assert (await client.get_cluster()).leader == "other"
                 places.remove(other.address)
                 one.refuse = None
-                assert (await client.cluster()).leader == "one"
+                assert (await client.get_cluster()).leader == "one"
 
     asyncio.run(main())
 
@@ -196,15 +202,15 @@ def test_an_instance_that_hangs_is_left_by_the_next_call_where_there_is_another(
     async def main():
         async with two(tmp_path) as (one, other):
             places = [one.address]
-            async with SchedulerClient(lambda: places, deadline=0.3) as client:
-                await client.cluster()
+            async with SchedulerClient(lambda: places, timeout_s=0.3) as client:
+                await client.get_cluster()
                 one.hangs = True
                 places += [] if alone else [other.address]
                 with pytest.raises(RetriableError, match=r"deadline\.exceeded"):
-                    await client.cluster()
+                    await client.get_cluster()
                 assert client.address == (one.address if alone else other.address)
                 one.hangs = False
-                assert (await client.cluster()).leader == ("one" if alone else "other")
+                assert (await client.get_cluster()).leader == ("one" if alone else "other")
 
     asyncio.run(main())
 
@@ -213,9 +219,9 @@ def test_two_calls_that_fail_at_one_instance_move_the_channel_once(tmp_path):
     async def main():
         async with two(tmp_path) as (one, other):
             route = RoutedChannel(lambda: [one.address, other.address])
-            route.go(one.address)
-            route.away(one.address)
-            route.away(one.address)
+            route.switch(one.address)
+            route.leave(one.address)
+            route.leave(one.address)
             assert route.address == other.address
             await route.close()
 
@@ -231,14 +237,14 @@ def test_every_instance_is_tried_before_one_is_tried_again():
         for _ in range(20):
             visits = []
             for _ in places:
-                route.go()
+                route.switch()
                 visits.append(route.address)
             assert sorted(visits) == places
         places.append("unix:/nowhere/5")
         places.remove(route.address)
         visited = set()
         for _ in places:
-            route.go()
+            route.switch()
             visited.add(route.address)
         assert visited == set(places)
 
@@ -250,7 +256,7 @@ def test_one_that_answers_is_found_among_those_that_died_lately(tmp_path):
         async with two(tmp_path) as (one, _):
             dead = [f"unix:{tmp_path}/dead-{n}" for n in range(4)]
             async with SchedulerClient(lambda: [*dead, one.address]) as client:
-                assert (await client.cluster()).leader == "one"
+                assert (await client.get_cluster()).leader == "one"
 
     asyncio.run(main())
 
@@ -259,23 +265,23 @@ def test_what_is_under_way_where_the_channel_left_fails_as_if_the_service_were_a
     tmp_path, monkeypatch
 ):
     """And is no end of who asked: gRPC's way to end it is a cancellation."""
-    monkeypatch.setattr(module, "ENDING", 0.05)
+    monkeypatch.setattr(module, "CLOSE_GRACE_S", 0.05)
 
     async def main():
         async with (
             two(tmp_path) as (one, other),
             SchedulerClient(lambda: [one.address, other.address]) as client,
         ):
-            client.turn_to(one.address)
-            watch = client.watch()
-            assert (await anext(watch))[0].name == "one"
+            client.prefer_address(one.address)
+            session = client.open_session(nothing())
+            assert (await anext(session)).kept[0].task_id == "one"
             one.hangs = True
-            asking = asyncio.create_task(client.cluster())
+            asking = asyncio.create_task(client.get_cluster())
             await until(lambda: one.asked == 2, "it is asked")
-            client.turn_to(other.address)
+            client.prefer_address(other.address)
             assert (await asking).leader == "other"
-            with pytest.raises(RetriableError, match=r"rpc\.unavailable.*was left"):
-                await anext(watch)
+            with pytest.raises(RetriableError, match=r"rpc\.unavailable.*left this instance"):
+                await anext(session)
 
     asyncio.run(main())
 
@@ -285,7 +291,7 @@ def test_who_is_cancelled_ends(tmp_path):
         async with two(tmp_path) as (one, _):
             one.hangs = True
             async with SchedulerClient(lambda: [one.address]) as client:
-                asking = asyncio.create_task(client.cluster())
+                asking = asyncio.create_task(client.get_cluster())
                 await until(lambda: one.asked, "it is asked")
                 asking.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -300,7 +306,7 @@ def test_an_answer_that_stands_moves_nobody(tmp_path):
             one.refuse = ConfigError("scheduler.not_found", "no")
             async with SchedulerClient(lambda: [one.address]) as client:
                 with pytest.raises(ConfigError):
-                    await client.cluster()
+                    await client.get_cluster()
                 assert client.address == one.address
             assert (one.asked, other.asked) == (1, 0)
 
@@ -312,13 +318,13 @@ def test_nobody_is_known_until_somebody_is(tmp_path):
         async with two(tmp_path) as (one, _):
             places: list[str] = []
             async with SchedulerClient(lambda: places) as client:
-                asking = asyncio.create_task(client.cluster())
+                asking = asyncio.create_task(client.get_cluster())
                 await asyncio.sleep(0)
                 places.append(one.address)
                 assert (await asking).leader == "one"
             async with SchedulerClient(list) as client:
                 with pytest.raises(RetriableError, match=r"discovery\.nobody"):
-                    await client.cluster()
+                    await client.get_cluster()
 
     asyncio.run(main())
 
@@ -328,10 +334,10 @@ def test_a_fixed_address_is_kept_whatever_happens(tmp_path):
         async with two(tmp_path) as (one, other):
             route = RoutedChannel(one.address)
             first = route.channel()
-            route.away(one.address, other.address)
-            route.go(other.address)
+            route.leave(one.address, other.address)
+            route.switch(other.address)
             assert (route.address, route.channel()) == (one.address, first)
-            assert route.better(not_leader(other.address)) is None
+            assert route.redirect(not_leader(other.address)) is None
             await route.close()
 
     asyncio.run(main())
@@ -347,14 +353,14 @@ def test_a_channel_that_was_left_answers_what_is_under_way_and_is_closed(tmp_pat
 
         async with two(tmp_path) as (one, other):
             route = RoutedChannel(lambda: [one.address], dial)
-            stub = api.SchedulerServiceStub(route.for_stubs())
+            stub = api.SchedulerServiceStub(route.as_channel())
             under_way = stub.GetCluster(pb.GetClusterRequest())
-            route.away(one.address, other.address)
+            route.leave(one.address, other.address)
             assert (await under_way).leader == "one"
             assert (await stub.GetCluster(pb.GetClusterRequest())).leader == "other"
             await route.close()
             await route.close()
             assert [address for address, _ in dialled] == [one.address, other.address]
-            assert not route._leaving
+            assert not route._closing
 
     asyncio.run(main())

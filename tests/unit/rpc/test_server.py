@@ -155,7 +155,7 @@ def test_streams_end_and_fail_as_calls_do(tmp_path):
 @pytest.mark.timed("draining does not wait for its whole grace")
 def test_draining_ends_watches_at_once_and_finishes_calls_under_way(tmp_path):
     async def main():
-        async with serving(f"unix:{tmp_path}/s", grace=20) as (server, service, channel):
+        async with serving(f"unix:{tmp_path}/s", grace_s=20) as (server, service, channel):
             watch = api.ConfigServiceStub(channel).WatchConnectors(pb.WatchConnectorsRequest())
             assert (await watch.read()).revision == 1
             slow = asyncio.ensure_future(_result(get(channel, "slow")))
@@ -180,7 +180,7 @@ async def _result(call):
 
 def test_a_call_that_hangs_is_cut_after_the_grace(tmp_path):
     async def main():
-        async with serving(f"unix:{tmp_path}/s", grace=0.1) as (server, service, channel):
+        async with serving(f"unix:{tmp_path}/s", grace_s=0.1) as (server, service, channel):
             slow = asyncio.ensure_future(_result(get(channel, "slow")))
             await service.entered.wait()
             await server.stop()
@@ -203,7 +203,7 @@ def test_a_watcher_that_leaves_ends_its_watch(tmp_path):
 
 def test_calls_over_the_bound_are_refused(tmp_path):
     async def main():
-        async with serving(f"unix:{tmp_path}/s", most_calls=1) as (_, service, channel):
+        async with serving(f"unix:{tmp_path}/s", max_concurrent_calls=1) as (_, service, channel):
             slow = asyncio.ensure_future(_result(get(channel, "slow")))
             await service.entered.wait()
             with pytest.raises(grpc.aio.AioRpcError) as caught:

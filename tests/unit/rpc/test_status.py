@@ -12,12 +12,11 @@ from penstock.model.errors import (
     ConfigError,
     Diagnostic,
     ErrorClass,
-    FencedError,
     InternalError,
     RetriableError,
 )
-from penstock.rpc import DIAGNOSTIC_KEY, error_from, raise_from, status_code
-from penstock.rpc.status import status_of
+from penstock.rpc import DIAGNOSTIC_KEY, error_from, status_code
+from penstock.rpc.status import status_from_diagnostic
 
 
 def failed(code, text, trailing=()):
@@ -46,9 +45,9 @@ def test_every_class_of_error_survives_the_wire(kind):
         suggestion="c",
         detail="long",
         dataset="orders",
-        retry_after=1.5,
+        retry_after_s=1.5,
     )
-    back = error_from(failed(*status_of(sent.diagnostic)))
+    back = error_from(failed(*status_from_diagnostic(sent.diagnostic)))
     assert type(back) is kind
     assert back.diagnostic == sent.diagnostic
 
@@ -79,7 +78,7 @@ def test_every_class_has_a_status():
 
 def test_a_long_text_is_cut_to_what_metadata_carries():
     diagnostic = Diagnostic("x.y", "ü" * 100_000, detail="z" * 100_000, fix="f" * 100_000)
-    _, text, ((_, body),) = status_of(diagnostic)
+    _, text, ((_, body),) = status_from_diagnostic(diagnostic)
     assert len(body) + 3 * len(text.encode()) < 16_000
     assert len(body) < 8_000
 
@@ -112,10 +111,3 @@ def test_a_write_to_a_stream_that_ended_is_a_broken_connection():
 def test_a_diagnostic_that_cannot_be_read_falls_back_to_the_status():
     error = failed(grpc.StatusCode.UNAVAILABLE, "x", [(DIAGNOSTIC_KEY, b"\xff\xff\xff")])
     assert error_from(error).code == "rpc.unavailable"
-
-
-def test_raise_from_keeps_the_cause():
-    sent = failed(*status_of(FencedError("offset.stale_epoch", "old").diagnostic))
-    with pytest.raises(FencedError) as caught:
-        raise_from(sent)
-    assert caught.value.__cause__ is sent

@@ -2,14 +2,14 @@
 
 import json
 
-from penstock.rpc.tls import ClientTls, from_dict
+from penstock.rpc.channels import ClientTls, client_tls_from_dict
 
 TLS = ClientTls("ca", "certificate", "the-key", "plugin")
 
 
 def test_it_goes_into_a_ticket_and_back():
-    assert from_dict(json.loads(json.dumps(TLS.to_dict()))) == TLS
-    assert from_dict(None) is None
+    assert client_tls_from_dict(json.loads(json.dumps(TLS.to_dict()))) == TLS
+    assert client_tls_from_dict(None) is None
 
 
 def test_its_key_is_not_printed():

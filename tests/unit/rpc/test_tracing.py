@@ -14,7 +14,15 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as api
 from penstock.client import SchedulerClient
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.rpc import Server, tracing
-from penstock.rpc.tracing import PARENT, begun, carried, served, span, with_trace, within
+from penstock.rpc.tracing import (
+    TRACEPARENT,
+    server_span,
+    span,
+    start_trace,
+    trace_arguments,
+    trace_headers,
+    use_span,
+)
 
 
 @pytest.fixture
@@ -42,11 +50,11 @@ class Scheduler(api.SchedulerServiceServicer):
 
 def call(folder, scheduler):
     async def main():
-        server = Server(f"unix:{folder}/s", grace=0.1)
+        server = Server(f"unix:{folder}/s", grace_s=0.1)
         server.add(api.add_SchedulerServiceServicer_to_server, scheduler)
         async with asyncio.timeout(60), server, SchedulerClient(server.address) as client:
             with span("whole"):
-                await client.cluster()
+                await client.get_cluster()
 
     asyncio.run(main())
 
@@ -74,9 +82,12 @@ def test_an_error_is_told_by_its_code_alone(spans, tmp_path):
 
 def test_work_that_goes_through_several_hands_is_one_trace(spans):
     with span("somebody else's"):
-        whole = begun("batch", rows=3)
-        with within(whole):
-            assert carried()[PARENT].split("-")[2] == f"{whole.get_span_context().span_id:016x}"
+        whole = start_trace("batch", rows=3)
+        with use_span(whole):
+            assert (
+                trace_headers()[TRACEPARENT].split("-")[2]
+                == f"{whole.get_span_context().span_id:016x}"
+            )
             with span("part"):
                 pass
         whole.end()
@@ -87,7 +98,7 @@ def test_work_that_goes_through_several_hands_is_one_trace(spans):
 
 
 def test_a_caller_without_a_trace_begins_one(spans):
-    with served("a", (("x", b"binary"), ("user-agent", "grpc"))):
+    with server_span("a", (("x", b"binary"), ("user-agent", "grpc"))):
         pass
     ((one),) = spans.get_finished_spans()
     assert one.parent is None
@@ -95,10 +106,10 @@ def test_a_caller_without_a_trace_begins_one(spans):
 
 def test_without_a_trace_nothing_is_carried():
     assert trace.get_current_span() is trace.INVALID_SPAN
-    assert (carried(), with_trace(), with_trace((("a", "b"),))) == (
+    assert (trace_headers(), trace_arguments(), trace_arguments((("a", "b"),))) == (
         {},
         {},
         {"metadata": (("a", "b"),)},
     )
     with span("off"):
-        assert carried() == {}
+        assert trace_headers() == {}

@@ -1,4 +1,4 @@
-"""A scheduler over a real store and a real config service, with workers that only pretend."""
+"""A scheduler with a real store and a real config service, and with fake workers."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ from penstock.scheduler import (
     RestartPolicy,
     Scheduler,
     SchedulerService,
-    StoreLeadership,
 )
-from penstock.scheduler.leading.plans import Plans
+from penstock.scheduler.leader.planning import ConnectorPlans
 from penstock.store import SqliteStore
 from penstock.wire.worker import status_to_proto
+from support.leadership import StoreLeadership
 from support.waiting import until
 
 QUICK = LeaderSettings(
-    ClusterSettings(restarts=RestartPolicy(first=0.01, longest=0.1)), session_lease=0.2
+    ClusterSettings(restart_policy=RestartPolicy(first_delay_s=0.01, max_delay_s=0.1)),
+    session_lease_s=0.2,
 )
 
-PATIENT = replace(QUICK, session_lease=30.0)
+PATIENT = replace(QUICK, session_lease_s=30.0)
 """For tests that go on between two sessions, however busy the machine is."""
 
 
@@ -92,7 +93,7 @@ class FakeWorker:
         self.error: PenstockError | None = None
         self.stubborn: set[str] = set()
         self.monitors: dict[str, int] = {}
-        self._found: list[pb.MonitorNews] = []
+        self._found: list[pb.MonitorReport] = []
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -118,7 +119,7 @@ class FakeWorker:
 
     def find(self, generation: str) -> None:
         """Let the monitor of a connector find something."""
-        self._found.append(pb.MonitorNews(generation=generation, replan="found"))
+        self._found.append(pb.MonitorReport(generation=generation, replan="found"))
         self._news.set()
 
     def give_in(self) -> None:
@@ -132,7 +133,7 @@ class FakeWorker:
         try:
             async with SchedulerClient(address) as client:
                 frames: list[pb.SessionResponse] = []
-                async for frame in client.session(self._reports()):
+                async for frame in client.open_session(self._reports()):
                     frames.append(frame)
                     if not frame.more:
                         self._take(frames)
@@ -192,7 +193,7 @@ class Instance:
 
     async def lead(self) -> Leader:
         """Take the lead."""
-        await self.leadership.take()
+        await self.leadership.acquire()
         self.leading = asyncio.create_task(self.scheduler.lead())
         await until(lambda: self.scheduler._leader is not None, "it leads")
         return self.scheduler.leader()
@@ -239,7 +240,7 @@ def mesh(tmp_path: Path) -> Callable[[Callable[[Mesh], Awaitable[None]]], None]:
     def run(test: Callable[[Mesh], Awaitable[None]], settings: LeaderSettings = QUICK) -> None:
         async def main() -> None:
             store = await SqliteStore.open(tmp_path / "state.db")
-            server = Server(f"unix:{tmp_path}/config", grace=0.2)
+            server = Server(f"unix:{tmp_path}/config", grace_s=0.2)
             server.add(add_ConfigServiceServicer_to_server, ConfigService(store))
             async with asyncio.timeout(60), server, ConfigClient(server.address) as config:
                 plans = FakePlans()
@@ -250,9 +251,9 @@ def mesh(tmp_path: Path) -> Callable[[Callable[[Mesh], Awaitable[None]]], None]:
                     leadership = StoreLeadership(store, address)
                     scheduler = Scheduler(
                         leadership,
-                        lambda: Leader(leadership, store, Plans(config, plans), settings),
+                        lambda: Leader(leadership, store, ConnectorPlans(config, plans), settings),
                     )
-                    serving = Server(address, grace=0.2)
+                    serving = Server(address, grace_s=0.2)
                     serving.add(add_SchedulerServiceServicer_to_server, SchedulerService(scheduler))
                     async with serving, SchedulerClient(address) as client:
                         one = Instance(leadership, scheduler, client, address)

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import ConfigError
-from penstock.scheduler.state.assignment import Task, Worker, assign, fits, parse_placement
+from penstock.scheduler.state.assignment import (
+    Task,
+    Worker,
+    assign_tasks,
+    matches_placement,
+    parse_placement,
+)
 
 
 def workers(number, **rest):
@@ -31,17 +37,17 @@ def loads(assigned, of):
 
 
 def test_a_fourth_worker_takes_exactly_thirty_of_120_tasks():
-    before = assign(tasks(30, 4), workers(3), {})
-    after = assign(tasks(30, 4), workers(4), before)
+    before = assign_tasks(tasks(30, 4), workers(3), {})
+    after = assign_tasks(tasks(30, 4), workers(4), before)
     assert len(moved(before, after)) == 30
     assert {after[id_] for id_ in moved(before, after)} == {"w003"}
     assert loads(after, workers(4)) == [30, 30, 30, 30]
 
 
 def test_only_the_tasks_of_a_dead_worker_move():
-    before = assign(tasks(200, 50), workers(100), {})
+    before = assign_tasks(tasks(200, 50), workers(100), {})
     lost = {id_ for id_, worker in before.items() if worker == "w000"}
-    after = assign(tasks(200, 50), workers(100)[1:], before)
+    after = assign_tasks(tasks(200, 50), workers(100)[1:], before)
     assert moved(before, after) == lost
     assert max(loads(after, workers(100)[1:])) - min(loads(after, workers(100)[1:])) <= 1
 
@@ -50,14 +56,14 @@ def test_only_the_tasks_of_a_dead_worker_move():
 def test_a_worker_that_joins_two_with_a_hundred_thousand_tasks_costs_no_lease(connectors):
     """A cost that grows with the square of the tasks does not end within the time of a test."""
     some = tasks(connectors, 100_000 // connectors)
-    before = assign(some, workers(2), {})
-    after = assign(some, workers(3), before)
+    before = assign_tasks(some, workers(2), {})
+    after = assign_tasks(some, workers(3), before)
     assert len(moved(before, after)) == 33_333
     assert loads(after, workers(3)) == [33_333, 33_333, 33_334]
 
 
 def test_tasks_of_a_connector_are_spread():
-    after = assign(tasks(7, 4), workers(4), {})
+    after = assign_tasks(tasks(7, 4), workers(4), {})
     for connector in range(7):
         held = [w for id_, w in after.items() if id_.startswith(f"c{connector:04d}")]
         assert len(set(held)) == 4
@@ -66,7 +72,7 @@ def test_tasks_of_a_connector_are_spread():
 def test_of_tasks_that_may_move_those_of_the_crowded_connector_do():
     crowded, alone = tasks(1, 3), [Task(f"d{n}-0", f"d{n}") for n in range(3)]
     before = {task.id: "w000" for task in crowded + alone}
-    after = assign(crowded + alone, workers(2), before)
+    after = assign_tasks(crowded + alone, workers(2), before)
     assert Counter(after[task.id] for task in crowded)["w001"] >= 1
     assert loads(after, workers(2)) == [3, 3]
 
@@ -74,20 +80,20 @@ def test_of_tasks_that_may_move_those_of_the_crowded_connector_do():
 def test_heavy_tasks_count_for_what_they_weigh():
     heavy = [Task("h-0", "h", weight=10)]
     light = [Task(f"l-{n}", "l") for n in range(10)]
-    after = assign(heavy + light, workers(2), {})
+    after = assign_tasks(heavy + light, workers(2), {})
     assert {id_ for id_, worker in after.items() if worker == after["h-0"]} == {"h-0"}
 
 
 def test_a_worker_of_twice_the_capacity_takes_twice_as_much():
     large, small = Worker("large", capacity=2), Worker("small")
-    after = assign(tasks(1, 30), [large, small], {})
+    after = assign_tasks(tasks(1, 30), [large, small], {})
     assert Counter(after.values()) == {"large": 20, "small": 10}
 
 
 def test_a_draining_worker_gets_nothing_and_gives_up_what_it_has():
-    before = assign(tasks(10, 3), workers(3), {})
+    before = assign_tasks(tasks(10, 3), workers(3), {})
     draining = [Worker("w000", draining=True), *workers(3)[1:]]
-    after = assign(tasks(10, 3), draining, before)
+    after = assign_tasks(tasks(10, 3), draining, before)
     assert loads(after, draining) == [0, 15, 15]
     assert moved(before, after) == {id_ for id_, worker in before.items() if worker == "w000"}
 
@@ -102,14 +108,14 @@ def test_placement_is_kept_and_what_fits_nowhere_is_absent():
         Worker("w2", {"disk": "ssd", "zone": "c"}),
         Worker("w3", {"disk": "ssd", "zone": "b"}),
     ]
-    after = assign([*some, *nowhere, *tasks(1, 4)], there, {"n-0": "w1"})
+    after = assign_tasks([*some, *nowhere, *tasks(1, 4)], there, {"n-0": "w1"})
     assert Counter(after[task.id] for task in some) == {"w0": 2, "w3": 2}
     assert "n-0" not in after
     assert loads(after, there) == [2, 2, 2, 2]
 
 
 def test_without_workers_nothing_is_assigned():
-    assert assign(tasks(2, 2), [], {"c0000-0": "w000"}) == {}
+    assert assign_tasks(tasks(2, 2), [], {"c0000-0": "w000"}) == {}
 
 
 @pytest.mark.parametrize("text", ["zone", "=a", "zone=", "zone=a,zone=b", "zone=|"])
@@ -120,8 +126,8 @@ def test_a_placement_that_cannot_be_read_is_refused(text):
 
 def test_placement_labels():
     assert parse_placement(" zone = b | a ,disk=ssd,") == (("disk", ("ssd",)), ("zone", ("a", "b")))
-    assert fits(parse_placement(""), {})
-    assert not fits(parse_placement("zone=a"), {})
+    assert matches_placement(parse_placement(""), {})
+    assert not matches_placement(parse_placement("zone=a"), {})
 
 
 ZONES = st.sampled_from(["", "zone=a", "zone=b", "zone=a|b", "zone=z"])
@@ -158,15 +164,15 @@ def load_of(assigned, some, worker):
 @given(situations())
 def test_any_situation_is_answered_within_the_rules(situation):
     some, there, owners = situation
-    after = assign(some, there, owners)
+    after = assign_tasks(some, there, owners)
     by_id = {worker.id: worker for worker in there}
     for task in some:
         able = [
             w
             for w in there
             if not w.draining
-            and fits(task.placement, w.labels)
-            and (not w.silent or owners.get(task.id) == w.id)
+            and matches_placement(task.placement, w.labels)
+            and (not w.disconnected or owners.get(task.id) == w.id)
         ]
         assert (task.id in after) == bool(able)
         if task.id in after:
@@ -180,9 +186,9 @@ def no_move_gains(task, some, there, after):
     """Moved anywhere else, the task would make a worker as heavy as its own is now."""
     own = next(worker for worker in there if worker.id == after[task.id])
     for other in there:
-        if other is own or own.silent or other.silent or other.draining:
+        if other is own or own.disconnected or other.disconnected or other.draining:
             continue
-        if fits(task.placement, other.labels):
+        if matches_placement(task.placement, other.labels):
             weight = Fraction(str(task.weight)) / Fraction(str(other.capacity))
             assert load_of(after, some, other) + weight >= load_of(after, some, own)
 
@@ -190,18 +196,18 @@ def no_move_gains(task, some, there, after):
 @given(situations(), st.randoms())
 def test_an_answer_is_final_and_does_not_depend_on_order(situation, random):
     some, there, owners = situation
-    after = assign(some, there, owners)
-    assert assign(some, there, after) == after
+    after = assign_tasks(some, there, owners)
+    assert assign_tasks(some, there, after) == after
     random.shuffle(some)
     random.shuffle(there)
-    assert assign(some, there, owners) == after
+    assert assign_tasks(some, there, owners) == after
 
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 9))
 def test_no_more_tasks_move_than_must(number, before, after):
     some = [Task(f"c-{n:03d}", f"c{n % 4}") for n in range(number)]
-    old = assign(some, workers(before), {})
-    new = assign(some, workers(after), old)
+    old = assign_tasks(some, workers(before), {})
+    new = assign_tasks(some, workers(after), old)
     gone = sum(worker not in {w.id for w in workers(after)} for worker in old.values())
     share = number // after + (number % after > 0)
     most = gone + share * max(0, after - before)

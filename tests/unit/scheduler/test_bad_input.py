@@ -1,4 +1,4 @@
-"""What is wrong is refused with a code, or is its owner's failure alone; the leader goes on."""
+"""Wrong input is refused with a code, or fails its connector alone; the leader continues."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from penstock.client import PlannedConnector
 from penstock.model.connector import Connector, Partition, TaskPlan
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import RunState
-from penstock.scheduler.leading.plans import PLAN_BYTES, _divided
-from penstock.scheduler.state.assignment import Task, Worker, assign
-from penstock.scheduler.state.events import Member, PlanWish
-from penstock.scheduler.state.failures import RestartPolicy
-from penstock.scheduler.state.ownership import UNSEEN, Workers
-from penstock.scheduler.state.plan_needs import PlanNeeds
-from penstock.scheduler.state.records import Owned, Planned, Record, decode_planned
-from penstock.scheduler.state.wanted import MOST_TASKS, Wanted, config_digest
+from penstock.scheduler.leader.planning import MAX_PLAN_BYTES, _divide
+from penstock.scheduler.state.assignment import Task, Worker, assign_tasks
+from penstock.scheduler.state.desired_state import MAX_TASKS, DesiredConnector, digest_config
+from penstock.scheduler.state.plans import PlanRequest, PlanSchedule
+from penstock.scheduler.state.records import OwnedTask, PlanRecord, TaskRecord, decode_plan_record
+from penstock.scheduler.state.restarts import RestartPolicy
+from penstock.scheduler.state.workers import UNLISTED_OWNER_TIMEOUT_S, Member, Workers
 from support.waiting import until
 
 
@@ -29,7 +28,7 @@ async def failure_of(client, name):
     """Return why a connector has failed, once it has."""
     async with asyncio.timeout(60):
         while True:
-            found = await client.statuses()
+            found = await client.list_statuses()
             if found and found[0].state is RunState.FAILED:
                 assert found[0].name == name
                 return found[0].diagnostic
@@ -40,9 +39,9 @@ async def failure_of(client, name):
 def test_no_number_of_a_worker_or_a_connector_stops_the_assignment(number):
     tasks = [Task("a-0", "a", number), Task("b-0", "b"), Task("b-1", "b")]
     workers = [Worker("x", capacity=number), Worker("y")]
-    after = assign(tasks, workers, {})
+    after = assign_tasks(tasks, workers, {})
     assert after.keys() == {"a-0", "b-0", "b-1"}
-    assert assign(tasks, workers, after) == after
+    assert assign_tasks(tasks, workers, after) == after
 
 
 def test_a_session_without_an_id_or_for_another_worker_is_refused(mesh):
@@ -53,7 +52,7 @@ def test_a_session_without_an_id_or_for_another_worker_is_refused(mesh):
                     yield pb.SessionRequest(worker_id=id_)
                 await asyncio.sleep(20)
 
-            async for _ in mesh.first.client.session(reports()):
+            async for _ in mesh.first.client.open_session(reports()):
                 pass
 
         with pytest.raises(ConfigError, match=r"scheduler\.worker_nameless"):
@@ -69,7 +68,7 @@ def test_a_plan_with_too_many_tasks_is_refused_whole(mesh):
         worker = mesh.join("w1")
 
         async def plan(address, connector):
-            grouped = (TaskPlan("", (), {"n": str(n)}) for n in range(MOST_TASKS + 1))
+            grouped = (TaskPlan("", (), {"n": str(n)}) for n in range(MAX_TASKS + 1))
             return PlannedConnector(tuple(grouped))
 
         mesh.plans.plan = plan
@@ -77,21 +76,21 @@ def test_a_plan_with_too_many_tasks_is_refused_whole(mesh):
         why = await failure_of(mesh.first.client, "orders")
         assert (why.code, why.config_path) == ("scheduler.too_many_tasks", "tasks.max")
         assert not worker.held
-        ((_, noted),) = map(decode_planned, (await mesh.store.range("planned/")).entries)
-        assert noted == Planned(applied=1), "it has no plans"
+        ((_, noted),) = map(decode_plan_record, (await mesh.store.range("planned/")).entries)
+        assert noted == PlanRecord(applied=1), "it has no plans"
 
     mesh(test)
 
 
 def test_a_plan_that_fits_into_no_message_is_refused():
-    wish = PlanWish(Connector("c", {}, generation="g"), 1, (), "w", "")
+    wish = PlanRequest(Connector("c", {}, generation="g"), 1, (), "w", "")
     large = TaskPlan("", tuple(Partition({"p": n}, payload=bytes(1 << 20)) for n in range(9)))
-    assert PLAN_BYTES == 8 << 20
+    assert MAX_PLAN_BYTES == 8 << 20
     with pytest.raises(PenstockError, match=r"scheduler\.plan_too_large"):
-        _divided(wish, [large])
+        _divide(wish, [large])
 
 
-def test_a_plan_that_nobody_foresaw_is_the_failure_of_its_connector_alone(mesh):
+def test_an_unexpected_error_of_a_planner_fails_its_connector_alone(mesh):
     async def test(mesh):
         worker = mesh.join("w1")
         mesh.plans.error = ZeroDivisionError("in the planner")
@@ -106,58 +105,60 @@ def test_a_plan_that_nobody_foresaw_is_the_failure_of_its_connector_alone(mesh):
     mesh(test)
 
 
-def test_a_worker_whose_lease_ended_is_told_so_and_comes_again():
+def test_the_session_of_a_worker_whose_lease_ended_is_ended():
     """Its session would go on for ever, and nothing that it says would be heard."""
     mesh = Simulation()
     id_ = mesh.join("n0")
     mesh.create("c", 2)
     mesh.settle()
-    assert mesh.cluster.members([], mesh.revision + 1, mesh.now) == {id_}
+    assert mesh.cluster.update_members([], mesh.revision + 1, mesh.now) == {id_}
     assert id_ not in mesh.cluster.workers.sessions
-    assert mesh.cluster.members([], mesh.revision + 2, mesh.now) == frozenset()
+    assert mesh.cluster.update_members([], mesh.revision + 2, mesh.now) == frozenset()
 
 
-def test_an_owner_in_no_list_is_waited_for_only_so_long():
+def test_an_owner_in_no_list_counts_as_alive_only_for_a_time():
     workers = Workers()
-    owned = Owned(Record("never-seen", "", "g", "d"), 100)
-    workers.update([Member("a")], 50, 0.0)
-    assert workers.unknown(owned)
-    assert not workers.gone(owned)
-    workers.update([Member("a")], 50, UNSEEN)
-    assert workers.gone(owned)
+    owned = OwnedTask(TaskRecord("never-seen", "", "g", "d"), 100)
+    workers.update_members([Member("a")], 50, 0.0)
+    assert workers.is_owner_unknown(owned)
+    assert not workers.is_owner_gone(owned)
+    workers.update_members([Member("a")], 50, UNLISTED_OWNER_TIMEOUT_S)
+    assert workers.is_owner_gone(owned)
 
 
 def test_an_owner_that_left_is_gone_however_new_its_record_is():
     workers = Workers()
-    workers.update([Member("a"), Member("b")], 50, 0.0)
-    owned = Owned(Record("a", "", "g", "d"), 100)  # written after the list that follows was read
-    assert workers.update([Member("b")], 56, 0.1) == {"a"}
-    assert workers.gone(owned)
+    workers.update_members([Member("a"), Member("b")], 50, 0.0)
+    owned = OwnedTask(
+        TaskRecord("a", "", "g", "d"), 100
+    )  # written after the list that follows was read
+    assert workers.update_members([Member("b")], 56, 0.1) == {"a"}
+    assert workers.is_owner_gone(owned)
 
 
 def test_workers_that_are_gone_are_forgotten():
     workers = Workers()
     for n in range(100):
-        workers.update([Member(f"w{n}")], n + 1, float(n))
-        workers.open(f"x{n}")
-        workers.close(f"x{n}")
-    workers.forget({"w0"})
-    assert len(workers._lost) <= UNSEEN + 1
-    assert not workers._heard
+        workers.update_members([Member(f"w{n}")], n + 1, float(n))
+        workers.open_session(f"x{n}")
+        workers.close_session(f"x{n}")
+    workers.forget_lost({"w0"})
+    assert len(workers._lost_at) <= UNLISTED_OWNER_TIMEOUT_S + 1
+    assert not workers._ever_connected
 
 
-def test_another_number_of_tasks_counts_at_once_and_a_new_leader_keeps_what_there_is():
+def test_a_new_number_of_tasks_counts_at_once_and_a_new_leader_keeps_the_current_one():
     def wish_of(config, plans=()):
-        needs = PlanNeeds(RestartPolicy(), random.Random(1))
+        schedule = PlanSchedule(RestartPolicy(), random.Random(1))
         workers = Workers()
-        workers.update([Member("a", address="a")], 1, 0)
+        workers.update_members([Member("a", address="a")], 1, 0)
         connector = Connector("c", config, generation="g")
-        wanted = Wanted(connector, plans, 5, config_digest(connector))
-        needs.ask("g")
-        (wish,) = needs.wishes([wanted], workers, 0)
-        needs.made("g", "a", Planned("old", 5), 0)
+        wanted = DesiredConnector(connector, plans, 5, digest_config(connector))
+        schedule.request_now("g")
+        (wish,) = schedule.due_requests([wanted], workers, 0)
+        schedule.record_success("g", "a", PlanRecord("old", 5), 0)
         more = Connector("c", config | {"tasks.max": "9"}, generation="g", revision=9)
-        (after,) = needs.wishes([Wanted(more, plans, 5, "old")], workers, 0)
+        (after,) = schedule.due_requests([DesiredConnector(more, plans, 5, "old")], workers, 0)
         return wish.tasks, after.tasks
 
     plans = tuple(TaskPlan(f"g-{n}") for n in range(4))
@@ -167,7 +168,7 @@ def test_another_number_of_tasks_counts_at_once_and_a_new_leader_keeps_what_ther
     assert wish_of({"tasks.max": "3", "lag.target": "5s"}, plans) == (3, 3)
 
 
-def test_a_restart_waits_until_the_new_form_is_known():
+def test_a_restart_waits_until_the_new_plans_are_known():
     """With the new configuration and the old plan it would be neither the one nor the other."""
     mesh = Simulation()
     mesh.join("n0")
@@ -178,7 +179,7 @@ def test_a_restart_waits_until_the_new_form_is_known():
     mesh._tell()
     id_ = min(mesh.store)
     epoch = mesh.store[id_].epoch
-    mesh.cluster.restart([id_], mesh.now)
+    mesh.cluster.request_restarts([id_], mesh.now)
     for _ in range(5):
         mesh.step()
     assert mesh.store[id_].epoch == epoch
@@ -188,13 +189,13 @@ def test_a_restart_waits_until_the_new_form_is_known():
     assert mesh.store[id_].epoch > epoch
 
 
-def test_a_new_form_is_never_sent_under_an_old_epoch():
+def test_a_changed_task_is_never_sent_under_an_old_epoch():
     """Connectors may change between a round and what is sent of it."""
     mesh = Simulation()
     mesh.join("n0")
     mesh.create("c", 1)
-    writes = mesh.cluster.writes(mesh.now)
+    writes = mesh.cluster.decide_writes(mesh.now)
     for write in writes:
-        mesh.cluster.wrote(write, mesh.revision + 1)
+        mesh.cluster.record_write(write, mesh.revision + 1)
     mesh.create("c", 1, topic="other")
-    assert [assign.tasks for assign in mesh.cluster.assignments()] == [()]
+    assert [assign.tasks for assign in mesh.cluster.take_assignments()] == [()]

@@ -1,4 +1,4 @@
-"""The state machine: what moves, what waits, what nobody may believe (invariants 4, 7 and 11)."""
+"""The state machine: which tasks move, wait, restart (invariants 4, 7 and 11)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 from penstock.model.status import RunState
-from penstock.scheduler.leading.planning import Planning
+from penstock.scheduler.leader.planning import PlanningLoop
 from penstock.scheduler.state.cluster import ClusterSettings
-from penstock.scheduler.state.events import Member, Report
-from penstock.scheduler.state.failures import DEFECTS, Fate, RestartPolicy
-from penstock.scheduler.state.ownership import SILENT, Workers
-from penstock.scheduler.state.records import Owned, Planned, Record
-from penstock.scheduler.state.statuses import connector_status
+from penstock.scheduler.state.records import OwnedTask, PlanRecord, TaskRecord
+from penstock.scheduler.state.restarts import MAX_INTERNAL_RESTARTS, FailureAction, RestartPolicy
+from penstock.scheduler.state.statuses import derive_connector_status
+from penstock.scheduler.state.workers import DISCONNECTED_AFTER_S, Member, Report, Workers
 
 
 def cluster(workers=3, connectors=4, tasks=3, **settings):
@@ -77,7 +76,7 @@ def test_another_target_state_is_no_new_configuration():
     assert not starts_of(mesh, lambda: mesh.target("c1", TargetState.RUNNING))
 
 
-def test_no_new_form_starts_before_all_old_forms_of_the_connector_have_stopped():
+def test_no_changed_task_starts_before_all_old_tasks_of_the_connector_have_stopped():
     """A partition may have gone from one task to another one."""
     mesh = cluster(2, 1, 4)
     for worker in mesh.workers.values():
@@ -125,7 +124,7 @@ def test_breaking_the_renounce_check_gives_tasks_two_owners(arm):
 
 
 def test_a_lost_workers_tasks_wait_for_it_and_return_and_nothing_else_moves():
-    mesh = cluster(3, 4, 3, rebalance_delay=50)
+    mesh = cluster(3, 4, 3, rebalance_delay_s=50)
     lost = next(iter(mesh.workers))
     name, its = mesh.workers[lost].member.name, set(mesh.workers[lost].held)
 
@@ -141,7 +140,7 @@ def test_a_lost_workers_tasks_wait_for_it_and_return_and_nothing_else_moves():
 
 
 def test_after_the_delay_the_tasks_are_reassigned_once():
-    mesh = cluster(3, 4, 3, rebalance_delay=20)
+    mesh = cluster(3, 4, 3, rebalance_delay_s=20)
     lost = next(iter(mesh.workers))
     its = set(mesh.workers[lost].held)
     before = Counter(mesh.moves.starts)
@@ -153,18 +152,18 @@ def test_after_the_delay_the_tasks_are_reassigned_once():
 
 
 @pytest.mark.parametrize("unwanted", ["deleted", "stopped"])
-def test_the_delay_does_not_hold_tasks_that_nobody_wants_any_more(unwanted):
-    mesh = cluster(2, 1, 2, rebalance_delay=600)
+def test_the_delay_does_not_hold_tasks_that_should_no_longer_run(unwanted):
+    mesh = cluster(2, 1, 2, rebalance_delay_s=600)
     mesh.lose(next(iter(mesh.workers)))
     mesh.step()
     assert len(mesh.store) == 2
     mesh.delete("c0") if unwanted == "deleted" else mesh.target("c0", TargetState.STOPPED)
     mesh.settle()
     assert mesh.store == {}
-    assert mesh.cluster.next_due(mesh.now) is None
+    assert mesh.cluster.next_due_at(mesh.now) is None
 
 
-def test_without_the_delay_a_namesake_that_is_there_gets_the_tasks_back():
+def test_without_the_delay_a_worker_of_the_same_name_gets_the_tasks_back():
     mesh = cluster(3, 4, 3)
     lost = next(iter(mesh.workers))
     name, its = mesh.workers[lost].member.name, set(mesh.workers[lost].held)
@@ -179,34 +178,39 @@ def test_without_the_delay_a_namesake_that_is_there_gets_the_tasks_back():
     assert {mesh.running()[id_] for id_ in its} == set(joined)
 
 
-def test_what_is_said_of_another_epoch_does_not_count():
+def test_a_report_about_another_epoch_does_not_count():
     mesh = cluster(1, 1, 1)
     ((worker, (id_,)),) = ((w, w.held) for w in mesh.workers.values())
     worker.held[id_].epoch -= 1
     worker.held[id_].state = TaskState.FAILED
-    mesh.cluster.report(worker.report(), mesh.now)
+    mesh.cluster.record_report(worker.report(), mesh.now)
     owned = mesh.cluster.owned[id_]
-    assert mesh.cluster.workers.status(id_, owned) is None
-    assert not mesh.cluster.failures.due(mesh.now + 1000)
+    assert mesh.cluster.workers.task_status(id_, owned) is None
+    assert not mesh.cluster.restarts.due_restarts(mesh.now + 1000)
 
 
 def test_an_owner_that_is_newer_than_the_list_of_members_is_not_gone():
     mesh = cluster(1, 1, 1)
     ((id_, owned),) = mesh.store.items()
-    newer = Owned(Record("unseen", "", owned.record.generation, owned.record.digest), 10_000)
-    mesh.cluster.load({id_: newer}, 10_000)
-    assert mesh.cluster.writes(mesh.now) == [] or not mesh.cluster.writes(mesh.now)[0].records
+    newer = OwnedTask(
+        TaskRecord("unseen", "", owned.record.generation, owned.record.digest), 10_000
+    )
+    mesh.cluster.load_records({id_: newer}, 10_000)
+    assert (
+        mesh.cluster.decide_writes(mesh.now) == []
+        or not mesh.cluster.decide_writes(mesh.now)[0].records
+    )
     members = [worker.member for worker in mesh.workers.values()]
-    mesh.cluster.members(members, 10_001, mesh.now)
-    (write,) = mesh.cluster.writes(mesh.now)
+    mesh.cluster.update_members(members, 10_001, mesh.now)
+    (write,) = mesh.cluster.decide_writes(mesh.now)
     assert write.records[id_].worker == members[0].id
 
 
-def test_an_older_list_is_left_alone():
+def test_an_older_list_is_ignored():
     mesh = cluster(2, 1, 2)
-    mesh.cluster.members([], 0, mesh.now)
-    mesh.cluster.connectors([], 1)
-    assert mesh.cluster.writes(mesh.now) == []
+    mesh.cluster.update_members([], 0, mesh.now)
+    mesh.cluster.update_connectors([], 1)
+    assert mesh.cluster.decide_writes(mesh.now) == []
     assert len(mesh.cluster.workers.members) == 2
 
 
@@ -214,17 +218,17 @@ def test_a_worker_that_never_connected_and_owns_nothing_gets_nothing():
     mesh = cluster(2, 4, 1)
     mesh.revision += 1
     members = [worker.member for worker in mesh.workers.values()]
-    mesh.cluster.members([*members, Member("silent")], mesh.revision, mesh.now)
-    assert mesh.cluster.writes(mesh.now) == []
+    mesh.cluster.update_members([*members, Member("silent")], mesh.revision, mesh.now)
+    assert mesh.cluster.decide_writes(mesh.now) == []
 
 
-def test_a_lost_write_is_decided_anew():
+def test_a_lost_write_is_decided_again():
     mesh = cluster(2, 1, 2)
     mesh.fail_writes = 3
     assert len(starts_of(mesh, lambda: mesh.create("new", 3))) == 3
 
 
-def test_a_move_whose_write_has_no_answer_still_ends():
+def test_a_move_whose_write_has_no_response_still_ends():
     mesh = cluster(3, 10, 3)
     mesh.join("n3")
     while not mesh.cluster.leaving:
@@ -249,7 +253,7 @@ def test_a_move_whose_write_has_no_answer_still_ends():
         (ErrorClass.OFFSET_LOST, False),
     ],
 )
-def test_a_failed_task_is_started_anew_by_the_class_of_its_error(kind, again):
+def test_a_failed_task_is_restarted_by_the_class_of_its_error(kind, again):
     mesh = cluster(1, 1, 2)
     id_ = min(mesh.running())
     epoch = mesh.store[id_].epoch
@@ -272,12 +276,12 @@ def test_restart_max_ends_restarts_also_under_another_leader():
         assert mesh.store[id_].record.restarts == restarts
     worker.fail(id_, ErrorClass.RETRIABLE)
     assert not starts_of(mesh, lambda: None)
-    mesh.cluster.restart([id_], mesh.now)
+    mesh.cluster.request_restarts([id_], mesh.now)
     assert starts_of(mesh, lambda: None) == {id_: 1}
     assert mesh.store[id_].record.restarts == 0
 
 
-def test_another_configuration_begins_the_count_of_restarts_anew():
+def test_another_configuration_resets_the_count_of_restarts():
     mesh = cluster(1, 1, 1)
     mesh.create("c0", 1, **{"restart.max": "1", "topic": "wrong"})
     mesh.settle()
@@ -286,28 +290,30 @@ def test_another_configuration_begins_the_count_of_restarts_anew():
     for _ in range(2):
         worker.fail(id_, ErrorClass.RETRIABLE)
         mesh.settle()
-    assert mesh.cluster.failures.of(id_).fate is Fate.WAIT
+    assert mesh.cluster.restarts.history(id_).action is FailureAction.WAIT
     mesh.create("c0", 1, **{"restart.max": "1", "topic": "right"})
     mesh.settle()
     assert mesh.store[id_].record.restarts == 0
     assert starts_of(mesh, lambda: worker.fail(id_, ErrorClass.RETRIABLE)) == {id_: 1}
 
 
-def test_a_task_that_moves_after_a_quiet_time_takes_no_restarts_along():
+def test_a_task_that_moves_after_a_quiet_period_starts_with_no_restarts():
     mesh = cluster(2, 1, 2)
     id_ = min(mesh.running())
     owner = mesh.running()[id_]
     mesh.workers[owner].fail(id_, ErrorClass.RETRIABLE)
     mesh.settle()
     assert mesh.store[id_].record.restarts == 1
-    mesh.now += int(RestartPolicy().quiet)
+    mesh.now += int(RestartPolicy().quiet_period_s)
     mesh.step()
     mesh.drain(owner)
     mesh.settle()
     assert (mesh.running()[id_] != owner, mesh.store[id_].record.restarts) == (True, 0)
 
 
-@pytest.mark.parametrize(("in_a_row", "fate"), [(0, Fate.RESTART), (DEFECTS, Fate.WAIT)])
+@pytest.mark.parametrize(
+    ("in_a_row", "fate"), [(0, FailureAction.RESTART), (MAX_INTERNAL_RESTARTS, FailureAction.WAIT)]
+)
 def test_restarts_in_place_count_against_a_defect_only_in_a_row(in_a_row, fate):
     mesh = cluster(1, 1, 1)
     (id_,) = mesh.running()
@@ -317,8 +323,8 @@ def test_restarts_in_place_count_against_a_defect_only_in_a_row(in_a_row, fate):
         id_, "c0", worker.held[id_].epoch, TaskState.FAILED, why, restarts=9,
         restarts_in_a_row=in_a_row,
     )  # fmt: skip
-    mesh.cluster.report(Report(worker.member.id, worker.seen, {id_: status}), mesh.now)
-    assert mesh.cluster.failures.of(id_).fate is fate
+    mesh.cluster.record_report(Report(worker.member.id, worker.seen, {id_: status}), mesh.now)
+    assert mesh.cluster.restarts.history(id_).action is fate
 
 
 def test_a_failed_task_that_waits_is_moved_and_deleted_like_any_other():
@@ -335,22 +341,22 @@ def test_a_failed_task_that_waits_is_moved_and_deleted_like_any_other():
     assert mesh.store == {}
 
 
-def test_what_is_deleted_between_a_round_and_what_is_sent_of_it_is_let_go():
+def test_a_task_deleted_between_a_round_and_its_assignments_is_released():
     """Its owner never hears of it, so it has to hear that there is nothing."""
     mesh = cluster(2, 1, 2)
-    send = mesh.cluster.assignments
+    send = mesh.cluster.take_assignments
 
     def after_a_delete():
         if "brief" in mesh.connectors:
             mesh.delete("brief")
         return send()
 
-    mesh.cluster.assignments = after_a_delete
+    mesh.cluster.take_assignments = after_a_delete
     assert not starts_of(mesh, lambda: mesh.create("brief", 3))
     assert mesh.store.keys() == mesh.wanted()
 
 
-def test_tasks_of_plans_that_are_out_of_date_go_on_and_nothing_new_starts():
+def test_tasks_of_outdated_plans_continue_and_no_new_task_starts():
     mesh = cluster(2, 1, 2)
     one = mesh.connectors["c0"]
     stale = type(one)(one.connector, one.plans, one.plan_epoch, "another")
@@ -366,15 +372,15 @@ def test_a_worker_that_cannot_be_reached_keeps_its_tasks_and_gets_no_new_ones():
     mesh = cluster(2, 2, 3)
     silent, other = mesh.workers.values()
     its = set(silent.held)
-    mesh.cluster.workers.close(silent.member.id)
+    mesh.cluster.workers.close_session(silent.member.id)
     moved = []
-    for now in (5, SILENT + 1):
+    for now in (5, DISCONNECTED_AFTER_S + 1):
         mesh.now += int(now)
         mesh._tell()
         before = set(mesh.store)
         mesh.create(f"new{now}", 4)
-        for write in mesh.cluster.writes(mesh.now):
-            mesh.cluster.wrote(write, mesh.revision)
+        for write in mesh.cluster.decide_writes(mesh.now):
+            mesh.cluster.record_write(write, mesh.revision)
         owners = {i: o.record.worker for i, o in mesh.cluster.owned.items() if i not in before}
         moved.append({w for i, w in owners.items() if i.startswith(f"new{now}")})
     assert moved == [{silent.member.id, other.member.id}, {other.member.id}]
@@ -388,10 +394,10 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
     bounds = {"tasks.min": "2", "tasks.max": "4", "lag.target": "10s"}
     mesh.create("c", 2, **bounds)
     mesh.settle()
-    planning = Planning(RestartPolicy(), Random(1), None, None, lambda *_: None, lambda: 0.0)
-    needs = planning.needs
+    planning = PlanningLoop(RestartPolicy(), Random(1), None, None, lambda *_: None, lambda: 0.0)
+    schedule = planning.schedule
     able = Workers()
-    able.update([Member("a", address="a")], 1, 0)
+    able.update_members([Member("a", address="a")], 1, 0)
 
     def after(seconds, left):
         """Return how many tasks are wished for while each has so many rows left."""
@@ -404,20 +410,22 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
                 )
                 for id_, h in worker.held.items()
             }
-            mesh.cluster.report(Report(worker.member.id, worker.seen, tasks), mesh.now)
-            planning._measure(mesh.cluster, mesh.now)
-            for wish in needs.wishes(mesh.cluster.wanted.values(), able, mesh.now):
+            mesh.cluster.record_report(Report(worker.member.id, worker.seen, tasks), mesh.now)
+            planning._observe_lag(mesh.cluster, mesh.now)
+            for wish in schedule.due_requests(mesh.cluster.connectors.values(), able, mesh.now):
                 wishes.append(wish.tasks)
                 mesh.create("c", wish.tasks)
                 mesh.settle()
                 made = mesh.connectors["c"]
-                planned = Planned(made.planned_for, made.plan_epoch)
-                needs.made(made.generation, "a", planned, mesh.now)
+                planned = PlanRecord(made.planned_for, made.plan_epoch)
+                schedule.record_success(made.generation, "a", planned, mesh.now)
         return wishes
 
     def warned():
         """Return the keys that the status of the connector warns about."""
-        status = connector_status(mesh.cluster, needs, mesh.cluster.wanted[generation])
+        status = derive_connector_status(
+            mesh.cluster, schedule, mesh.cluster.connectors[generation]
+        )
         assert status.state is RunState.RUNNING
         found = status.diagnostic
         return found and (found.code, found.severity, found.config_path)

@@ -22,9 +22,9 @@ from hypothesis.stateful import (
 from bench.simulated import Simulation
 from penstock.model.connector import TargetState
 from penstock.model.errors import ErrorClass
-from penstock.scheduler.state import assignment, rounds
-from penstock.scheduler.state.assignment import assign
-from penstock.scheduler.state.wanted import is_monitor
+from penstock.scheduler.state import assignment, rebalance
+from penstock.scheduler.state.assignment import assign_tasks
+from penstock.scheduler.state.desired_state import is_monitor_id
 
 NAMES = st.sampled_from(["orders", "users", "events", "metrics"])
 
@@ -70,7 +70,7 @@ class Storm(RuleBasedStateMachine):
     def reconfigure(self, name, n):
         if name in self.mesh.connectors:
             number = len(self.mesh.connectors[name].plans)
-            monitor = self.mesh.connectors[name].monitor
+            monitor = self.mesh.connectors[name].has_monitor
             self.mesh.create(name, number, monitor=monitor, topic=f"t{n}")
 
     @rule(name=NAMES, state=st.sampled_from(TargetState))
@@ -123,7 +123,10 @@ class Storm(RuleBasedStateMachine):
         for worker in mesh.workers.values():
             worker.slow = 0
         mesh.arrive()
-        fails = mesh.cluster.failures.next_due(mesh.now), mesh.cluster.failures.due(mesh.now)
+        fails = (
+            mesh.cluster.restarts.next_due_at(mesh.now),
+            mesh.cluster.restarts.due_restarts(mesh.now),
+        )
         before = mesh.rounds
         mesh.settle()
         if fails == (None, {}):
@@ -144,7 +147,7 @@ class Storm(RuleBasedStateMachine):
         id_ = mesh.join(f"j{mesh.revision}")
         mesh.settle()
         able = len(mesh.workers.keys() - mesh.drained)
-        monitors = sum(map(is_monitor, owned))
+        monitors = sum(map(is_monitor_id, owned))
         share = -(-(len(owned) - monitors) // able) + -(-monitors // able)
         moved = mesh.moves.starts - before
         if able > 1:
@@ -173,13 +176,13 @@ class Storm(RuleBasedStateMachine):
         mesh = self.mesh
         able = {id_ for id_ in mesh.workers if id_ not in mesh.drained}
         running = mesh.running()
-        waits = mesh.cluster.failures.waiting(mesh.now)
+        waits = mesh.cluster.restarts.delayed_tasks(mesh.now)
         if able:
             assert mesh.wanted() - waits <= set(running), "a task is missing"
             assert set(running) <= mesh.wanted(), "a task is too many"
             for kind in (False, True):  # tasks, monitors
                 counts = Counter(
-                    o.record.worker for id_, o in mesh.store.items() if is_monitor(id_) is kind
+                    o.record.worker for id_, o in mesh.store.items() if is_monitor_id(id_) is kind
                 )
                 loads = [counts[id_] for id_ in able]
                 assert max(loads) - min(loads) <= 1
@@ -214,7 +217,7 @@ def storm():
 
 
 def ignore_owners(tasks, workers, owners):
-    return assign(tasks, workers, dict(sorted(owners.items())[::2]))
+    return assign_tasks(tasks, workers, dict(sorted(owners.items())[::2]))
 
 
 @pytest.mark.parametrize("broken", ["sticky", "even", "unique", "final"])
@@ -222,9 +225,9 @@ def test_a_broken_assignment_is_found(broken, monkeypatch, arm):
     """The twins: each promise that the storm checks is broken on purpose, and it goes red."""
     match broken:
         case "sticky":
-            monkeypatch.setattr(rounds, "assign", ignore_owners)
+            monkeypatch.setattr(rebalance, "assign_tasks", ignore_owners)
         case "even":
-            monkeypatch.setattr(assignment._Load, "relieve", lambda _: False)
+            monkeypatch.setattr(assignment._Load, "move_one", lambda _: False)
         case "unique":
             arm("scheduler.renounce_check=break")
         case _:

@@ -1,4 +1,4 @@
-"""Standing, leading, losing the place, standing again."""
+"""Campaign, lead, lose the election, campaign again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.model.errors import AuthError, ConfigError, FencedError, RetriableError
-from penstock.scheduler import ElectedLeadership, Scheduler, stand
-from penstock.scheduler.leading.leadership import SoleLeader, StoreLeadership
+from penstock.scheduler import ElectedLeadership, Scheduler, run_election
+from penstock.scheduler.leader.leadership import SoleLeadership
 from penstock.store import ANY, Check, Conflict, SqliteStore
+from support.leadership import StoreLeadership
 from support.waiting import until
 
 PLACE = "place"
@@ -117,7 +118,7 @@ class Instance:
         self.leaders = []
         self.scheduler = Scheduler(self.leadership, self._make)
         self.standing = asyncio.create_task(
-            stand(self.scheduler, self.leadership, self.candidate, Fenced)
+            run_election(self.scheduler, self.leadership, self.candidate, Fenced)
         )
 
     def _make(self):
@@ -137,7 +138,7 @@ async def two(tmp_path):
     first = Instance(contest, "first")
     await until(lambda: first.leaders, "the first leads")
     second = Instance(contest, "second")
-    await until(lambda: second.leadership.leader() == "first", "the second knows")
+    await until(lambda: second.leadership.leader_address() == "first", "the second knows")
     try:
         async with asyncio.timeout(60):
             yield contest, first, second
@@ -161,13 +162,13 @@ def test_one_leads_and_the_other_names_it(tmp_path):
     asyncio.run(main())
 
 
-def test_who_stops_lets_the_other_lead(tmp_path):
+def test_a_stopped_instance_lets_the_other_lead(tmp_path):
     async def main():
         async with two(tmp_path) as (contest, first, second):
             await first.stop()
             await until(lambda: second.leaders, "the second leads")
             assert contest.holder.address == "second"
-            assert not first.leadership.leads()
+            assert not first.leadership.is_leader()
 
     asyncio.run(main())
 
@@ -177,12 +178,12 @@ def test_a_lost_lease_ends_the_leader_at_once(tmp_path):
         async with two(tmp_path) as (contest, first, second):
             lost = contest.holder
             lost.lost.set()
-            assert not first.leadership.leads()
+            assert not first.leadership.is_leader()
             with pytest.raises(RetriableError):
                 first.scheduler.leader()
             await until(lambda: second.leaders, "the second leads")
             assert first.leaders[0].end.cancelled()
-            await until(lambda: first.leadership.leader() == "second", "the first knows")
+            await until(lambda: first.leadership.leader_address() == "second", "the first knows")
 
     asyncio.run(main())
 
@@ -194,16 +195,16 @@ def test_a_leader_that_does_not_know_yet_is_refused_by_the_store(tmp_path):
         async with two(tmp_path) as (contest, first, second):
             await contest.holder.expire()
             await until(lambda: second.leaders, "the second leads")
-            assert first.leadership.leads()  # by its clock
+            assert first.leadership.is_leader()  # by its clock
             with pytest.raises(FencedError, match=r"scheduler\.not_leader"):
                 await first.leadership.write([], [("k", b"late")])
-            assert not first.leadership.leads()
+            assert not first.leadership.is_leader()
             assert "k" not in await contest.store.get("k")
 
     asyncio.run(main())
 
 
-def test_who_cannot_lead_leaves_the_place_to_another_one(tmp_path):
+def test_an_instance_that_fails_as_the_leader_lets_another_lead(tmp_path):
     async def main():
         async with two(tmp_path) as (contest, first, second):
             first.leaders[0].end.set_exception(ConfigError("store.full", "no space"))
@@ -226,7 +227,7 @@ def test_an_election_that_refuses_ends_standing_with_its_error(tmp_path):
     asyncio.run(main())
 
 
-def test_no_place_is_kept_by_who_is_stopped_while_it_wins(tmp_path):
+def test_an_instance_that_is_stopped_while_it_wins_resigns(tmp_path):
     async def main():
         store = await SqliteStore.open(tmp_path / "state.db")
         for rounds in range(20):
@@ -242,9 +243,9 @@ def test_no_place_is_kept_by_who_is_stopped_while_it_wins(tmp_path):
 
 
 @pytest.mark.parametrize(("leads", "code"), [(True, "starting"), (False, "not_leader")])
-def test_who_asks_before_anybody_leads_is_told_whether_to_wait_or_to_go(leads, code):
+def test_a_caller_before_the_first_term_learns_whether_to_wait_or_to_go(leads, code):
     """An instance that leads, and has not begun, must not send its clients to itself."""
-    leadership = SoleLeader(None, "unix:here") if leads else StoreLeadership(None, "unix:here")
+    leadership = SoleLeadership(None, "unix:here") if leads else StoreLeadership(None, "unix:here")
     with pytest.raises(RetriableError) as refused:
         Scheduler(leadership, lambda: None).leader()
     assert refused.value.code == f"scheduler.{code}"

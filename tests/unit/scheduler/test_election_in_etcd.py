@@ -1,4 +1,4 @@
-"""Two instances of the scheduler over a real etcd: elected, fenced, told apart."""
+"""Two instances of the scheduler with a real etcd: one is elected, late writes are fenced."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.model.connector import Connector
 from penstock.model.errors import FencedError, RetriableError
 from penstock.rpc import Server
 from penstock.scheduler import (
+    ConnectorPlans,
     ElectedLeadership,
     Leader,
     LeaderSettings,
     Member,
-    Plans,
     Scheduler,
     SchedulerService,
-    stand,
+    run_election,
 )
 from penstock.store.etcd import EtcdStore
 from support.etcd import EtcdServers
@@ -53,11 +53,11 @@ class Instance:
             store = EtcdStore(client)
             stack.push_async_callback(store.close)
             config = await stack.enter_async_context(ConfigClient(f"unix:{self.tmp_path}/config"))
-            plans = Plans(config, FakePlans())
+            plans = ConnectorPlans(config, FakePlans())
             self.scheduler = Scheduler(
                 self.leadership, lambda: Leader(self.leadership, store, plans, LeaderSettings())
             )
-            server = Server(self.address, grace=0.2)
+            server = Server(self.address, grace_s=0.2)
             server.add(add_SchedulerServiceServicer_to_server, SchedulerService(self.scheduler))
             await stack.enter_async_context(server)
             discovery = Discovery(client, "worker")
@@ -67,7 +67,7 @@ class Instance:
             tasks = [
                 asyncio.create_task(self._follow(discovery)),
                 asyncio.create_task(
-                    stand(self.scheduler, self.leadership, self.election, store.led_by)
+                    run_election(self.scheduler, self.leadership, self.election, store.led_by)
                 ),
             ]
             try:
@@ -86,19 +86,19 @@ class Instance:
     async def _follow(self, discovery):
         revision = 0
         while True:
-            now = await discovery.after(revision)
+            now = await discovery.wait_for_change(revision)
             revision = now.revision
             members = [Member(id_, "", m.address, m.labels) for id_, m in now.members.items()]
-            self.scheduler.members(members, revision)
+            self.scheduler.update_members(members, revision)
 
 
-def test_elected_fenced_and_told_apart(tmp_path):
+def test_one_instance_is_elected_and_the_other_is_fenced(tmp_path):
     async def main(servers):
         settings = servers.settings()
         async with asyncio.timeout(180), AsyncExitStack() as stack:
             store = await EtcdStore.open(settings)
             stack.push_async_callback(store.close)
-            config = Server(f"unix:{tmp_path}/config", grace=0.2)
+            config = Server(f"unix:{tmp_path}/config", grace_s=0.2)
             config.add(add_ConfigServiceServicer_to_server, ConfigService(store))
             await stack.enter_async_context(config)
             first, second = (Instance(name, tmp_path, settings) for name in ("a", "b"))
@@ -106,10 +106,10 @@ def test_elected_fenced_and_told_apart(tmp_path):
             await running.enter_async_context(first.run())
             await until(first.leads, "the first leads")
             await stack.enter_async_context(second.run())
-            await until(lambda: second.leadership.leader() == first.address, "it is known")
+            await until(lambda: second.leadership.leader_address() == first.address, "it is known")
             async with SchedulerClient(second.address) as client:
                 with pytest.raises(RetriableError, match=r"scheduler\.not_leader") as caught:
-                    await client.cluster()
+                    await client.get_cluster()
                 assert caught.value.diagnostic.suggestion == first.address
 
             client = await Etcd.connect(settings)
@@ -117,7 +117,7 @@ def test_elected_fenced_and_told_apart(tmp_path):
             worker = FakeWorker("w1")
             lease = Membership(client, "worker", "w1", EtcdMember("unix:/w1"), TTL)
             lease.start()
-            await lease.registered()
+            await lease.wait_until_registered()
             worker.connect(first.address)
             stack.push_async_callback(worker.disconnect)
             async with ConfigClient(f"unix:{tmp_path}/config") as configs:
@@ -139,8 +139,8 @@ def test_elected_fenced_and_told_apart(tmp_path):
             await until(lambda: len(leader.sessions) == 1, "it is there")
             # who was never seen in the list of members is not missed there either
             await until(lambda: "w1" in leader.cluster.workers.members, "it is a member")
-            await leader.settled()
-            await leader.settled()
+            await leader.wait_for_turn()
+            await leader.wait_for_turn()
             assert len(worker.starts) == 3
             assert not await store.get("late")
 

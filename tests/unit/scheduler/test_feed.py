@@ -4,8 +4,7 @@ import asyncio
 
 from penstock.client import ConfigClient
 from penstock.model.connector import Connector
-from penstock.scheduler.leading.planning import ConnectorFeed
-from penstock.scheduler.leading.plans import Plans
+from penstock.scheduler.leader.planning import ConnectorFeed, ConnectorPlans
 from support.waiting import until
 
 
@@ -25,7 +24,7 @@ def test_what_comes_before_the_watch_stands_is_seen_at_once(mesh, monkeypatch):
 
         monkeypatch.setattr(ConfigClient, "watch", late)
         take = lambda wanted, _: seen.append({one.connector.name for one in wanted})  # noqa: E731
-        feed = ConnectorFeed(Plans(mesh.config), {}, take)
+        feed = ConnectorFeed(ConnectorPlans(mesh.config), {}, take)
         running = asyncio.create_task(feed.run())
         await asyncio.wait_for(listed.wait(), 60)
         await until(lambda: seen, "it lists")

@@ -1,4 +1,4 @@
-"""However many tasks fail, and with however long words: how they are stays one message."""
+"""The status of a connector is one message, however many tasks fail with long diagnostics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_status_is_one_message(tasks, length, filler):
 
 
 @pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.RESTARTING])
-def test_a_diagnostic_is_told_once_and_read_twice(state):
+def test_a_diagnostic_is_sent_once_and_read_twice(state):
     said = away(1_000)
     message = connector_status_to_proto(status(run(0, said, state)))
     assert message.ByteSize() < 1_500
@@ -56,7 +56,7 @@ def test_a_diagnostic_is_told_once_and_read_twice(state):
     assert found == run(0, said, state)
 
 
-def test_what_a_worker_says_otherwise_is_told_as_well():
+def test_a_different_diagnostic_of_a_worker_is_sent_as_well():
     one = run(0, away(5))
     one = replace(one, diagnostic=away(7))
     assert connector_status_from_proto(connector_status_to_proto(status(one))).tasks == (one,)

@@ -11,8 +11,8 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.model.status import RunState
-from penstock.scheduler.leading import plans as plans_module
-from penstock.scheduler.state.wanted import is_monitor, monitor_id
+from penstock.scheduler.leader import planning
+from penstock.scheduler.state.desired_state import is_monitor_id, monitor_id
 from support.waiting import until
 
 WRONG = Diagnostic("test.wrong", "it is wrong", ErrorClass.CONFIG)
@@ -27,7 +27,7 @@ async def grown(mesh):
 
 
 def tasks_of(worker):
-    return {id_: s.epoch for id_, s in worker.held.items() if not is_monitor(id_)}
+    return {id_: s.epoch for id_, s in worker.held.items() if not is_monitor_id(id_)}
 
 
 def test_partitions_that_a_monitor_finds_restart_only_the_task_that_gets_them(mesh):
@@ -51,7 +51,7 @@ def test_partitions_that_a_monitor_finds_restart_only_the_task_that_gets_them(me
 
 def test_a_plan_that_restarts_everything_goes_red(mesh, monkeypatch):
     """The twin: dividing anew without looking at what runs changes more than one task."""
-    divide = plans_module.resplit
+    divide = planning.update_plans
 
     def forgetful(generation, old, fresh, most):
         del old
@@ -61,7 +61,7 @@ def test_a_plan_that_restarts_everything_goes_red(mesh, monkeypatch):
     async def test(mesh):
         worker, generation = await grown(mesh)
         before = tasks_of(worker)
-        monkeypatch.setattr(plans_module, "resplit", forgetful)
+        monkeypatch.setattr(planning, "update_plans", forgetful)
         mesh.plans.more = 3
         worker.find(generation)
         await until(
@@ -71,17 +71,17 @@ def test_a_plan_that_restarts_everything_goes_red(mesh, monkeypatch):
     mesh(test)
 
 
-def test_what_changes_nothing_restarts_nothing_and_is_not_asked_all_the_time(mesh):
+def test_a_plan_without_a_change_restarts_nothing_and_is_not_made_all_the_time(mesh):
     async def test(mesh):
         worker, generation = await grown(mesh)
         before, asked = tasks_of(worker), len(mesh.plans.asked)
         leader = mesh.first.scheduler.leader()
         for _ in range(20):
             worker.find(generation)
-            await leader.settled()
+            await leader.wait_for_turn()
         assert len(mesh.plans.asked) - asked <= 1
         await until(lambda: len(mesh.plans.asked) > asked, "it was planned")
-        await leader.settled()
+        await leader.wait_for_turn()
         assert tasks_of(worker) == before
 
     mesh(test)
@@ -94,16 +94,18 @@ def test_a_monitor_is_moved_restarted_and_shown_like_a_task(mesh):
         epoch = worker.held[id_].epoch
         worker.set(id_, TaskState.FAILED, WRONG)
         async with asyncio.timeout(60):
-            while (status := (await client.statuses("orders"))[0]).state is not RunState.FAILED:
+            while (
+                status := (await client.list_statuses("orders"))[0]
+            ).state is not RunState.FAILED:
                 await asyncio.sleep(0.01)
         assert (status.diagnostic.code, status.worker) == ("test.wrong", "w1")
         assert [task.state for task in status.tasks] == [RunState.RUNNING] * 2
-        await mesh.config.restart("orders")
+        await mesh.config.request_restart("orders")
         await until(lambda: worker.held[id_].epoch > epoch, "it was restarted")
         other = mesh.join("w2")
-        await client.drain("w1")
+        await client.drain_worker("w1")
         await until(lambda: id_ in other.held and not worker.held, "all moved")
-        (first, second) = (await client.cluster()).workers
+        (first, second) = (await client.get_cluster()).workers
         assert (first.tasks, second.tasks) == (0, 2)
         await mesh.config.set_target_state("orders", TargetState.STOPPED)
         await until(lambda: not other.held, "nothing runs")
@@ -132,7 +134,7 @@ def test_no_task_moves_for_a_monitor(monitors):
     before = Counter(mesh.moves.starts)
     mesh.join("n3")
     mesh.settle()
-    moved = Counter(map(is_monitor, mesh.moves.starts - before))
+    moved = Counter(map(is_monitor_id, mesh.moves.starts - before))
     assert moved[False] == 30
     assert moved[True] == monitors // 4
     assert set(mesh.loads().values()) == {30}

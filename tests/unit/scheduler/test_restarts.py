@@ -1,66 +1,79 @@
-"""What becomes of a task that failed."""
+"""The reaction to a failed task."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.scheduler.state.failures import DEFECTS, Fate, History, RestartPolicy, Verdict, judge
+from penstock.scheduler.state.restarts import (
+    MAX_INTERNAL_RESTARTS,
+    FailureAction,
+    FailureDecision,
+    RestartHistory,
+    RestartPolicy,
+    decide_action,
+)
 
-POLICY = RestartPolicy(first=1, longest=60, quiet=300, jitter=0.25)
+POLICY = RestartPolicy(first_delay_s=1, max_delay_s=60, quiet_period_s=300, jitter=0.25)
 WHY = Diagnostic("test.away", "away", ErrorClass.RETRIABLE)
 
 
 @pytest.mark.parametrize("kind", ErrorClass)
-def test_every_class_has_its_fate(kind):
+def test_every_class_has_its_action(kind):
     fate = {
-        ErrorClass.UNSPECIFIED: Fate.RESTART,
-        ErrorClass.RETRIABLE: Fate.RESTART,
-        ErrorClass.INTERNAL: Fate.RESTART,
-        ErrorClass.FENCED: Fate.REASSIGN,
-    }.get(kind, Fate.WAIT)
-    assert judge(POLICY, kind, 0, -1, 0).fate is fate
+        ErrorClass.UNSPECIFIED: FailureAction.RESTART,
+        ErrorClass.RETRIABLE: FailureAction.RESTART,
+        ErrorClass.INTERNAL: FailureAction.RESTART,
+        ErrorClass.FENCED: FailureAction.REASSIGN,
+    }.get(kind, FailureAction.WAIT)
+    assert decide_action(POLICY, kind, 0, -1, 0).action is fate
 
 
 def test_delays_double_up_to_the_longest():
-    delays = [judge(POLICY, ErrorClass.RETRIABLE, n, -1, 0).delay for n in range(8)]
+    delays = [decide_action(POLICY, ErrorClass.RETRIABLE, n, -1, 0).delay_s for n in range(8)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1))
-def test_chance_takes_at_most_its_part_of_a_delay(restarts, chance):
-    full = POLICY.delay(restarts, 0)
-    assert 0.75 * full <= POLICY.delay(restarts, chance) <= full <= 60
+def test_jitter_is_at_most_its_fraction_of_a_delay(restarts, chance):
+    full = POLICY.delay_s(restarts, 0)
+    assert 0.75 * full <= POLICY.delay_s(restarts, chance) <= full <= 60
 
 
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_restart_max_bounds_restarts(most):
-    fates = [judge(POLICY, ErrorClass.RETRIABLE, n, most, 0).fate for n in range(most + 2)]
-    assert fates == [Fate.RESTART] * most + [Fate.WAIT] * 2
+    fates = [
+        decide_action(POLICY, ErrorClass.RETRIABLE, n, most, 0).action for n in range(most + 2)
+    ]
+    assert fates == [FailureAction.RESTART] * most + [FailureAction.WAIT] * 2
 
 
 def test_a_defect_is_tried_a_few_times_only():
-    assert judge(POLICY, ErrorClass.INTERNAL, DEFECTS, -1, 0) == Verdict(Fate.WAIT)
-    assert judge(POLICY, ErrorClass.INTERNAL, 1, 1, 0) == Verdict(Fate.WAIT)
+    assert decide_action(
+        POLICY, ErrorClass.INTERNAL, MAX_INTERNAL_RESTARTS, -1, 0
+    ) == FailureDecision(FailureAction.WAIT)
+    assert decide_action(POLICY, ErrorClass.INTERNAL, 1, 1, 0) == FailureDecision(
+        FailureAction.WAIT
+    )
 
 
-def test_a_quiet_time_forgets_restarts_and_a_failure_ends_it():
-    history = History(restarts=4)
-    history.runs(0, 300)
-    history.runs(299, 300)
+def test_a_quiet_period_resets_restarts_and_a_failure_ends_it():
+    history = RestartHistory(restarts=4)
+    history.record_running(0, 300)
+    history.record_running(299, 300)
     assert history.restarts == 4
-    history.failed(Verdict(Fate.RESTART, 1), WHY, 7, 299)
-    assert history.due == 300
-    history.assigned(history.next_restarts())
-    assert (history.restarts, history.due, history.again) == (5, None, True)
-    history.runs(301, 300)
-    history.runs(601, 300)
-    assert (history.restarts, history.again) == (0, False)
+    history.record_failure(FailureDecision(FailureAction.RESTART, 1), WHY, 7, 299)
+    assert history.due_at == 300
+    history.record_assignment(history.next_restarts())
+    assert (history.restarts, history.due_at, history.is_restarting) == (5, None, True)
+    history.record_running(301, 300)
+    history.record_running(601, 300)
+    assert (history.restarts, history.is_restarting) == (0, False)
 
 
-def test_a_person_begins_the_count_anew():
-    history = History(restarts=4)
-    history.failed(Verdict(Fate.WAIT), WHY, 7, 10)
-    assert history.due is None
-    history.ask(20)
-    assert (history.due, history.next_restarts()) == (20, 0)
+def test_a_requested_restart_resets_the_count():
+    history = RestartHistory(restarts=4)
+    history.record_failure(FailureDecision(FailureAction.WAIT), WHY, 7, 10)
+    assert history.due_at is None
+    history.request_restart(20)
+    assert (history.due_at, history.next_restarts()) == (20, 0)

@@ -5,21 +5,24 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.scheduler.state.scaling import Scale, ScalingRules, lag_seconds, scaled, started
+from penstock.scheduler.state.desired_state import ScalingRules
+from penstock.scheduler.state.plans import Scale, estimate_lag_s, initial_scale, next_scale
 
-RULES = ScalingRules(least=2, most=10, target=30, up_after=30, down_after=300)
+RULES = ScalingRules(
+    min_tasks=2, max_tasks=10, target_lag_s=30, scale_up_after_s=30, scale_down_after_s=300
+)
 
 
 def after(scale, lag, *times, rules=RULES):
     for now in times:
-        scale = scaled(rules, scale, lag, now)
+        scale = next_scale(rules, scale, lag, now)
     return scale
 
 
 def test_without_a_target_the_number_is_the_most():
-    off = ScalingRules(least=1, most=7)
-    assert started(off) == Scale(7)
-    assert scaled(off, Scale(3), 1000, 0) == Scale(7)
+    off = ScalingRules(min_tasks=1, max_tasks=7)
+    assert initial_scale(off) == Scale(7)
+    assert next_scale(off, Scale(3), 1000, 0) == Scale(7)
 
 
 def test_a_lag_that_stays_adds_half_as_many_tasks():
@@ -49,10 +52,10 @@ def test_an_unknown_lag_changes_nothing():
 
 
 def test_lag_is_rows_left_by_rows_a_second():
-    assert lag_seconds(100, 10) == 10
-    assert lag_seconds(0, 0) == 0
-    assert lag_seconds(-1, 10) is None
-    assert lag_seconds(5, 0) == math.inf
+    assert estimate_lag_s(100, 10) == 10
+    assert estimate_lag_s(0, 0) == 0
+    assert estimate_lag_s(-1, 10) is None
+    assert estimate_lag_s(5, 0) == math.inf
 
 
 @given(
@@ -61,9 +64,9 @@ def test_lag_is_rows_left_by_rows_a_second():
     st.integers(0, 20),
 )
 def test_the_number_stays_within_its_bounds(history, least, more):
-    rules = ScalingRules(least=least, most=least + more, target=30)
-    scale, now = started(rules), 0.0
+    rules = ScalingRules(min_tasks=least, max_tasks=least + more, target_lag_s=30)
+    scale, now = initial_scale(rules), 0.0
     for lag, seconds in history:
         now += seconds
-        scale = scaled(rules, scale, lag, now)
+        scale = next_scale(rules, scale, lag, now)
         assert least <= scale.tasks <= least + more

@@ -14,13 +14,12 @@ from penstock.model.errors import (
     Diagnostic,
     ErrorClass,
     FencedError,
-    PenstockError,
     RetriableError,
 )
 from penstock.model.status import RunState
 from penstock.scheduler import ClusterSettings, service
-from penstock.scheduler.leading import stored
-from penstock.scheduler.leading.planning import ConnectorFeed
+from penstock.scheduler.leader import stored_state
+from penstock.scheduler.leader.planning import ConnectorFeed
 from support.waiting import until
 
 TRANSIENT = Diagnostic("test.away", "it is away", ErrorClass.RETRIABLE)
@@ -28,7 +27,7 @@ WRONG = Diagnostic("test.wrong", "it is wrong", ErrorClass.CONFIG)
 
 
 async def state_of(client, name, number=0):
-    (status,) = await client.statuses(name)
+    (status,) = await client.list_statuses(name)
     return status.tasks[number] if len(status.tasks) > number else None
 
 
@@ -49,7 +48,7 @@ def test_a_connector_is_planned_and_its_tasks_run_on_all_workers(mesh):
         await until(lambda: mesh.loads() == [3, 3], "tasks are spread")
         task = await until_state(mesh.first.client, "orders", RunState.RUNNING)
         assert task.worker in {"w1", "w2"}
-        (status,) = await mesh.first.client.statuses("orders")
+        (status,) = await mesh.first.client.list_statuses("orders")
         assert status.state is RunState.RUNNING
         assert status.worker in {"w1", "w2"}
         assert [t.number for t in status.tasks] == list(range(6))
@@ -57,15 +56,15 @@ def test_a_connector_is_planned_and_its_tasks_run_on_all_workers(mesh):
     mesh(test)
 
 
-@pytest.mark.parametrize("together", [0, 100, 300, service.MOST_TOGETHER])
-def test_all_are_told_once_and_in_order_however_many_fit_into_a_message(
+@pytest.mark.parametrize("together", [0, 100, 300, service.MAX_BATCH_BYTES])
+def test_all_statuses_are_sent_once_and_in_order_however_many_fit_into_a_message(
     mesh, monkeypatch, together
 ):
-    monkeypatch.setattr(service, "MOST_TOGETHER", together)
+    monkeypatch.setattr(service, "MAX_BATCH_BYTES", together)
     names = [f"c{number:02}" for number in range(20)]
 
     async def test(mesh):
-        assert await mesh.first.client.statuses() == []
+        assert await mesh.first.client.list_statuses() == []
         for name in reversed(names):
             await mesh.create(name, 1)
         statuses = mesh.first.client.statuses
@@ -114,12 +113,12 @@ def test_a_task_is_given_on_only_when_its_owner_has_let_go(mesh):
         leader = mesh.first.scheduler.leader()
         await until(lambda: leader.cluster.leaving, "a task was told to leave")
         for _ in range(5):
-            await leader.settled()
+            await leader.wait_for_turn()
         assert (len(old.held), len(new.held)) == (2, 0)
-        assert leader.cluster.moves.so_far().completed == 0
+        assert leader.cluster.rebalances.summary().completed == 0
         old.give_in()
         await until(lambda: len(new.held) == 1, "the task was given on")
-        await until(lambda: leader.cluster.moves.so_far().completed == 1, "it was counted")
+        await until(lambda: leader.cluster.rebalances.summary().completed == 1, "it was counted")
 
     mesh(test)
 
@@ -166,24 +165,24 @@ def test_another_leader_restarts_nothing(mesh):
             worker.connect(mesh.second.address)
         leader = mesh.second.scheduler.leader()
         await until(lambda: len(leader.sessions) == 2, "both are there")
-        await leader.settled()
-        await leader.settled()
+        await leader.wait_for_turn()
+        await leader.wait_for_turn()
         assert [len(worker.starts) for worker in workers] == [3, 3]
         assert epochs == {id_: s.epoch for w in workers for id_, s in w.held.items()}
 
     mesh(test)
 
 
-def test_what_is_held_is_told_with_where_epochs_are(mesh):
+def test_held_tasks_are_returned_with_the_revision_of_epochs(mesh):
     async def test(mesh):
         worker = mesh.join("w1")
         stored = await mesh.create("orders", 2)
         await until(lambda: len(worker.held) == 2, "tasks run")
         newest = max(status.epoch for status in worker.held.values())
-        held = await mesh.first.client.held(stored.generation)
+        held = await mesh.first.client.list_held_tasks(stored.generation)
         assert set(held.tasks) == set(worker.held)
         assert held.revision >= newest
-        nothing = await mesh.first.client.held("another")
+        nothing = await mesh.first.client.list_held_tasks("another")
         assert nothing.tasks == ()
         await mesh.create("more", 1)
         await until(lambda: len(worker.held) == 3, "the third task runs")
@@ -197,10 +196,10 @@ def test_a_leader_that_has_not_read_what_is_stored_does_not_say_that_nothing_is_
         worker = mesh.join("w1")
         stored = await mesh.create("orders", 2)
         await until(lambda: len(worker.held) == 2, "tasks run")
-        await mesh.second.leadership.take()
+        await mesh.second.leadership.acquire()
         mesh.second.leading = asyncio.create_task(mesh.second.scheduler.lead())
         await asyncio.sleep(0)  # it leads, and its first read is under way
-        assert len((await mesh.second.client.held(stored.generation)).tasks) == 2
+        assert len((await mesh.second.client.list_held_tasks(stored.generation)).tasks) == 2
 
     mesh(test)
 
@@ -222,15 +221,15 @@ def test_the_late_write_of_an_old_leader_is_refused_and_ends_it(mesh, patient):
     mesh(test, patient)
 
 
-def test_breaking_the_leader_check_lets_an_old_leader_write(mesh, arm):
+def test_breaking_the_leader_check_lets_an_old_leader_write(mesh):
     """The twin: what the test above asserts is not there any more."""
 
     async def test(mesh):
         worker = mesh.join("w1")
         await mesh.create("orders", 1)
         await until(lambda: len(worker.held) == 1, "the task runs")
-        arm("scheduler.leader_check=break")
-        await mesh.second.leadership.take()
+        mesh.first.leadership.compares = False
+        await mesh.second.leadership.acquire()
         await mesh.create("more", 1)
         await until(lambda: len(worker.held) == 2, "the old leader assigned")
 
@@ -239,11 +238,11 @@ def test_breaking_the_leader_check_lets_an_old_leader_write(mesh, arm):
 
 def test_an_instance_that_does_not_lead_names_the_one_that_does(mesh):
     async def test(mesh):
-        await mesh.second.leadership.look()
+        await mesh.second.leadership.refresh()
         for call in (
-            mesh.second.client.cluster(),
-            mesh.second.client.statuses(),
-            mesh.second.client.drain("w1"),
+            mesh.second.client.get_cluster(),
+            mesh.second.client.list_statuses(),
+            mesh.second.client.drain_worker("w1"),
         ):
             with pytest.raises(RetriableError, match=r"scheduler\.not_leader") as caught:
                 await call
@@ -257,16 +256,16 @@ def test_a_drained_worker_is_emptied_until_that_is_undone(mesh):
         worker, other = mesh.join("w1"), mesh.join("w2")
         await mesh.create("orders", 4)
         await until(lambda: mesh.loads() == [2, 2], "tasks are spread")
-        assert await mesh.first.client.drain("w1") == 2
+        assert await mesh.first.client.drain_worker("w1") == 2
         await until(lambda: not worker.held and len(other.held) == 4, "it is empty")
-        assert await mesh.first.client.drain("w1") == 0
-        found = await mesh.first.client.cluster()
+        assert await mesh.first.client.drain_worker("w1") == 0
+        found = await mesh.first.client.get_cluster()
         assert [(w.id, w.draining, w.tasks) for w in found.workers] == [
             ("w1", True, 0),
             ("w2", False, 4),
         ]
         assert [e.key for e in (await mesh.store.range("drain/")).entries] == ["drain/w1"]
-        await mesh.first.client.drain("w1", undo=True)
+        await mesh.first.client.drain_worker("w1", undo=True)
         await until(lambda: mesh.loads() == [2, 2], "it has tasks again")
 
     mesh(test)
@@ -277,15 +276,15 @@ def test_a_worker_is_drained_by_its_name_where_that_is_its_own(mesh):
         for id_, name in (("w1", "east"), ("w2", "west"), ("w3", "west")):
             mesh.join(id_, name=name)
         await until(lambda: len(mesh.first.scheduler.leader().cluster.workers.members) == 3, "all")
-        assert await mesh.first.client.drain("east") == 0
+        assert await mesh.first.client.drain_worker("east") == 0
         assert [e.key for e in (await mesh.store.range("drain/")).entries] == ["drain/w1"]
         with pytest.raises(ConfigError, match=r"worker_ambiguous.*2 workers.*w2 or w3"):
-            await mesh.first.client.drain("west")
+            await mesh.first.client.drain_worker("west")
 
     mesh(test)
 
 
-def test_a_worker_that_says_so_is_drained(mesh):
+def test_a_worker_that_declares_draining_is_drained(mesh):
     async def test(mesh):
         mesh.join("w1")
         leaving = mesh.join("w2")
@@ -320,7 +319,7 @@ def test_plugins_set_up_what_is_outside_for_each_new_configuration_and_no_replan
         plans = mesh.plans
         assert plans.applied == [ApplyAction.CREATE]
         planned = len(plans.asked)
-        await mesh.config.restart("orders")
+        await mesh.config.request_restart("orders")
         await until(lambda: len(plans.asked) > planned, "it is planned anew")
         assert plans.applied == [ApplyAction.CREATE]
         await mesh.create("orders", 1, topic="other")
@@ -347,7 +346,7 @@ def test_plugins_hear_which_configuration_was_applied_last_also_when_its_plan_fa
     mesh(test)
 
 
-def test_a_wrong_configuration_waits_for_a_person_or_a_new_revision(mesh):
+def test_a_wrong_configuration_waits_for_an_operator_or_a_new_revision(mesh):
     async def test(mesh):
         worker = mesh.join("w1")
         await mesh.create("orders", 1)
@@ -357,9 +356,9 @@ def test_a_wrong_configuration_waits_for_a_person_or_a_new_revision(mesh):
         task = await until_state(mesh.first.client, "orders", RunState.FAILED)
         assert task.diagnostic.code == "test.wrong"
         assert task.worker == "w1"
-        await mesh.first.scheduler.leader().settled()
+        await mesh.first.scheduler.leader().wait_for_turn()
         assert worker.held[id_].epoch == status.epoch
-        await mesh.config.restart("orders", include_tasks=True, only_failed=True)
+        await mesh.config.request_restart("orders", include_tasks=True, only_failed=True)
         await until(lambda: worker.held[id_].epoch > status.epoch, "the person was heard")
         worker.set(id_, TaskState.FAILED, WRONG)
         await until_state(mesh.first.client, "orders", RunState.FAILED)
@@ -369,7 +368,7 @@ def test_a_wrong_configuration_waits_for_a_person_or_a_new_revision(mesh):
     mesh(test)
 
 
-def test_a_fenced_task_is_taken_away_before_it_is_assigned_anew(mesh):
+def test_a_fenced_task_is_released_before_it_is_assigned_again(mesh):
     async def test(mesh):
         worker = mesh.join("w1")
         await mesh.create("orders", 1)
@@ -394,7 +393,7 @@ def test_partitions_that_appear_restart_only_the_task_that_gets_them(mesh):
             return await plan(address, type(connector)(connector.name, config))
 
         mesh.plans.plan = grown
-        mesh.first.scheduler.leader().replan(stored.generation)
+        mesh.first.scheduler.leader().request_replan(stored.generation)
         await until(
             lambda: {i: s.epoch for i, s in worker.held.items()} not in (before, {}), "planned"
         )
@@ -413,13 +412,13 @@ def test_a_connector_is_paused_stopped_resumed_and_deleted(mesh):
         ((id_, status),) = worker.held.items()
         await mesh.config.set_target_state("orders", TargetState.PAUSED)
         await until(lambda: worker.paused == {id_}, "the worker hears of it")
-        assert (await client.statuses("orders"))[0].tasks[0].state is RunState.RUNNING
+        assert (await client.list_statuses("orders"))[0].tasks[0].state is RunState.RUNNING
         worker.set(id_, TaskState.PAUSED)  # what was on its way is done
         await until_state(client, "orders", RunState.PAUSED)
         assert worker.held[id_].epoch == status.epoch
         await mesh.config.set_target_state("orders", TargetState.STOPPED)
         await until(lambda: not worker.held, "the task is released")
-        assert (await client.statuses("orders"))[0].state is RunState.STOPPED
+        assert (await client.list_statuses("orders"))[0].state is RunState.STOPPED
         await mesh.config.set_target_state("orders", TargetState.RUNNING)
         await until(lambda: worker.held, "the task runs again")
         assert worker.held[id_].epoch > status.epoch
@@ -427,7 +426,7 @@ def test_a_connector_is_paused_stopped_resumed_and_deleted(mesh):
         await until(lambda: not worker.held, "the task is gone")
         leader = mesh.first.scheduler.leader()
         await until(lambda: not leader.cluster.owned, "the records are gone")
-        await leader.settled()
+        await leader.wait_for_turn()
         keys = [e.key for e in (await mesh.store.range("")).entries]
         assert sorted(keys) == ["scheduler/leader", "scheduler/round"]
 
@@ -442,22 +441,25 @@ def test_a_plan_that_fails_is_the_connectors_own_failure(mesh):
         leader = mesh.first.scheduler.leader()
         await until(lambda: mesh.plans.asked, "it was tried")
         await until(
-            lambda: any(leader.needs.failure(w) for w in leader.cluster.wanted.values()), "failed"
+            lambda: any(
+                leader.plan_schedule.failure_of(c) for c in leader.cluster.connectors.values()
+            ),
+            "failed",
         )
-        (status,) = await client.statuses("orders")
+        (status,) = await client.list_statuses("orders")
         assert (status.state, status.diagnostic.code) == (RunState.FAILED, "test.plan")
         tries = len(mesh.plans.asked)
-        await leader.settled()
+        await leader.wait_for_turn()
         assert len(mesh.plans.asked) == tries  # it waits for a person
         mesh.plans.error = None
-        await mesh.config.restart("orders")
+        await mesh.config.request_restart("orders")
         await until(lambda: worker.held, "the task runs")
 
     mesh(test)
 
 
 @pytest.mark.parametrize("point", ["scheduler.storing", "scheduler.stored"])
-def test_a_round_that_fails_is_decided_anew_from_what_is_stored(mesh, arm, point):
+def test_a_round_that_fails_is_decided_again_from_what_is_stored(mesh, arm, point):
     async def test(mesh):
         worker = mesh.join("w1")
         leader = mesh.first.scheduler.leader()
@@ -484,29 +486,6 @@ def test_a_second_session_of_a_worker_ends_its_first(mesh):
     mesh(test)
 
 
-def test_changes_of_status_are_told(mesh):
-    async def test(mesh):
-        worker = mesh.join("w1")
-        await mesh.create("orders", 1)
-        told = []
-
-        async def watch():
-            async for status, gone in mesh.first.client.watch():
-                told.append((status.name, gone, tuple(t.state for t in status.tasks)))
-
-        watching = asyncio.create_task(watch())
-        await until(lambda: ("orders", False, (RunState.RUNNING,)) in told, "it runs")
-        worker.set(next(iter(worker.held)), TaskState.FAILED, WRONG)
-        await until(lambda: told[-1] == ("orders", False, (RunState.FAILED,)), "it failed")
-        await mesh.config.delete("orders")
-        await until(lambda: told[-1] == ("orders", True, ()), "it is gone")
-        await mesh.first.resign()
-        with pytest.raises(PenstockError, match=r"scheduler\.not_leader"):
-            await watching
-
-    mesh(test)
-
-
 def test_what_is_not_there_is_not_found(mesh):
     async def test(mesh):
         mesh.join("w1")
@@ -514,8 +493,8 @@ def test_what_is_not_there_is_not_found(mesh):
         await until(lambda: mesh.loads() == [1], "it runs")
         client = mesh.first.client
         for call in (
-            client.statuses("order"),
-            client.drain("w2"),
+            client.list_statuses("order"),
+            client.drain_worker("w2"),
         ):
             with pytest.raises(ConfigError, match=r"scheduler\.not_found"):
                 await call
@@ -549,21 +528,25 @@ def test_a_new_leader_answers_nothing_that_it_does_not_know_yet(mesh, patient, m
         mesh.join("w1")
         generation = (await mesh.create("orders", 1)).generation
         await until(lambda: mesh.loads() == [1], "it runs")
-        loads = gated(monkeypatch, stored, "load")
+        loads = gated(monkeypatch, stored_state, "load_state")
         lists = gated(monkeypatch, ConnectorFeed, "_list")
         await mesh.second.lead()
         async with SchedulerClient(mesh.second.address, 4.0) as hasty:
-            ask = (hasty.held(generation), hasty.cluster(), hasty.statuses("orders"))
-            assert await refusals(*ask, hasty.drain("w1")) == {"scheduler.starting"}
-            held = asyncio.create_task(mesh.second.client.held(generation))
-            status = asyncio.create_task(mesh.second.client.statuses("orders"))
+            ask = (
+                hasty.list_held_tasks(generation),
+                hasty.get_cluster(),
+                hasty.list_statuses("orders"),
+            )
+            assert await refusals(*ask, hasty.drain_worker("w1")) == {"scheduler.starting"}
+            held = asyncio.create_task(mesh.second.client.list_held_tasks(generation))
+            status = asyncio.create_task(mesh.second.client.list_statuses("orders"))
             loads.set()
             assert (await held).tasks == tuple(mesh.workers["w1"].held)
-            ask = (hasty.statuses("orders"), hasty.statuses(), hasty.drain("w1"))
+            ask = (hasty.list_statuses("orders"), hasty.list_statuses(), hasty.drain_worker("w1"))
             assert await refusals(*ask) == {"scheduler.starting"}
             lists.set()
             assert [one.name for one in await status] == ["orders"]
-            await mesh.second.client.drain("w1")
+            await mesh.second.client.drain_worker("w1")
 
     mesh(test, patient)
 
@@ -577,8 +560,8 @@ def test_two_living_workers_of_one_name_are_warned_of_once_where_it_matters(
         for id_ in ("w1", "w2", "w3"):
             mesh.join(id_, name="alone" if id_ == "w3" else "host")
         await until(lambda: len(leader.sessions) == 3, "all are there")
-        await leader.settled()
-        await leader.settled()
+        await leader.wait_for_turn()
+        await leader.wait_for_turn()
         found = [r.getMessage() for r in caplog.records if "instance.name" in r.getMessage()]
         assert len(found) == int(delayed)
         assert all("w1 and w2" in text and "w3" not in text for text in found)
@@ -586,12 +569,12 @@ def test_two_living_workers_of_one_name_are_warned_of_once_where_it_matters(
     mesh(test, replace(patient, cluster=ClusterSettings(60.0 if delayed else 0.0)))
 
 
-def test_a_task_that_fits_nowhere_says_why(mesh):
+def test_a_task_that_matches_no_worker_reports_why(mesh):
     async def test(mesh):
         mesh.join("w1", labels={"zone": "a"})
         await mesh.create("orders", 1, placement="zone=b")
         async with asyncio.timeout(60):
-            while not (await mesh.first.client.statuses()):
+            while not (await mesh.first.client.list_statuses()):
                 await asyncio.sleep(0.01)
         mesh.join("w2", labels={"zone": "b"})
         await until_state(mesh.first.client, "orders", RunState.RUNNING)
@@ -610,16 +593,16 @@ def test_a_drained_worker_stays_empty_under_another_leader(mesh):
         worker, other = mesh.join("w1"), mesh.join("w2")
         await mesh.create("orders", 4)
         await until(lambda: mesh.loads() == [2, 2], "tasks are spread")
-        await mesh.first.client.drain("w1")
+        await mesh.first.client.drain_worker("w1")
         await until(lambda: len(other.held) == 4, "it is empty")
         leader = await mesh.second.lead()
-        await leader.settled()  # the drained one owns nothing, and is not there yet
+        await leader.wait_for_turn()  # the drained one owns nothing, and is not there yet
         for one in (other, worker):
             await one.disconnect()
             one.connect(mesh.second.address)
         await until(lambda: len(leader.sessions) == 2, "both are there")
-        await leader.settled()
-        await leader.settled()
+        await leader.wait_for_turn()
+        await leader.wait_for_turn()
         assert (len(worker.held), len(other.held)) == (0, 4)
         assert [e.key for e in (await mesh.store.range("drain/")).entries] == ["drain/w1"]
 

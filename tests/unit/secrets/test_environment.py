@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.errors import PenstockError
 from penstock.model.pattern import Pattern
-from penstock.secrets.environment import EnvironmentProvider
+from penstock.secrets.local_providers import EnvironmentProvider
 
 PLACE = {"DB_PASSWORD": "x", "HOME": "/root", "PENSTOCK_ETCD_PASSWORD": "hidden"}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.secrets import files
-from penstock.secrets.files import DirectoryProvider, FileProvider
+from penstock.secrets import local_providers
+from penstock.secrets.local_providers import DirectoryProvider, FileProvider
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_link_that_is_swapped_after_the_look_at_its_name_is_refused(
             file.symlink_to(tmp_path / "other")
         return opened(path, *rest, **more)
 
-    monkeypatch.setattr(files.os, "open", swapped)
+    monkeypatch.setattr(local_providers.os, "open", swapped)
     with pytest.raises(PenstockError, match=r"secrets\.refused"):
         read(FileProvider([allowed]), file, "password")
 
@@ -91,7 +91,9 @@ def test_a_provider_that_checks_no_place_goes_red(allowed, tmp_path, monkeypatch
     """The twin of the tests above: each of these is read then."""
     (allowed / "link").symlink_to(tmp_path / "other")
     (allowed / "linked").symlink_to(tmp_path)
-    monkeypatch.setattr(files._Files, "_within", staticmethod(lambda *_: None))
+    monkeypatch.setattr(
+        local_providers._FileReader, "_require_within", staticmethod(lambda *_: None)
+    )
     if "/../" in path:  # the file is no folder
         (allowed / "db.properties").unlink()
         (allowed / "db.properties").mkdir()
@@ -121,7 +123,9 @@ def test_a_file_that_is_not_there_is_told(allowed):
         read(FileProvider([allowed]), allowed / "none", "a")
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"x" * (files.MOST_BYTES + 1), b"a=\\uXYZ1"])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe", b"x" * (local_providers.MAX_FILE_BYTES + 1), b"a=\\uXYZ1"]
+)
 def test_what_is_no_such_file_is_told_without_its_text(allowed, data):
     (allowed / "bad").write_bytes(data)
     with pytest.raises(PenstockError) as caught:
@@ -131,7 +135,7 @@ def test_what_is_no_such_file_is_told_without_its_text(allowed, data):
 
 
 def test_a_file_system_that_hangs_is_told_with_its_stage(allowed, monkeypatch):
-    monkeypatch.setattr(files, "DEADLINE", 0.05)
+    monkeypatch.setattr(local_providers, "READ_TIMEOUT_S", 0.05)
     release = threading.Event()
     provider = FileProvider([allowed])
     monkeypatch.setattr(provider, "_read", lambda *_: release.wait() and {})

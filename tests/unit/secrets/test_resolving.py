@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.errors import PenstockError
 from penstock.secrets import Secrets
-from penstock.secrets.provider import Answer, unreachable
+from penstock.secrets.provider import ProviderResponse, unreachable
 
 
 class Fixed:
@@ -19,7 +19,7 @@ class Fixed:
         self.asked.append((path, sorted(keys)))
         if path == "away":
             raise unreachable("it is away", "Wait.")
-        return Answer({k: v for k, v in self.values.items() if k in keys}, self.ttl)
+        return ProviderResponse({k: v for k, v in self.values.items() if k in keys}, self.ttl)
 
     async def close(self):
         self.closed += 1
@@ -33,14 +33,14 @@ def test_each_place_is_asked_once_for_all_its_keys():
     one = Fixed(a="1", b="2")
     resolved = resolve({"x": "${p:q:a}", "y": "<${p:q:b}${p:q:a}>", "z": "plain"}, p=one)
     assert dict(resolved.config) == {"x": "1", "y": "<21>", "z": "plain"}
-    assert resolved.secret == {"x", "y"}
+    assert resolved.reference_keys == {"x", "y"}
     assert one.asked == [("q", ["a", "b"])]
 
 
 def test_the_shortest_time_counts():
     resolved = resolve({"x": "${p:a}", "y": "${q:a}", "z": "${r:a}"}, p=Fixed(60, a=""),
                        q=Fixed(5, a=""), r=Fixed(a=""))  # fmt: skip
-    assert resolved.ttl == 5
+    assert resolved.ttl_s == 5
 
 
 def test_values_are_in_no_representation():
@@ -51,7 +51,7 @@ def test_a_reference_to_nobody_is_text_and_worth_a_warning():
     secrets = Secrets({"vault": Fixed()})
     config = {"x": "${valut:a:b}", "y": "${topic}"}
     assert dict(asyncio.run(secrets.resolve(config)).config) == config
-    (warning,) = secrets.warnings(config)
+    (warning,) = secrets.check_references(config)
     assert (warning.code, warning.config_path) == ("secrets.unknown_provider", "x")
     assert warning.suggestion == "vault"
 

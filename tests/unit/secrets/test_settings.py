@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.secrets import provider_settings, secrets_of
+from penstock.secrets import create_secrets, parse_provider_settings
 
 
 def settings(names, **params):
     config = {f"config.providers.{key.replace('__', '.')}": v for key, v in params.items()}
-    return provider_settings(names, config)
+    return parse_provider_settings(names, config)
 
 
 def test_kafka_connects_classes_and_parameters_are_ours(tmp_path):
@@ -20,9 +20,9 @@ def test_kafka_connects_classes_and_parameters_are_ours(tmp_path):
         files__class="org.apache.kafka.common.config.provider.FileConfigProvider",
         files__param__allowed__paths=f"/nowhere,{tmp_path}",
     )
-    secrets = secrets_of(made)
+    secrets = create_secrets(made)
     resolved = asyncio.run(secrets.resolve({"a": f"${{files:{tmp_path}/a.properties:key}}"}))
-    assert (dict(resolved.config), resolved.secret) == ({"a": "value"}, {"a"})
+    assert (dict(resolved.config), resolved.reference_keys) == ({"a": "value"}, {"a"})
 
 
 def test_a_provider_without_a_class_is_what_its_name_says():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
-from penstock.secrets import Resolved, Secrets, provider_settings, secrets_of
+from penstock.secrets import ResolvedReferences, Secrets, create_secrets, parse_provider_settings
 from support.certificates import Authority
 from support.ports import free_ports
 from support.vault import ROLE, ROOT, SECRET_ID, Vault
@@ -34,13 +34,13 @@ def secrets(address: str, **params: str | Path | int) -> Secrets:
     config = {f"{start}{key.replace('_', '.')}": str(value) for key, value in given.items()}
     if "token_file" in params or "role_id" in params:
         del config[f"{start}token"]
-    return secrets_of(provider_settings(["vault"], config))
+    return create_secrets(parse_provider_settings(["vault"], config))
 
 
-def resolved(found: Secrets, *configs: dict[str, str]) -> list[Resolved]:
+def resolved(found: Secrets, *configs: dict[str, str]) -> list[ResolvedReferences]:
     """Resolve configurations, one after the other."""
 
-    async def resolve() -> list[Resolved]:
+    async def resolve() -> list[ResolvedReferences]:
         try:
             return [await found.resolve(config) for config in configs]
         finally:
@@ -70,7 +70,7 @@ def test_keys_of_a_secret_are_read_by_one_call(vault: Vault) -> None:
     config = {"u": "${vault:app/db:user}", "p": "<${vault:app/db:password}>", "z": "1"}
     (found,) = resolved(secrets(vault.url), config)
     assert dict(found.config) == {"u": "app", "p": f"<{PASSWORD}>", "z": "1"}
-    assert (found.secret, found.ttl) == ({"u", "p"}, 300.0)
+    assert (found.reference_keys, found.ttl_s) == ({"u", "p"}, 300.0)
     assert [(one.method, one.path, one.token) for one in vault.asked] == [
         ("GET", "/v1/secret/data/app/db", ROOT)
     ]
@@ -204,7 +204,7 @@ def test_a_secret_with_a_lease_is_asked_for_again_before_it_ends(vault: Vault) -
     found = secrets(vault.url, mount="database", engine_version=1, ttl="1h")
     config = {"x": "${vault:creds/app:password}"}
     first, again = resolved(found, config, config)
-    assert (first.ttl, again.ttl) == (40.0, 40.0)
+    assert (first.ttl_s, again.ttl_s) == (40.0, 40.0)
     assert (first.config["x"], again.config["x"]) == ("made-1", "made-2")
 
 
@@ -213,7 +213,7 @@ def test_a_secret_without_a_lease_is_asked_for_after_the_ttl(
     vault: Vault, ttl: str, found: float | None
 ) -> None:
     (one,) = resolved(secrets(vault.url, ttl=ttl), {"x": "${vault:app/db:password}"})
-    assert one.ttl == found
+    assert one.ttl_s == found
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.spark import archive
-from penstock.spark.session import LOG_NAME, start_jvm
+from penstock.spark import archive, jvm
+from penstock.spark.jvm import LOG_NAME, start_jvm
 from penstock.spark.settings import EngineSettings
 
 pytestmark = pytest.mark.usefixtures("no_kept_engine")
@@ -11,11 +11,11 @@ pytestmark = pytest.mark.usefixtures("no_kept_engine")
 
 @pytest.mark.slow
 def test_a_jvm_uses_the_archive_that_was_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "FOLDER", tmp_path / "it's a folder")
-    assert archive.option() == ""
-    file = archive.make()
+    monkeypatch.setattr(jvm, "ARCHIVE_FOLDER", tmp_path / "it's a folder")
+    assert jvm.archive_option() == ""
+    file = archive.make_archive()
     assert [file] == list(file.parent.iterdir())
-    assert str(file) in archive.option()
+    assert str(file) in jvm.archive_option()
     settings = EngineSettings(
         master="local[1,1]",
         local_dir=tmp_path / "spark",
@@ -27,9 +27,9 @@ def test_a_jvm_uses_the_archive_that_was_made(tmp_path, monkeypatch):
 
 
 def test_an_archive_that_does_not_fit_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "FOLDER", tmp_path)
-    archive._file().write_bytes(b"no archive")
-    assert archive.option()
-    jvm = start_jvm(EngineSettings(master="local[1,1]", local_dir=tmp_path / "spark"))
-    assert jvm.session.version
-    jvm.stop()
+    monkeypatch.setattr(jvm, "ARCHIVE_FOLDER", tmp_path)
+    jvm.archive_file().write_bytes(b"no archive")
+    assert jvm.archive_option()
+    started = start_jvm(EngineSettings(master="local[1,1]", local_dir=tmp_path / "spark"))
+    assert started.session.version
+    started.stop()

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.errors import RetriableError
 from penstock.model.step import Step
-from penstock.spark import cancelled_tasks
+from penstock.spark import spark_jobs
 from tests.unit.spark.tiny_plugin import SCHEMA, until
 
 pytestmark = pytest.mark.usefixtures("end_engine")
@@ -16,12 +16,12 @@ PLAIN = Step(select=(("id", "id + 1"), ("name", "name")))
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(cancelled_tasks, "STUCK_AFTER_S", 0.2)
+    monkeypatch.setattr(spark_jobs, "STUCK_AFTER_S", 0.2)
 
 
 def computing(engine):
     """How many tasks of any stage run in the JVM."""
-    return cancelled_tasks.count_running(engine._jvm, range(10_000))
+    return spark_jobs.count_running_tasks(engine._jvm, range(10_000))
 
 
 def test_a_task_that_ends_when_it_is_cancelled_costs_no_slot(loop, engine, plugin):

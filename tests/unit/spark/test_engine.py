@@ -1,4 +1,4 @@
-"""Micro-batches through a real Spark session, with gRPC at both ends."""
+"""Micro-batches through a real Spark session, with a gRPC source and sink."""
 
 import asyncio
 import functools
@@ -55,7 +55,7 @@ def test_rows_arrive_once_and_in_order(loop, engine, plugin, steps):
     assert sum(r.rows_in for r in reports) == 4000
 
 
-def test_both_lanes_give_the_same_rows_and_the_same_schema(loop, engine, plugin):
+def test_both_kinds_of_plan_give_the_same_rows_and_the_same_schema(loop, engine, plugin):
     """Fused and through the JVM, over a chain of two."""
     fused = engine.build("f", SCHEMA, [FUSED, FUSED], 2)
     crossing = engine.build("c", SCHEMA, [FUSED, UPPER], 2)
@@ -63,7 +63,7 @@ def test_both_lanes_give_the_same_rows_and_the_same_schema(loop, engine, plugin)
     assert fused.output_schema.equals(crossing.output_schema)
     found = []
     for txn, plan in enumerate((fused, crossing), 1):
-        ticket = plugin.ticket("lanes", [[1, 2], [3, 4]], txn_id=txn)
+        ticket = plugin.ticket("plans", [[1, 2], [3, 4]], txn_id=txn)
         found.append(plugin.rows(txn, loop.run_until_complete(engine.run(plan, ticket))))
     assert found[0] == found[1]
     assert len(found[0]) == 3600

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.api.record.v1 import record_pb2
 from penstock.model.errors import InternalError, PenstockError
-from penstock.spark.ends.declared import MOST_ROWS
-from penstock.spark.ends.frames import schema_of
-from penstock.spark.ends.plugin_answers import rows_of
+from penstock.spark.connector_io.frame_bounds import MAX_ROWS
+from penstock.spark.connector_io.frames import parse_schema
+from penstock.spark.connector_io.plugin_transform import decode_rows
 from support.checkout import ROOT, name_of, python_files, syntax_of
 
 SMALL = pa.RecordBatch.from_arrays(
@@ -36,18 +36,18 @@ def frame(batch, compression=None, *, rows=None, data=None):
 
 def code_of(batch, sent):
     with pytest.raises(PenstockError) as caught:
-        rows_of([sent], batch.schema)
+        decode_rows([sent], batch.schema)
     return caught.value.code
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 def test_an_answer_is_taken_compressed_or_not(compression):
-    assert rows_of([frame(SMALL, compression)], SMALL.schema).equals(SMALL)
+    assert decode_rows([frame(SMALL, compression)], SMALL.schema).equals(SMALL)
 
 
 def test_an_answer_may_have_dictionaries():
     batch = SMALL.set_column(2, "c", SMALL["c"].dictionary_encode())
-    assert rows_of([frame(batch)], batch.schema).equals(SMALL)
+    assert decode_rows([frame(batch)], batch.schema).equals(SMALL)
 
 
 def test_an_answer_that_becomes_too_large_is_refused_before_it_is_decoded():
@@ -56,7 +56,7 @@ def test_an_answer_that_becomes_too_large_is_refused_before_it_is_decoded():
 
 
 def test_an_answer_of_rows_that_cost_nothing_is_bounded():
-    batch = pa.record_batch({"n": pa.nulls(MOST_ROWS + 1)})
+    batch = pa.record_batch({"n": pa.nulls(MAX_ROWS + 1)})
     assert code_of(batch, frame(batch)) == "plugin.protocol.inflated"
 
 
@@ -78,7 +78,7 @@ def test_an_answer_in_another_encoding_or_with_other_rows_is_refused():
 def outcome(sent):
     """Rows, or the code by which they are refused; any other error escapes."""
     try:
-        return rows_of([sent], SMALL.schema)
+        return decode_rows([sent], SMALL.schema)
     except PenstockError as error:
         return error.code
 
@@ -111,15 +111,13 @@ def test_no_frame_that_is_cut_or_changed_breaks_the_reader():
 )
 def test_a_schema_of_an_answer_is_checked_as_that_of_a_source(data):
     with pytest.raises(InternalError) as caught:
-        schema_of(data)
+        parse_schema(data)
     assert caught.value.code == "plugin.protocol.schema"
 
 
 READERS = {"read_record_batch", "read_message", "open_stream", "open_file", "read_tensor"}
 MAY_READ = {
-    "services/penstock/spark/ends/frames.py",  # the one way in
-    "services/penstock/spark/ends/given.py",  # rows of the product's own, in a ticket
-    "services/penstock/conformance/rows.py",  # a kit in a process of its own, of the author
+    "services/penstock/spark/connector_io/frames.py",  # the only decoder
 }
 
 

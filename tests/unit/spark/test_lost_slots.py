@@ -6,7 +6,7 @@ import pytest
 
 from penstock.model.errors import RetriableError
 from penstock.model.step import Step
-from penstock.spark import cancelled_tasks
+from penstock.spark import spark_jobs
 from penstock.spark.engine import Engine
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin, rows, until
@@ -31,7 +31,7 @@ def one_row(tmp_path):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(cancelled_tasks, "STUCK_AFTER_S", 0.2)
+    monkeypatch.setattr(spark_jobs, "STUCK_AFTER_S", 0.2)
 
 
 def computing(engine):

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.model.column_meaning import meaning
+from penstock.model.arrow_schema import semantic_type
 from penstock.model.errors import DataError, SchemaError
-from penstock.spark.schema import normal_batch, normal_schema
+from penstock.spark.schema import normalize_batch, normalize_schema
 
 UTC = dt.UTC
 
@@ -89,9 +89,9 @@ def expected(values: list) -> list:
 )
 def test_a_type_that_spark_has_passes_without_a_copy(type_, values):
     batch = column(type_, values)
-    schema = normal_schema(batch.schema)
+    schema = normalize_schema(batch.schema)
     assert schema.field("c").type.equals(type_)
-    assert normal_batch(batch, schema) is batch
+    assert normalize_batch(batch, schema) is batch
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_type_that_spark_has_passes_without_a_copy(type_, values):
 )
 def test_a_type_that_spark_has_not_is_changed_without_loss(type_, to, values, become):
     batch = column(type_, values)
-    schema = normal_schema(batch.schema)
+    schema = normalize_schema(batch.schema)
     assert schema.field("c").type.equals(to)
-    done = normal_batch(batch, schema)
+    done = normalize_batch(batch, schema)
     done.validate(full=True)
     assert done.column(0).to_pylist() == expected(become or values)
 
@@ -116,7 +116,7 @@ def test_nanoseconds_that_are_whole_microseconds_pass(type_):
     batch = pa.RecordBatch.from_arrays(
         [pa.array([1_000, None, 2_000], pa.int64()).cast(type_)], ["c"]
     )
-    done = normal_batch(batch, normal_schema(batch.schema)).column(0)
+    done = normalize_batch(batch, normalize_schema(batch.schema)).column(0)
     if pa.types.is_time(type_):
         assert done.to_pylist() == ["00:00:00.000001", None, "00:00:00.000002"]
     else:
@@ -130,7 +130,7 @@ def test_what_is_finer_than_a_microsecond_is_an_error_at_every_depth(type_):
     for array in (column, nested):
         batch = pa.RecordBatch.from_arrays([array], ["c"])
         with pytest.raises(DataError) as caught:
-            normal_batch(batch, normal_schema(batch.schema))
+            normalize_batch(batch, normalize_schema(batch.schema))
         assert caught.value.code == "engine.out_of_range"
         assert "column c" in caught.value.diagnostic.message
 
@@ -143,31 +143,31 @@ def test_a_time_beyond_its_day_is_an_error_at_every_depth(value):
                   pa.ListArray.from_arrays([0, 1], column)):  # fmt: skip
         batch = pa.RecordBatch.from_arrays([array], ["c"])
         with pytest.raises(DataError) as caught:
-            normal_batch(batch, normal_schema(batch.schema))
+            normalize_batch(batch, normalize_schema(batch.schema))
         assert caught.value.code == "engine.out_of_range"
 
 
 def test_a_time_of_the_day_tells_sinks_what_its_text_is():
-    assert meaning(normal_schema(pa.schema([("t", pa.time32("ms"))])).field("t")) == "time"
+    assert semantic_type(normalize_schema(pa.schema([("t", pa.time32("ms"))])).field("t")) == "time"
 
 
 def test_an_instant_outside_of_spark_s_range_is_an_error_and_never_wraps():
     batch = pa.RecordBatch.from_arrays([pa.array([2**62], pa.timestamp("s"))], ["t"])
     with pytest.raises(DataError) as caught:
-        normal_batch(batch, normal_schema(batch.schema))
+        normalize_batch(batch, normalize_schema(batch.schema))
     assert caught.value.code == "engine.out_of_range"
     assert "column t" in caught.value.diagnostic.message
 
 
 def test_a_decimal_has_never_more_digits_behind_the_point_than_in_all():
-    schema = normal_schema(pa.schema([("d", pa.decimal128(2, 5))]))
+    schema = normalize_schema(pa.schema([("d", pa.decimal128(2, 5))]))
     assert schema.field("d").type == pa.decimal128(5, 5)
 
 
 def test_extension_types_become_what_they_are_stored_as():
     batch = pa.RecordBatch.from_arrays([pa.array([b"0" * 16, None], pa.uuid())], ["id"])
-    schema = normal_schema(batch.schema)
-    assert normal_batch(batch, schema).column(0).to_pylist() == [b"0" * 16, None]
+    schema = normalize_schema(batch.schema)
+    assert normalize_batch(batch, schema).column(0).to_pylist() == [b"0" * 16, None]
     assert schema.field("id").type == pa.binary()
 
 
@@ -182,14 +182,14 @@ def test_extension_types_become_what_they_are_stored_as():
     ids=str,
 )
 def test_a_type_without_counterpart_is_refused_by_name(type_):
-    with pytest.raises(SchemaError, match="cannot be moved") as caught:
-        normal_schema(pa.schema([("c", type_)]))
+    with pytest.raises(SchemaError, match="Spark has no type") as caught:
+        normalize_schema(pa.schema([("c", type_)]))
     assert caught.value.code == "engine.unsupported_type"
 
 
 def test_every_column_may_be_null_and_other_metadata_is_dropped():
     field = pa.field("a", pa.struct([pa.field("b", pa.int8(), nullable=False)]), False, {"k": "v"})
-    normal = normal_schema(pa.schema([field], {"m": "n"}))
+    normal = normalize_schema(pa.schema([field], {"m": "n"}))
     assert normal.field(0).nullable
     assert normal.field(0).type.field(0).nullable
     assert not normal.metadata
@@ -201,6 +201,6 @@ def test_what_a_column_means_stays_with_it():
         pa.field("j", pa.large_string(), metadata={"penstock.type": "json", "k": "v"}),
         pa.field("u", pa.list_(pa.field("item", pa.string(), metadata={"penstock.type": "uuid"}))),
     ]
-    normal = normal_schema(pa.schema(fields))
+    normal = normalize_schema(pa.schema(fields))
     assert normal.field("j").metadata == {b"penstock.type": b"json"}
     assert normal.field("j").type == pa.string()

@@ -18,7 +18,7 @@ from pyspark.accumulators import _start_update_server
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.ticket import Ticket
 from penstock.spark.engine import Engine
-from penstock.spark.session import LOG_NAME, _hang_up_in_silence, _words, start_jvm
+from penstock.spark.jvm import LOG_NAME, _ignore_hang_up, _message_of, start_jvm
 from penstock.spark.settings import EngineSettings
 from tests.unit.spark.tiny_plugin import DEADLINE, SCHEMA, until
 
@@ -90,7 +90,7 @@ def test_a_jvm_that_is_lost_while_it_warms_up_is_lost_and_no_failed_start(tmp_pa
     async def run() -> None:
         engine = Engine(settings(tmp_path))
         starting = asyncio.ensure_future(engine.start())
-        await engine.ready()
+        await engine.wait_until_ready()
         engine._jvm.process.kill()
         async with asyncio.timeout(DEADLINE):
             await starting
@@ -148,7 +148,7 @@ def test_a_start_that_nobody_wants_any_more_ends_soon(tmp_path, started):
         starting = asyncio.ensure_future(engine.start())
         await until(started, "the JVM")
         while not starting.done():
-            engine.abandon()
+            engine.abort_start()
             await asyncio.wait({starting}, timeout=0.1)
         assert isinstance(starting.exception(), RetriableError)
         await engine.stop()
@@ -181,13 +181,13 @@ def test_an_error_that_the_jvm_took_along_has_words_nevertheless():
         def __str__(self):
             raise ConnectionRefusedError
 
-    assert _words(GoneError()) == "the JVM ended"
-    assert _words(ValueError("no")) == "no"
+    assert _message_of(GoneError()) == "the JVM ended"
+    assert _message_of(ValueError("no")) == "no"
 
 
 def test_only_the_end_of_the_jvm_is_passed_over_among_errors_of_accumulators(capfd):
     server = _start_update_server("secret", False)
-    _hang_up_in_silence(server)
+    _ignore_hang_up(server)
     with socket.create_connection(server.server_address) as jvm:
         jvm.sendall(b"secret" + struct.pack("!i", 0))
         assert jvm.recv(1)  # it is known; now it ends

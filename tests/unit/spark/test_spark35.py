@@ -18,7 +18,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @pytest.mark.spark35
 @pytest.mark.timeout(1200)
-def test_both_lanes_run_on_spark_3_5(tmp_path, plugin):
+def test_both_kinds_of_plan_run_on_spark_3_5(tmp_path, plugin):
     ticket = plugin.ticket("t", [[1, 2], [3, 4]]).to_json()
     schema = base64.b64encode(SCHEMA.serialize().to_pybytes()).decode()
     program = [str(PROGRAMS / "one_batch.py"), str(tmp_path / "spark"), ticket, schema]

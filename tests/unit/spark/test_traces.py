@@ -1,4 +1,4 @@
-"""The trace of a micro-batch reaches the plugins at both ends."""
+"""The trace of a micro-batch reaches source and sink plugins."""
 
 import pytest
 

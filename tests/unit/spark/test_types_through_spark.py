@@ -1,10 +1,10 @@
-"""Every type, through both lanes of a real session: the sink gets what the source had."""
+"""Every type, through both kinds of plan of a real session: the sink gets what the source had."""
 
 import pyarrow as pa
 import pytest
 
 from penstock.model.step import Step
-from penstock.spark.schema import has_dictionaries, normal_batch
+from penstock.spark.schema import has_dictionaries, normalize_batch
 from tests.unit.spark.test_schema import CHANGED, SAME, column
 from tests.unit.spark.tiny_plugin import TinyPlugin
 
@@ -29,11 +29,11 @@ def test_every_type_goes_through(loop, engine, tmp_path, steps):
     (report,) = loop.run_until_complete(engine.run(plan, plugin.ticket("types", [[1]])))
     assert report.error is None
     (batch,) = plugin.put[1, 0, report.attempt]
-    assert batch.to_pylist() == normal_batch(source, plan.output_schema).to_pylist()
+    assert batch.to_pylist() == normalize_batch(source, plan.output_schema).to_pylist()
     plugin.stop()
 
 
-def test_both_lanes_promise_the_same_schema(engine):
+def test_both_kinds_of_plan_promise_the_same_schema(engine):
     fused = engine.build("f", table().schema, [], 1)
     crossing = engine.build("c", table().schema, [Step(where="true or `c.0`")], 1)
     assert fused.output_schema.equals(crossing.output_schema)

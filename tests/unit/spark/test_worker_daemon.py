@@ -33,7 +33,7 @@ def test_a_python_task_costs_less_than_half_of_stock_spark(tmp_path):
 def test_archives_leave_the_path_and_nothing_else(monkeypatch):
     monkeypatch.setattr(sys, "path", ["/a", "/x/pyspark.zip", "/b", "/x/spark-core.jar", ""])
     monkeypatch.setattr(sys, "path_importer_cache", {"/x/pyspark.zip": None})
-    worker_daemon.leave_archives()
+    worker_daemon.remove_archives()
     assert sys.path == ["/a", "/b", ""]
     assert sys.path_importer_cache == {}
 
@@ -41,8 +41,8 @@ def test_archives_leave_the_path_and_nothing_else(monkeypatch):
 def test_everything_that_a_task_needs_is_loaded_before_the_fork():
     """And a fork has no channel: gRPC is loaded, not used."""
     code = (
-        "import gc, sys; from penstock.spark import worker_daemon as d; d.preload();"
-        "missing = [n for n in d.PRELOADED if n not in sys.modules]; import grpc;"
+        "import gc, sys; from penstock.spark import worker_daemon as d; d.preload_modules();"
+        "missing = [n for n in d.PRELOADED_MODULES if n not in sys.modules]; import grpc;"
         "channels = [o for o in gc.get_objects() if isinstance(o, grpc.Channel)];"
         "print(missing, len(channels), gc.get_freeze_count() > 10000)"
     )
@@ -54,6 +54,6 @@ def test_everything_that_a_task_needs_is_loaded_before_the_fork():
 
 def test_what_is_imported_beforehand_of_ours_is_there():
     """A name that is not there is passed over, so that a module that moved would cost each task."""
-    for name in worker_daemon.PRELOADED:
+    for name in worker_daemon.PRELOADED_MODULES:
         if name.startswith("penstock."):
             importlib.import_module(name)

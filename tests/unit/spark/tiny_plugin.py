@@ -1,4 +1,4 @@
-"""A tiny source and sink over raw stubs, in this process: what the executors' ends talk to."""
+"""A tiny source and sink over raw stubs, in this process: a peer of reader and writer."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_limit_that_only_etcd_knows_of_is_told_alike(servers):
             await store.write([Check(f"{i}", 0) for i in range(200)], [("a", b"")])
         assert not (await store.range("")).entries
 
-    running(servers.settings(cluster="theirs"), test, most_bytes=64 << 20, most_ops=10_000)
+    running(servers.settings(cluster="theirs"), test, max_bytes=64 << 20, max_ops=10_000)
 
 
 def test_the_largest_write_within_the_limits_goes_through(servers):
@@ -88,6 +88,6 @@ def test_etcd_away_at_the_start_has_a_code_of_the_store(servers):
     async def main():
         away = (f"127.0.0.1:{free_ports(1)[0]}",)
         with pytest.raises(RetriableError, match=r"store\.unreachable.*connect"):
-            await EtcdStore.open(servers.settings(endpoints=away, start_for=0.5))
+            await EtcdStore.open(servers.settings(endpoints=away, connect_timeout_s=0.5))
 
     asyncio.run(main())

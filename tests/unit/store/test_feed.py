@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.store import Change
-from penstock.store.feed import MOST_KEYS, Feed
+from penstock.store.feed import MAX_CHANGE_KEYS, Feed
 
 
 def take(changes, count=1):
@@ -25,7 +25,7 @@ def test_changes_in_between_are_merged_into_one():
 
 
 def test_a_watcher_behind_the_memory_lists_again():
-    feed = Feed(10, kept=3)
+    feed = Feed(10, max_changes=3)
     for revision in range(11, 16):
         feed.publish(revision, ["a"])
     assert take(feed.watch("", 11)) == [Change(15)]
@@ -36,7 +36,7 @@ def test_a_flood_of_keys_is_told_as_list_again():
     feed = Feed(0)
     feed.publish(1, ["x"])
     changes = feed.watch("", 1)
-    feed.publish(2, [str(i) for i in range(MOST_KEYS + 1)])
+    feed.publish(2, [str(i) for i in range(MAX_CHANGE_KEYS + 1)])
     assert take(changes) == [Change(2)]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.store import Check, Conflict
-from penstock.store.postgresql.group import Request, checked_keys, decide
+from penstock.store.postgresql.writer import Request, decide, keys_to_read
 
 KEYS = st.sampled_from("abcd")
 CHECKS = st.lists(st.builds(Check, KEYS, st.none() | st.integers(0, 12)), max_size=2)
@@ -47,5 +47,5 @@ def test_a_group_is_its_writes_one_after_the_other(known, writes):
 def test_a_key_is_looked_up_once_and_only_when_its_revision_counts():
     checks = [Check("a", 1), Check("a", 2), Check("b", None)]
     request = Request(checks, [], asyncio.Future(loop=asyncio.new_event_loop()))
-    request.answer.get_loop().close()
-    assert checked_keys([request]) == [b"a"]
+    request.result.get_loop().close()
+    assert keys_to_read([request]) == [b"a"]

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.store import PostgresqlSettings, PostgresqlStore
-from penstock.store.postgresql.store import MOST_WRITE_BYTES
+from penstock.store.postgresql.store import MAX_WRITE_BYTES
 from penstock.telemetry import Secret
 from support.ports import free_ports
 from support.postgresql import PostgresqlServer
@@ -39,7 +39,7 @@ def running(settings, test=None):
 def test_a_server_away_at_the_start_is_told_after_the_time_it_was_waited_for(caplog):
     url = f"postgresql://u@127.0.0.1:{free_ports(1)[0]}/db"
     with caplog.at_level(logging.WARNING), pytest.raises(PenstockError) as caught:
-        running(PostgresqlSettings(Secret(url), start_for=1.0))
+        running(PostgresqlSettings(Secret(url), connect_timeout_s=1.0))
     assert caught.value.code == "store.unreachable"
     assert "more" in caplog.text
 
@@ -155,6 +155,6 @@ def test_a_writer_that_hangs_in_its_transaction_does_not_hold_up_the_others_for_
 def test_a_write_over_the_limit_is_refused(server):
     async def test(store):
         with pytest.raises(ConfigError, match=r"store\.write_too_large"):
-            await store.write([], [("a", b"x" * (MOST_WRITE_BYTES + 1))])
+            await store.write([], [("a", b"x" * (MAX_WRITE_BYTES + 1))])
 
-    running(replace(server.settings("large"), try_for=1.0), test)
+    running(replace(server.settings("large"), retry_timeout_s=1.0), test)

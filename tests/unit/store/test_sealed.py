@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.store import Check, SqliteStore
-from penstock.store.sealed import MARK, MOST_KEYS, Seal, SealedStore, seal_of
+from penstock.store.sealed import MARK, MAX_KEYS, Seal, SealedStore, read_seal_file
 
 OLD, NEW = bytes(32), bytes(range(32))
 PASSWORD = b'{"connection.password": "hunter2"}'
@@ -44,50 +44,50 @@ def test_the_store_below_has_nothing_to_read(tmp_path):
 
 def test_a_value_is_sealed_otherwise_each_time_and_opens_at_its_place_alone():
     seal = Seal([OLD])
-    sealed = seal.close("a", PASSWORD)
-    assert sealed != seal.close("a", PASSWORD)
-    assert seal.open("a", sealed) == PASSWORD
+    sealed = seal.encrypt("a", PASSWORD)
+    assert sealed != seal.encrypt("a", PASSWORD)
+    assert seal.decrypt("a", sealed) == PASSWORD
     with pytest.raises(ConfigError, match=r"store\.sealed"):
-        seal.open("b", sealed)
+        seal.decrypt("b", sealed)
     with pytest.raises(ConfigError, match=r"store\.sealed"):
-        seal.open("a", sealed[:-1] + bytes([sealed[-1] ^ 1]))
+        seal.decrypt("a", sealed[:-1] + bytes([sealed[-1] ^ 1]))
 
 
 def test_a_new_key_seals_and_the_old_one_still_opens():
-    sealed = Seal([OLD]).close("a", PASSWORD)
+    sealed = Seal([OLD]).encrypt("a", PASSWORD)
     both = Seal([NEW, OLD])
-    assert both.open("a", sealed) == PASSWORD
-    assert Seal([NEW]).open("a", both.close("a", PASSWORD)) == PASSWORD
+    assert both.decrypt("a", sealed) == PASSWORD
+    assert Seal([NEW]).decrypt("a", both.encrypt("a", PASSWORD)) == PASSWORD
 
 
 @pytest.mark.parametrize("keys", [(), (NEW,)])
 def test_a_service_without_the_key_says_so(keys):
     with pytest.raises(ConfigError, match=r"store\.sealed"):
-        Seal(keys).open("a", Seal([OLD]).close("a", PASSWORD))
+        Seal(keys).decrypt("a", Seal([OLD]).encrypt("a", PASSWORD))
 
 
 def test_what_was_stored_before_there_was_a_key_is_read():
-    assert Seal([OLD]).open("a", PASSWORD) == PASSWORD
-    assert Seal().close("a", PASSWORD) == PASSWORD
+    assert Seal([OLD]).decrypt("a", PASSWORD) == PASSWORD
+    assert Seal().encrypt("a", PASSWORD) == PASSWORD
 
 
 def test_keys_are_read_from_a_file_that_not_everybody_reads(tmp_path):
-    sealed = Seal([OLD]).close("a", PASSWORD)
-    assert seal_of(file_of(tmp_path, NEW, OLD)).open("a", sealed) == PASSWORD
-    with pytest.raises(ConfigError, match="read by anybody"):
-        seal_of(file_of(tmp_path, OLD, mode=0o644))
+    sealed = Seal([OLD]).encrypt("a", PASSWORD)
+    assert read_seal_file(file_of(tmp_path, NEW, OLD)).decrypt("a", sealed) == PASSWORD
+    with pytest.raises(ConfigError, match="every user of this machine"):
+        read_seal_file(file_of(tmp_path, OLD, mode=0o644))
 
 
-@pytest.mark.parametrize("keys", [(), (b"short",), (OLD,) * (MOST_KEYS + 1)])
+@pytest.mark.parametrize("keys", [(), (b"short",), (OLD,) * (MAX_KEYS + 1)])
 def test_what_are_no_keys_is_refused(tmp_path, keys):
     with pytest.raises(ConfigError, match=r"store\.seal_keys"):
-        seal_of(file_of(tmp_path, *keys))
+        read_seal_file(file_of(tmp_path, *keys))
 
 
 def test_a_file_that_is_none_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"store\.seal_keys"):
-        seal_of(tmp_path / "nothing")
+        read_seal_file(tmp_path / "nothing")
     (tmp_path / "keys").write_text("!!!\n")
     (tmp_path / "keys").chmod(0o600)
     with pytest.raises(ConfigError, match=r"store\.seal_keys"):
-        seal_of(tmp_path / "keys")
+        read_seal_file(tmp_path / "keys")

@@ -13,8 +13,8 @@ import pytest
 
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
 from penstock.store import Check, SqliteStore
-from penstock.store.errors import translate
-from penstock.store.sqlite import MOST_WRITE_BYTES
+from penstock.store.sqlite import MAX_WRITE_BYTES
+from penstock.store.sqlite_writer import translate_error
 
 
 def opening(path):
@@ -213,7 +213,7 @@ def test_nothing_is_written_after_an_io_error(tmp_path):
 def test_a_write_over_the_limit_is_refused(tmp_path):
     async def test(store):
         with pytest.raises(ConfigError, match=r"store\.write_too_large"):
-            await store.write([], [("a", b"x" * (MOST_WRITE_BYTES + 1))])
+            await store.write([], [("a", b"x" * (MAX_WRITE_BYTES + 1))])
 
     running(tmp_path / "state.db", test)
 
@@ -254,7 +254,7 @@ def test_every_kind_of_failure_has_its_code(tmp_path, number, code):
     error = sqlite3.OperationalError("what SQLite says")
     error.sqlite_errorcode = number
     error.sqlite_errorname = "NAME"
-    assert translate(error, tmp_path / "state.db").code == code
+    assert translate_error(error, tmp_path / "state.db").code == code
 
 
 def test_a_read_only_file_system_is_told():

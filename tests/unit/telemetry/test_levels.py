@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from penstock.model.connector import LogLevel
 from penstock.model.errors import ConfigError
-from penstock.telemetry import levels as module
-from penstock.telemetry.levels import Levels, LoggerLevel, wanted_of
+from penstock.model.logs import LogLevel
+from penstock.telemetry import log_levels as module
+from penstock.telemetry.log_levels import LoggerLevel, LogLevels, levels_for_services
 
 NAME = "penstock.test_levels"
 
@@ -18,10 +18,10 @@ NAME = "penstock.test_levels"
 def levels():
     """Levels of this process, put back afterwards."""
     root = logging.getLogger().level
-    one = Levels()
+    one = LogLevels()
     yield one
     one._own.clear()
-    one.keep({})
+    one.set_cluster_levels({})
     assert logging.getLogger().level == root
 
 
@@ -32,25 +32,25 @@ def level() -> int:
 def test_a_level_is_kept_and_what_nobody_wants_any_more_is_as_it_was(levels):
     logging.getLogger(NAME).setLevel(logging.ERROR)
     before = logging.getLogger().level
-    levels.keep({NAME: "DEBUG", "root": "CRITICAL"})
+    levels.set_cluster_levels({NAME: "DEBUG", "root": "CRITICAL"})
     assert (level(), logging.getLogger().level) == (logging.DEBUG, logging.CRITICAL)
-    levels.keep({NAME: "INFO"})
+    levels.set_cluster_levels({NAME: "INFO"})
     assert (level(), logging.getLogger().level) == (logging.INFO, before)
-    levels.keep({})
+    levels.set_cluster_levels({})
     assert level() == logging.ERROR
     logging.getLogger(NAME).setLevel(logging.NOTSET)
 
 
 def test_what_is_set_in_this_process_counts_more_than_what_is_kept(levels):
-    levels.keep({NAME: "ERROR"})
+    levels.set_cluster_levels({NAME: "ERROR"})
     levels.set(NAME, "trace")
-    levels.keep({NAME: "WARNING"})
+    levels.set_cluster_levels({NAME: "WARNING"})
     assert level() == logging.DEBUG
     assert LoggerLevel(NAME, "DEBUG", own=True) in levels.list()
     levels.set(NAME, "")
     assert level() == logging.WARNING
     assert LoggerLevel(NAME, "WARNING") in levels.list()
-    levels.keep({})
+    levels.set_cluster_levels({})
     assert NAME not in {one.logger for one in levels.list()}
     assert "root" in {one.logger for one in levels.list()}
 
@@ -65,7 +65,7 @@ def test_what_is_no_logger_or_level_is_refused(levels, logger, word, code):
 
 
 def test_levels_of_one_process_are_bounded(levels, monkeypatch):
-    monkeypatch.setattr(module, "MOST_OWN", 2)
+    monkeypatch.setattr(module, "MAX_OWN_LEVELS", 2)
     levels.set(f"{NAME}.a", "INFO")
     levels.set(f"{NAME}.b", "INFO")
     levels.set(f"{NAME}.b", "DEBUG")
@@ -79,11 +79,11 @@ def said(service: str, logger: str, word: str) -> LogLevel:
 
 def test_what_is_said_of_a_service_counts_more_than_what_is_said_of_all():
     words = [said("worker", "a", "ERROR"), said("all", "a", "DEBUG"), said("all", "b", "INFO")]
-    assert wanted_of(words, ["worker"]) == {"a": "ERROR", "b": "INFO"}
-    assert wanted_of(reversed(words), ["worker"]) == {"a": "ERROR", "b": "INFO"}
-    assert wanted_of(words, ["config"]) == {"a": "DEBUG", "b": "INFO"}
+    assert levels_for_services(words, ["worker"]) == {"a": "ERROR", "b": "INFO"}
+    assert levels_for_services(reversed(words), ["worker"]) == {"a": "ERROR", "b": "INFO"}
+    assert levels_for_services(words, ["config"]) == {"a": "DEBUG", "b": "INFO"}
 
 
 def test_of_several_services_in_one_process_the_most_talkative_counts():
     words = [said("worker", "a", "ERROR"), said("config", "a", "INFO"), said("all", "a", "DEBUG")]
-    assert wanted_of(words, ["worker", "config", "offset"]) == {"a": "INFO"}
+    assert levels_for_services(words, ["worker", "config", "offset"]) == {"a": "INFO"}

@@ -1,4 +1,4 @@
-"""Log lines: attributed, parseable, not to be forged."""
+"""Log lines: log_context, parseable, not to be forged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import logging
 
 import pytest
 
-from penstock.telemetry import TRACE, LogFormat, attributed, register_secret, set_up
+from penstock.telemetry import (
+    STACK_TRACE,
+    LogFormat,
+    configure_logging,
+    log_context,
+    register_secret,
+)
 
 log = logging.getLogger("penstock.somewhere")
 
@@ -24,8 +30,8 @@ def stream():
 
 
 def test_a_json_line_has_time_level_logger_message_and_attributes(stream):
-    set_up(LogFormat.JSON, stream=stream)
-    with attributed(connector="orders", task="g-0", epoch=7):
+    configure_logging(LogFormat.JSON, stream=stream)
+    with log_context(connector="orders", task="g-0", epoch=7):
         log.info("opened %d partitions", 3)
     document = json.loads(stream.getvalue())
     assert document.pop("time").endswith("Z")
@@ -40,10 +46,10 @@ def test_a_json_line_has_time_level_logger_message_and_attributes(stream):
 
 
 def test_concurrent_tasks_keep_their_attributes_apart(stream):
-    set_up(LogFormat.JSON, stream=stream)
+    configure_logging(LogFormat.JSON, stream=stream)
 
     async def work(name: str) -> None:
-        with attributed(connector=name):
+        with log_context(connector=name):
             for _ in range(5):
                 await asyncio.sleep(0)
                 await asyncio.create_task(inner(name))
@@ -62,9 +68,9 @@ def test_concurrent_tasks_keep_their_attributes_apart(stream):
 
 
 def test_attributes_add_up_and_end_with_their_block(stream):
-    set_up(LogFormat.JSON, stream=stream)
-    with attributed(connector="a"):
-        with attributed(task="t"):
+    configure_logging(LogFormat.JSON, stream=stream)
+    with log_context(connector="a"):
+        with log_context(task="t"):
             log.info("both")
         log.info("one")
     both, one = (json.loads(line) for line in stream.getvalue().splitlines())
@@ -74,7 +80,7 @@ def test_attributes_add_up_and_end_with_their_block(stream):
 
 @pytest.mark.parametrize("form", list(LogFormat))
 def test_a_record_can_forge_neither_a_line_nor_a_colour(stream, form):
-    set_up(form, stream=stream)
+    configure_logging(form, stream=stream)
     log.warning("row \x1b[31m\n2026-01-01T00:00:00Z ERROR   forged: \u202e\x00")
     text = stream.getvalue()
     assert text.count("\n") == 1
@@ -83,14 +89,14 @@ def test_a_record_can_forge_neither_a_line_nor_a_colour(stream, form):
 
 
 def test_setting_up_again_replaces_and_does_not_repeat(stream):
-    set_up(LogFormat.JSON, stream=stream)
-    set_up(LogFormat.TEXT, level="DEBUG", stream=stream)
+    configure_logging(LogFormat.JSON, stream=stream)
+    configure_logging(LogFormat.TEXT, level="DEBUG", stream=stream)
     log.debug("once")
     assert stream.getvalue().count("once") == 1
 
 
 def test_a_traceback_is_shown_below_its_line(stream):
-    set_up(stream=stream)
+    configure_logging(stream=stream)
     try:
         raise ValueError("why")
     except ValueError:
@@ -103,9 +109,9 @@ def test_a_traceback_is_shown_below_its_line(stream):
 @pytest.mark.parametrize("form", list(LogFormat))
 def test_a_trace_that_came_as_a_text_is_shown_as_that_of_an_exception(stream, form):
     """That of a plugin: it is no exception of this process. Secrets in it are masked."""
-    set_up(form, stream=stream)
+    configure_logging(form, stream=stream)
     register_secret("trace-canary")
-    log.error("it failed", extra={TRACE: "File a.py\n  url = 'trace-canary'"})
+    log.error("it failed", extra={STACK_TRACE: "File a.py\n  url = 'trace-canary'"})
     if form is LogFormat.JSON:
         shown = json.loads(stream.getvalue())["exception"].splitlines()
     else:
@@ -114,7 +120,7 @@ def test_a_trace_that_came_as_a_text_is_shown_as_that_of_an_exception(stream, fo
 
 
 def test_errors_that_a_verb_prints_itself_are_not_in_the_stream(stream):
-    set_up(stream=stream, printed=[log.name])
+    configure_logging(stream=stream, printed=[log.name])
     log.error("1")
     log.warning("2")
     logging.getLogger("penstock.b").error("3")

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.telemetry.otlp import Signal, exported, is_sent, is_wanted
+from penstock.telemetry.otlp import Signal, export_telemetry, is_enabled, is_exported
 from support.checkout import ROOT, run
 from support.traces import HttpReceiver, Receiver, attributes
 
@@ -31,18 +31,18 @@ HERE = "http://c:4317"
 )
 def test_the_standard_variables_say_whether(signal, environment, wanted):
     named = {name.format(signal.value): value for name, value in environment.items()}
-    assert is_wanted(signal, named) is wanted
+    assert is_enabled(signal, named) is wanted
 
 
 def test_one_signal_may_be_sent_and_the_others_not():
     environment = {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": HERE}
-    assert [one for one in Signal if is_wanted(one, environment)] == [Signal.LOGS]
+    assert [one for one in Signal if is_enabled(one, environment)] == [Signal.LOGS]
 
 
 def test_a_process_that_sends_nothing_imports_nothing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "penstock.telemetry.sending", None)
-    with exported("worker", {}):
-        assert not any(map(is_sent, Signal))
+    monkeypatch.setitem(sys.modules, "penstock.telemetry.otlp_export", None)
+    with export_telemetry("worker", {}):
+        assert not any(map(is_exported, Signal))
 
 
 def test_what_sends_is_installed_with_the_product():
@@ -58,7 +58,7 @@ def test_a_protocol_that_is_not_spoken_is_told(signal):
     variable = f"OTEL_EXPORTER_OTLP_{signal.value}_PROTOCOL"
     environment = {ALL: HERE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", variable: "http/json"}
     told = rf"telemetry\.protocol.*{signal.value.lower()}"
-    with pytest.raises(ConfigError, match=told) as failed, exported("worker", environment):
+    with pytest.raises(ConfigError, match=told) as failed, export_telemetry("worker", environment):
         pass
     assert failed.value.diagnostic.config_path == variable
     assert "http/protobuf" in failed.value.diagnostic.fix
@@ -68,19 +68,19 @@ SENDS = """
 import asyncio, logging, os
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.errors import ConfigError
-from penstock.model.metrics import DatasetRows, PluginNumber
-from penstock.rpc.interceptor import timed
+from penstock.model.metrics import DatasetRows, PluginMetric
+from penstock.rpc.interceptor import record_duration
 from penstock.rpc.tracing import span
-from penstock.telemetry import attributed, register_secret, set_up
-from penstock.telemetry.otlp import exported
+from penstock.telemetry import log_context, register_secret, configure_logging
+from penstock.telemetry.otlp import export_telemetry
 from penstock.worker.runtime import otel_metrics
 
 TASK = TaskStatus(
     "g-3", "orders", 1, TaskState.RUNNING, rows_read=7,
     datasets=(DatasetRows("lines", 5, 4),),
-    plugin_numbers=(
-        PluginNumber("mine", "sink", "requests_total", 2),
-        PluginNumber("mine", "sink", "queue_size", 0.5),
+    plugin_metrics=(
+        PluginMetric("mine", "sink", "requests_total", 2),
+        PluginMetric("mine", "sink", "queue_size", 0.5),
     ),
 )
 
@@ -89,26 +89,26 @@ class Holdings:
         return [TASK]
 
 async def main():
-    otel_metrics.observe(Holdings())
+    otel_metrics.register(Holdings())
     log = logging.getLogger("penstock.test")
-    with attributed(connector="orders"), span("work"):
+    with log_context(connector="orders"), span("work"):
         log.warning("the password is %s", "hunter22hunter")
         try:
             raise ValueError("hunter22hunter")
         except ValueError:
             log.exception("failed")
-    with timed("a/B"):
+    with record_duration("a/B"):
         pass
     try:
-        with timed("a/B"):
+        with record_duration("a/B"):
             raise ConfigError("config.bad", "x")
     except ConfigError:
         pass
     await asyncio.sleep(0.5)
 
-set_up()
+configure_logging()
 register_secret("hunter22hunter")
-with exported("worker", os.environ):
+with export_telemetry("worker", os.environ):
     asyncio.run(main())
 """
 

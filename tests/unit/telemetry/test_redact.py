@@ -9,8 +9,14 @@ import pickle
 
 import pytest
 
-from penstock.telemetry import LogFormat, Redaction, Secret, register_secret, set_up
-from penstock.telemetry.redact import masked
+from penstock.telemetry import (
+    LogFormat,
+    RedactionFilter,
+    Secret,
+    configure_logging,
+    register_secret,
+)
+from penstock.telemetry.log_redaction import redact_secrets
 
 CANARY = "c4n4ry/of p@ss:words"
 
@@ -47,7 +53,7 @@ def test_a_secret_leaves_the_process_by_no_pickle():
 @pytest.mark.parametrize("form", [LogFormat.TEXT, LogFormat.JSON])
 def test_registered_secrets_are_in_no_message_argument_or_traceback(lines, form):
     register_secret(CANARY)
-    set_up(form, stream=lines)
+    configure_logging(form, stream=lines)
     log = logging.getLogger("some.library")
     log.warning(f"connecting with {CANARY}")  # noqa: G004 - as careless code does
     log.warning("connecting to %s", "mysql://u:c4n4ry%2Fof%20p%40ss%3Awords@host")
@@ -64,7 +70,7 @@ def test_registered_secrets_are_in_no_message_argument_or_traceback(lines, form)
 def test_the_check_sees_a_secret_when_the_filter_is_missing(lines):
     """The twin: without the filter, the canary is there."""
     register_secret(CANARY)
-    set_up(stream=lines)
+    configure_logging(stream=lines)
     for handler in logging.getLogger().handlers:
         handler.filters.clear()
     logging.getLogger("some.library").warning("connecting with %s", CANARY)
@@ -74,16 +80,16 @@ def test_the_check_sees_a_secret_when_the_filter_is_missing(lines):
 def test_longer_secrets_are_masked_before_their_prefixes():
     register_secret("abcd")
     register_secret("abcdefgh")
-    assert masked("x abcdefgh y abcd") == "x *** y ***"
+    assert redact_secrets("x abcdefgh y abcd") == "x *** y ***"
 
 
 def test_values_that_occur_in_every_word_are_not_masked():
     register_secret("a")
     register_secret("")
-    assert masked("a banana") == "a banana"
+    assert redact_secrets("a banana") == "a banana"
 
 
 def test_a_record_with_arguments_that_do_not_fit_harms_nobody():
     record = logging.LogRecord("x", logging.WARNING, __file__, 1, "%d items", ("many",), None)
-    assert Redaction().filter(record)
-    assert "do not fit" in record.getMessage()
+    assert RedactionFilter().filter(record)
+    assert "do not match" in record.getMessage()

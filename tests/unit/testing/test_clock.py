@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.testing.clock import FakeClock
+from penstock_kit.testing.clock import FakeClock
 
 
 def test_time_stands_until_it_is_moved():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.testing.ledger import LedgerError, read_ledger
+from penstock_kit.testing.ledger import LedgerError, read_ledger
 
 LINE = {
     "epoch": 2,

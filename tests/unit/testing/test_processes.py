@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.processes import PenstockProcess, census, wait_until
+from penstock_kit.testing.processes import PenstockProcess, find_leftovers, wait_until
 
 ORPHAN = """
 import os, subprocess, sys, time
@@ -57,7 +57,7 @@ def test_an_orphan_is_found_and_ended_whatever_its_environment(start, environmen
     process = start(ORPHAN, environment)
     process.wait_for(lambda: "child" in process.output, 60, "the child")
     child = process.output.split()[1]
-    assert child in {str(p.pid) for p in process.family()}
+    assert child in {str(p.pid) for p in process.process_tree()}
     process.kill()
     left = process.leftovers()
     assert [line.split()[0] for line in left.processes] == [child]
@@ -72,9 +72,9 @@ def test_a_socket_that_is_left_is_found(tmp_path):
     folder = Path(tempfile.mkdtemp(prefix="pst-"))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "s"))
-        assert census(folder).sockets == (str(folder / "s"),)
+        assert find_leftovers(folder).sockets == (str(folder / "s"),)
     (folder / "s").unlink()
-    assert not census(folder)
+    assert not find_leftovers(folder)
     folder.rmdir()
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.testing.spans import Spans, size, text
+from penstock_kit.testing.ledger import Spans, count_numbers, format_spans
 
 spans = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1])),
@@ -41,7 +41,7 @@ def test_adding_tells_what_was_there_already(one, first, length):
     here = Spans(one)
     again = here.add(first, first + length)
     assert numbers(again) == numbers(one) & set(range(first, first + length + 1))
-    assert size(again) == len(numbers(again))
+    assert count_numbers(again) == len(numbers(again))
 
 
 def test_a_range_that_holds_nothing_is_refused():
@@ -50,7 +50,7 @@ def test_a_range_that_holds_nothing_is_refused():
 
 
 def test_people_see_the_first_ranges_and_how_many_more():
-    assert text([(0, 4), (7, 7)]) == "0-4, 7"
-    assert text([(n, n) for n in range(0, 20, 2)], limit=2) == "0, 2, … 8 more"
+    assert format_spans([(0, 4), (7, 7)]) == "0-4, 7"
+    assert format_spans([(n, n) for n in range(0, 20, 2)], limit=2) == "0, 2, … 8 more"
     assert repr(Spans([(1, 2)])) == "Spans(1-2)"
     assert Spans().highest is None

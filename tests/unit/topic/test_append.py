@@ -13,12 +13,12 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, FencedError, InternalError, RetriableError
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
-from penstock.topic.embedded import log, table, writer
-from penstock.topic.embedded.table import StagedFile
+from penstock.topic.embedded import delta_log, topic_table, topic_writer
+from penstock.topic.embedded.topic_table import StagedFile
+from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER, PreparedFiles, decode_state
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic.embedded.writer import FOLDER, Prepared, read_state
 from penstock.topic_files import LocalFolder, write_files
-from unit.topic.kit import (
+from unit.topic.producer_consumer import (
     SCHEMA,
     Producer,
     consume,
@@ -146,7 +146,7 @@ def test_a_commit_that_failed_may_be_tried_again(tmp_path, monkeypatch):
             producer = await Producer(topics).open()
             await producer.prepare(1, rows(0, 3))
             with monkeypatch.context() as patch:
-                patch.setattr(table, "put_version", _full)
+                patch.setattr(topic_table, "put_version", _full)
                 with pytest.raises(RetriableError) as caught:
                     await producer.stream.commit(1)
             await producer.stream.commit(1)
@@ -224,7 +224,7 @@ def test_another_commit_mode_is_refused(tmp_path):
 @pytest.fixture
 def few_names(monkeypatch):
     """Makes 30 files more than a state holds."""
-    monkeypatch.setattr(writer, "MOST_STATE", 1000)
+    monkeypatch.setattr(topic_writer, "MAX_STATE_BYTES", 1000)
 
 
 def test_a_transaction_with_very_many_files_fits_into_its_state(tmp_path, few_names):
@@ -233,7 +233,7 @@ def test_a_transaction_with_very_many_files_fits_into_its_state(tmp_path, few_na
             producer = await Producer(topics).open()
             many = await producer.prepare(1, *[rows(n, 1) for n in range(30)])
             assert len(many.state) < 1000
-            assert len(list((tmp_path / FOLDER).iterdir())) == 1
+            assert len(list((tmp_path / MANIFEST_FOLDER).iterdir())) == 1
             await Producer(topics).open(epoch=2, last=many)
             # the offset service may not know yet that it was applied, and ask again
             await Producer(topics).open(epoch=3, last=many)
@@ -247,9 +247,9 @@ def test_a_manifest_goes_when_a_later_transaction_is_committed(tmp_path, few_nam
         async with EmbeddedTopics(tmp_path) as topics:
             producer = await Producer(topics).open()
             await producer.append(1, *[rows(n, 1) for n in range(30)])
-            before = list((tmp_path / FOLDER).iterdir())
+            before = list((tmp_path / MANIFEST_FOLDER).iterdir())
             await producer.append(2, rows(0, 1))
-            return len(before), list((tmp_path / FOLDER).iterdir())
+            return len(before), list((tmp_path / MANIFEST_FOLDER).iterdir())
 
     assert run(story()) == (1, [])
 
@@ -263,9 +263,9 @@ def test_one_transaction_may_touch_several_topics(tmp_path):
                 PutSlot(slot, 0, 2, write_files([rows(slot, 2)], ticket, 0))
                 for slot, ticket in enumerate([producer.stream.ticket(1, s, s + 1) for s in (0, 1)])
             ]
-            both = await producer.stream.prepare(1, slots, b"", {})
+            both = await producer.stream.prepare(1, slots, b"")
             # it was applied to one topic, and then the process died
-            one = Prepared({"t": read_state(LocalFolder(tmp_path), both.state).files["t"]})
+            one = PreparedFiles({"t": decode_state(LocalFolder(tmp_path), both.state).files["t"]})
             await producer.stream._apply(1, one)
             again = topics.writer("g-0", 1)
             await again.open(2, CommitMode.TWO_PHASE, both, True)
@@ -322,7 +322,7 @@ def test_processes_that_race_for_a_version_give_no_offset_twice(tmp_path):
 def careless(folder, version, actions):
     """Put a version whether it is there or not, as a plain rename would."""
     text = "".join(json.dumps(action) + "\n" for action in actions)
-    (folder.path / log.version_name(version)).write_text(text)
+    (folder.path / delta_log.version_name(version)).write_text(text)
     return True
 
 
@@ -334,17 +334,17 @@ def overtaken(folder, monkeypatch, put):
         (folder / "t" / name).write_bytes(b"x")
 
     def slow(*version):
-        monkeypatch.setattr(table, "put_version", put)
+        monkeypatch.setattr(topic_table, "put_version", put)
         second.append("w-2", 1, 1, [StagedFile("2.parquet", 0, 7, 1)])
         return put(*version)
 
-    monkeypatch.setattr(table, "put_version", slow)
+    monkeypatch.setattr(topic_table, "put_version", slow)
     first.append("w-1", 1, 1, [StagedFile("1.parquet", 0, 5, 1)])
     return [(f.path, f.base) for f in state_of(folder).files[0]]
 
 
 def test_a_writer_that_is_overtaken_computes_its_offsets_anew(tmp_path, monkeypatch):
-    found = overtaken(tmp_path, monkeypatch, log.put_version)
+    found = overtaken(tmp_path, monkeypatch, delta_log.put_version)
     assert found == [("2.parquet", 0), ("1.parquet", 7)]
 
 
@@ -356,8 +356,8 @@ def test_twin_when_a_version_is_put_over_another_its_rows_are_lost(tmp_path, mon
 def test_a_commit_that_never_becomes_the_next_version_ends(tmp_path, monkeypatch):
     topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
-    monkeypatch.setattr(table, "COMMIT_LIMIT", 0.05)
-    monkeypatch.setattr(table, "put_version", lambda *_: False)
+    monkeypatch.setattr(topic_table, "COMMIT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(topic_table, "put_version", lambda *_: False)
     with pytest.raises(RetriableError, match=r"stage topic.append of topic t"):
         topic.append("g-0", 1, 1, [])
 
@@ -367,7 +367,7 @@ def test_a_table_that_wants_what_we_do_not_know_is_refused(tmp_path):
     topic.ensure(SCHEMA, topic.spec)
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    assert log.put_version(topic.log, 1, [{"protocol": {**protocol, **features}}])
+    assert delta_log.put_version(topic.log, 1, [{"protocol": {**protocol, **features}}])
     with pytest.raises(ConfigError, match="deletionVectors"):
         table_of(tmp_path)
 
@@ -376,7 +376,7 @@ def test_rows_that_another_tool_added_are_told_not_skipped(tmp_path):
     topic = table_at(tmp_path)
     topic.ensure(SCHEMA, topic.spec)
     add = {"path": "x.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
-    assert log.put_version(topic.log, 1, [{"add": {**add, "dataChange": True}}])
+    assert delta_log.put_version(topic.log, 1, [{"add": {**add, "dataChange": True}}])
     with pytest.raises(ConfigError) as caught:
         table_of(tmp_path)
     assert caught.value.code == "topic.foreign_rows"
@@ -388,7 +388,7 @@ def test_a_log_cannot_name_files_outside_of_its_topic(tmp_path, path):
     topic.ensure(SCHEMA, topic.spec)
     place = {"partitionValues": {"__partition": "0", "__base": "0"}, "stats": '{"numRecords":1}'}
     add = {"path": path, "size": 1, "modificationTime": 1, "dataChange": True}
-    assert log.put_version(topic.log, 1, [{"add": {**add, **place}}])
+    assert delta_log.put_version(topic.log, 1, [{"add": {**add, **place}}])
     with pytest.raises(ConfigError) as caught:
         table_of(tmp_path)
     assert caught.value.code == "topic.foreign_path"

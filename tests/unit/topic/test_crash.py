@@ -11,8 +11,8 @@ from collections import Counter
 from deltalake import DeltaTable
 
 from penstock.model import faults
-from penstock.topic.embedded.sweeping import sweep
-from unit.topic.kit import state_of, table_of
+from penstock.topic.embedded.upkeep import delete_unused_files
+from unit.topic.producer_consumer import state_of, table_of
 
 WRITER = """
 import asyncio, json, sys
@@ -26,7 +26,7 @@ from penstock.topic_files import write_files
 
 folder, task, epoch, most = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 journal = folder / f"{task}.journal"
-module.UPKEEP_EVERY = 0.01
+module.UPKEEP_INTERVAL_S = 0.01
 SCHEMA = pa.schema([("task", pa.string()), ("id", pa.int64())])
 
 def batch(first, count):
@@ -47,7 +47,7 @@ async def main():
                 detail = write_files([batch(first, count)], stream.ticket(txn, slot, 1), txn)
                 slots.append(PutSlot(slot, txn, count, detail))
                 first += count
-            ready = await stream.prepare(txn, slots, b"", {})
+            ready = await stream.prepare(txn, slots, b"")
             new = journal.with_suffix(".new")
             new.write_text(json.dumps({"txn": txn, "next": first, "state": ready.state.decode()}))
             new.rename(journal)  # what the offset service does: state and offsets in one write
@@ -106,7 +106,7 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(tmp_path):
     finish(tmp_path, ("g-0", "g-1"), 21)
     counts = verify(tmp_path)
     assert len(counts) == 2
-    sweep(table_of(tmp_path / "topics"), time.time() + 30 * 86_400)
+    delete_unused_files(table_of(tmp_path / "topics"), time.time() + 30 * 86_400)
     assert verify(tmp_path) == counts
 
 

@@ -14,23 +14,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import RetriableError
-from penstock.topic.embedded.row_slices import SLICE_BYTES, SLICE_ROWS, next_slice, places_of
+from penstock.topic.embedded.row_ranges import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    locate_rows,
+    next_batch,
+)
 from penstock.topic.embedded.table_state import TopicFile
 from penstock.topic_files import (
     INDEX,
     StagedName,
+    assign_partitions,
+    file_writer,
     new_compacted_name,
     new_staged_name,
     parse_staged_name,
-    partition_of,
-    partition_without_key,
+    partition_of_task,
     read_rows,
     write_files,
-    writing,
 )
+from penstock.topic_files.file_writer import MAX_GROUP_BYTES, MAX_GROUP_ROWS
 from penstock.topic_files.layout import task_in_name
-from penstock.topic_files.writing import GROUP_BYTES, GROUP_ROWS
-from unit.topic.kit import SCHEMA, rows
+from unit.topic.producer_consumer import SCHEMA, rows
 
 
 def opened(path):
@@ -60,7 +65,7 @@ GOLDEN = [
 def test_the_hash_never_changes(case):
     """A key that moves to another partition loses its order: these figures are for ever."""
     keys, expected = GOLDEN[case]
-    assert partition_of(pa.record_batch({"k": keys}), ["k"], 1009).tolist() == expected
+    assert assign_partitions(pa.record_batch({"k": keys}), ["k"], 1009).tolist() == expected
 
 
 def fnv(values):
@@ -78,8 +83,8 @@ def test_the_hash_is_what_the_documentation_says(keys):
         {"a": pa.array([a for a, _ in keys]), "b": pa.array([b for _, b in keys])}
     )
     expected = [fnv(key) % 13 for key in keys]
-    assert partition_of(batch, ["a", "b"], 13).tolist() == expected
-    assert partition_of(batch.slice(1), ["a", "b"], 13).tolist() == expected[1:]
+    assert assign_partitions(batch, ["a", "b"], 13).tolist() == expected
+    assert assign_partitions(batch.slice(1), ["a", "b"], 13).tolist() == expected[1:]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +94,14 @@ def test_the_hash_is_what_the_documentation_says(keys):
 def test_the_same_key_of_another_type_is_in_the_same_partition(type_):
     keys = pa.array(["a", "bc", "longer than the others", None])
     batch, other = (pa.record_batch({"k": k}) for k in (keys, keys.cast(type_)))
-    assert partition_of(batch, ["k"], 97).tolist() == partition_of(other, ["k"], 97).tolist()
+    assert (
+        assign_partitions(batch, ["k"], 97).tolist() == assign_partitions(other, ["k"], 97).tolist()
+    )
 
 
 def test_keys_spread_evenly():
     batch = pa.record_batch({"k": pa.array(np.arange(80_000))})
-    counts = np.bincount(partition_of(batch, ["k"], 8))
+    counts = np.bincount(assign_partitions(batch, ["k"], 8))
     assert counts.min() > 9_000
     assert counts.max() < 11_000
 
@@ -103,13 +110,13 @@ def test_keys_spread_evenly():
 def test_one_huge_key_is_no_slower_than_others():
     keys = pa.array([*(["x" * 5_000_000]), *(["y"] * 60_000)])
     before = time.process_time()
-    partition_of(pa.record_batch({"k": keys}), ["k"], 8)
+    assign_partitions(pa.record_batch({"k": keys}), ["k"], 8)
     assert time.process_time() - before < 2
 
 
 def test_tasks_without_a_key_take_turns_and_stay():
-    assert [partition_without_key(f"g-{n}", 3) for n in (0, 1, 2, 3)] == [0, 1, 2, 0]
-    assert partition_without_key("odd", 3) == 0
+    assert [partition_of_task(f"g-{n}", 3) for n in (0, 1, 2, 3)] == [0, 1, 2, 0]
+    assert partition_of_task("odd", 3) == 0
 
 
 def test_rows_of_one_key_are_in_one_partition_in_their_order(tmp_path):
@@ -154,19 +161,19 @@ def test_wide_rows_do_not_become_huge_row_groups(tmp_path):
     (file,) = write_files([batch], ticket(tmp_path), 1)["files"]
     metadata = pq.ParquetFile(tmp_path / file["path"]).metadata
     sizes = [metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups)]
-    assert max(sizes) < 1.2 * GROUP_BYTES
+    assert max(sizes) < 1.2 * MAX_GROUP_BYTES
 
 
 def test_many_partitions_do_not_collect_more_than_one_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "MOST_BUFFERED", 1000)
+    monkeypatch.setattr(file_writer, "MAX_BUFFERED_BYTES", 1000)
     held = []
-    add = writing._Slot.add
+    add = file_writer._SlotFiles.add
 
     def watched(slot, batch):
         add(slot, batch)
-        held.append(sum(file.buffered for file in slot._files.values()))
+        held.append(sum(file.buffered_bytes for file in slot._files.values()))
 
-    monkeypatch.setattr(writing._Slot, "add", watched)
+    monkeypatch.setattr(file_writer._SlotFiles, "add", watched)
     place = ticket(tmp_path, partitions=16, key_columns=["id"])
     files = write_files([rows(n, 50) for n in range(0, 1000, 50)], place, 1)["files"]
     assert max(held) <= 1000
@@ -192,7 +199,7 @@ def test_a_full_disk_is_told_and_may_be_tried_again(tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("penstock.topic_files.local.sync_file", full)
+    monkeypatch.setattr("penstock.topic_files.local_folder.sync_file", full)
     with pytest.raises(RetriableError) as caught:
         write_files([rows(0, 5)], ticket(tmp_path), 1)
     assert caught.value.code == "topic.disk_full"
@@ -267,7 +274,9 @@ def test_rows_are_counted_also_where_a_file_has_none_of_the_columns(tmp_path):
 
 
 FILES = st.lists(
-    st.tuples(st.integers(1, 3 * SLICE_ROWS) | st.integers(1, 50), st.integers(1, 3 * SLICE_BYTES)),
+    st.tuples(
+        st.integers(1, 3 * MAX_BATCH_ROWS) | st.integers(1, 50), st.integers(1, 3 * MAX_BATCH_BYTES)
+    ),
     min_size=1,
     max_size=80,
 )
@@ -280,14 +289,14 @@ def test_slices_cover_every_row_once_within_their_limits(fields, start):
         files.append(TopicFile(base, rows_, f"f{base}", size))
         base += rows_
     offset = start = min(start, base)
-    while (found := next_slice(files, offset)) is not None:
+    while (found := next_batch(files, offset)) is not None:
         assert found.first == offset
         assert found.rows >= 1
-        assert found.rows <= SLICE_ROWS
+        assert found.rows <= MAX_BATCH_ROWS
         # a single row may be larger than a slice; it is announced all the same
-        assert found.bytes <= SLICE_BYTES + max(size // rows_ + 1 for rows_, size in fields)
+        assert found.bytes <= MAX_BATCH_BYTES + max(size // rows_ + 1 for rows_, size in fields)
         from_offset = [file for file in files if file.end > offset]
-        places = places_of(from_offset, offset, found.rows)
+        places = locate_rows(from_offset, offset, found.rows)
         assert places is not None
         assert sum(place.rows for place in places) == found.rows
         assert len(places) == found.files
@@ -297,15 +306,15 @@ def test_slices_cover_every_row_once_within_their_limits(fields, start):
 
 def test_a_slice_ends_at_a_hole():
     files = [TopicFile(0, 10, "a"), TopicFile(20, 10, "b")]
-    assert next_slice(files, 5).end == 10
-    assert next_slice(files, 15) is None
-    assert places_of(files, 5, 10) is None
+    assert next_batch(files, 5).end == 10
+    assert next_batch(files, 15) is None
+    assert locate_rows(files, 5, 10) is None
 
 
 def test_large_files_are_cut_where_their_row_groups_end():
-    file = TopicFile(0, 10 * GROUP_ROWS, "f", 10)
-    assert next_slice([file], 7).end == GROUP_ROWS
-    assert next_slice([file], GROUP_ROWS).end == 2 * GROUP_ROWS
+    file = TopicFile(0, 10 * MAX_GROUP_ROWS, "f", 10)
+    assert next_batch([file], 7).end == MAX_GROUP_ROWS
+    assert next_batch([file], MAX_GROUP_ROWS).end == 2 * MAX_GROUP_ROWS
 
 
 def test_speed_of_writing_and_reading(tmp_path):

@@ -12,15 +12,14 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.model.errors import ConfigError, OffsetLostError, RetriableError
-from penstock.model.stream import BatchReady, Checkpoint, Drained, SchemaSeen, Warned
-from penstock.topic.embedded import folder_wakeups, reader, row_slices
-from penstock.topic.embedded.compaction import compact
+from penstock.model.stream import BatchReady, Checkpoint, SchemaVersion, SourceWarning
+from penstock.topic.embedded import row_ranges, topic_reader, wakeups
 from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic.embedded.upkeep import expire
+from penstock.topic.embedded.upkeep import compact, expire
 from penstock.topic_files import read_files
 from support.waiting import until
-from unit.topic.kit import (
+from unit.topic.producer_consumer import (
     SCHEMA,
     Consumer,
     Listening,
@@ -47,7 +46,7 @@ def test_a_reader_waits_for_a_topic_that_is_not_there_and_is_woken_by_a_commit(t
 WRITER = """
 import asyncio, sys, time
 from pathlib import Path
-from unit.topic.kit import Producer, rows
+from unit.topic.producer_consumer import Producer, rows
 from penstock.topic.embedded.topics import EmbeddedTopics
 
 async def main():
@@ -117,8 +116,8 @@ def test_a_watch_is_only_a_hint(tmp_path, monkeypatch):
     def no_inotify(**_):
         raise OSError("no watches left")
 
-    monkeypatch.setattr(folder_wakeups, "INotify", no_inotify)
-    monkeypatch.setattr(folder_wakeups, "SAFETY_NET", 0.05)
+    monkeypatch.setattr(wakeups, "INotify", no_inotify)
+    monkeypatch.setattr(wakeups, "CHECK_INTERVAL_S", 0.05)
     _, seen = seen_after(tmp_path, 3)
     assert len(seen) == 3
 
@@ -132,7 +131,7 @@ def test_idle_readers_cost_next_to_nothing(tmp_path):
                 for _ in range(200)
             ]
             await asyncio.sleep(
-                folder_wakeups.COARSE + folder_wakeups.SAFETY_NET + 1.5
+                wakeups.TIMESTAMP_RESOLUTION_S + wakeups.CHECK_INTERVAL_S + 1.5
             )  # until the look finds nothing new
             before = psutil.Process().cpu_times()
             await asyncio.sleep(2)
@@ -152,14 +151,16 @@ def test_a_slow_task_holds_a_reader_to_its_credit(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             producer = await Producer(topics).open()
             for txn in range(1, 6):
-                await producer.append(txn, rows(txn * row_slices.SLICE_ROWS, row_slices.SLICE_ROWS))
+                await producer.append(
+                    txn, rows(txn * row_ranges.MAX_BATCH_ROWS, row_ranges.MAX_BATCH_ROWS)
+                )
             async with Listening(topics.reader([place()], "earliest", 1)) as listening:
                 for count in range(1, 6):
                     assert len(await listening.at_rest(count)) == count
                     await listening.stream.release(count)
                 return [batch.rows for batch in listening.batches]
 
-    assert run(story()) == [row_slices.SLICE_ROWS] * 5
+    assert run(story()) == [row_ranges.MAX_BATCH_ROWS] * 5
 
 
 def test_partitions_take_turns(tmp_path):
@@ -289,15 +290,15 @@ def test_an_offset_that_is_gone_moves_by_policy_and_says_so(tmp_path, reset, fir
             producer = await _expired(topics, tmp_path)
             consumer = Consumer(topics, place(offset=5), reset=reset)
             reading = asyncio.ensure_future(consumer.until(lambda c: 59 in c.ids))
-            while not consumer.all(Warned):
+            while not consumer.all(SourceWarning):
                 await asyncio.sleep(0.001)
             await producer.append(6, rows(50, 10))
             return await reading
 
     got = run(story())
-    (warned,) = got.all(Warned)
+    (warned,) = got.all(SourceWarning)
     assert warned.diagnostic.code == "topic.offset_reset"
-    assert f"{first - 5} rows on" in warned.diagnostic.message
+    assert f"skips {first - 5} rows" in warned.diagnostic.message
     assert got.ids == list(range(first, 60))
 
 
@@ -305,7 +306,7 @@ def test_an_offset_that_is_gone_is_an_error_where_that_is_the_policy(tmp_path):
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             await _expired(topics, tmp_path)
-            with pytest.raises(OffsetLostError, match="has no row 5, but 40"):
+            with pytest.raises(OffsetLostError, match="has no row 5; its first row is 40"):
                 await consume(topics, 1, offset=5, reset="fail")
             with pytest.raises(OffsetLostError, match="has no offset"):
                 await consume(topics, 1, reset="fail")
@@ -318,7 +319,7 @@ def test_an_offset_beyond_the_end_is_an_error_under_every_policy(tmp_path, reset
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             await (await Producer(topics).open()).append(1, rows(0, 1))
-            with pytest.raises(OffsetLostError, match="ends at 1, 2 was asked for"):
+            with pytest.raises(OffsetLostError, match="ends at 1, 2 was requested"):
                 await consume(topics, 1, offset=2, reset=reset)
 
     run(story())
@@ -391,7 +392,7 @@ def test_a_new_column_is_seen_while_reading(tmp_path):
             return await reading
 
     got = run(story())
-    assert [s.schema.schema_id for s in got.all(SchemaSeen)] == [1, 2]
+    assert [s.schema.schema_id for s in got.all(SchemaVersion)] == [1, 2]
     assert got.rows == [{"id": 0, "name": "n0"}, {"id": 1, "name": "x", "more": 2.5}]
 
 
@@ -401,7 +402,7 @@ def test_the_key_of_rows_travels_with_the_topic(tmp_path):
             await (await Producer(topics).open()).append(1, rows(0, 1))
             return await consume(topics, 1)
 
-    assert run(story()).all(SchemaSeen)[0].schema.key_columns == ("id",)
+    assert run(story()).all(SchemaVersion)[0].schema.key_columns == ("id",)
 
 
 def test_a_checkpoint_and_a_clean_log_do_not_disturb_a_reader(tmp_path):
@@ -444,37 +445,9 @@ def test_a_reader_that_was_overtaken_by_cleaning_goes_on_from_the_checkpoint(tmp
     assert slow.inspect(lambda state: state.next_offset(0)) == 50
 
 
-def test_drain_ends_a_reader(tmp_path):
-    async def story():
-        async with EmbeddedTopics(tmp_path) as topics:
-            stream = topics.reader([place()], "earliest", 1 << 20)
-            await stream.open()
-            await stream.drain(1)
-            events = [event async for event in stream]
-            await stream.close()
-            return events
-
-    assert isinstance(run(story())[-1], Drained)
-
-
-def test_a_paused_reader_announces_nothing_until_it_goes_on(tmp_path):
-    async def story():
-        async with EmbeddedTopics(tmp_path) as topics:
-            await (await Producer(topics).open()).append(1, rows(0, 3))
-            consumer = Consumer(topics)
-            await consumer.stream.pause(True)
-            reading = asyncio.ensure_future(consumer.until(lambda c: len(c.rows) >= 3))
-            await asyncio.sleep(0.1)
-            assert consumer.events == []
-            await consumer.stream.pause(False)
-            return await reading
-
-    assert run(story()).ids == [0, 1, 2]
-
-
 def test_how_many_files_wait_is_bounded(tmp_path, monkeypatch):
     """Names of files travel in tickets, which must stay small (invariant 12)."""
-    monkeypatch.setattr(reader, "HELD_FILES", 128)
+    monkeypatch.setattr(topic_reader, "MAX_PENDING_FILES", 128)
 
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
@@ -497,7 +470,7 @@ def test_rows_tell_where_they_stand_when_they_are_asked(tmp_path):
         await stream.open()
         found, names = [], []
         async for event in stream:
-            if isinstance(event, SchemaSeen):
+            if isinstance(event, SchemaVersion):
                 names = event.schema.arrow.names
             if isinstance(event, BatchReady):
                 for batch in read_files(stream.ticket([event.seq], event.schema_id)):
@@ -512,7 +485,7 @@ def test_rows_tell_where_they_stand_when_they_are_asked(tmp_path):
             producer = await Producer(topics).open()
             for txn, (first, count) in enumerate([(0, 3), (3, 2), (5, 2)], 1):
                 await producer.append(txn, rows(first, count))
-            return await read(topics, places=True), await read(topics, places=False)
+            return await read(topics, with_positions=True), await read(topics, with_positions=False)
 
     (placed, names), (plain, plain_names) = run(story())
     assert names == [*plain_names, "__partition", "__offset"]

@@ -6,7 +6,7 @@ from obstore.store import S3Store
 
 from penstock.telemetry import Secret
 from penstock.topic_files import S3Settings
-from penstock.topic_files.s3 import S3Folder
+from penstock.topic_files.s3_folder import S3Folder
 from support.web import Reply, WebServer
 
 

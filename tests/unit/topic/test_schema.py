@@ -8,14 +8,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from penstock.model.column_meaning import meaning
+from penstock.model.arrow_schema import semantic_type
 from penstock.model.errors import ConfigError, DataError, SchemaError
 from penstock.model.stream import StreamSchema
-from penstock.topic.embedded.names import folder_of, topic_of
 from penstock.topic.embedded.table_state import Retention, TopicSpec
-from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import joined_type, stored_rows, stored_schema
-from unit.topic.kit import SCHEMA, Producer, consume, rows, run
+from penstock.topic.embedded.topics import EmbeddedTopics, folder_name, topic_name
+from penstock.topic_files import merge_types, to_stored_rows, to_stored_schema
+from unit.topic.producer_consumer import SCHEMA, Producer, consume, rows, run
 
 UTC = dt.UTC
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -100,14 +99,14 @@ def test_a_time_that_microseconds_cannot_tell_is_refused_at_every_depth(kind):
     for array in (column, of_list, of_map, of_struct):
         batch = pa.RecordBatch.from_arrays([array], ["c"])
         with pytest.raises(DataError) as caught:
-            stored_rows(batch, stored_schema(batch.schema), {})
+            to_stored_rows(batch, to_stored_schema(batch.schema), {})
         assert caught.value.code == "engine.out_of_range"
         assert "column `c`" in caught.value.diagnostic.message
 
 
 def test_a_time_of_the_day_is_a_text_that_means_one():
-    stored = stored_schema(pa.schema([("t", pa.time32("ms"))])).field("t")
-    assert (stored.type, meaning(stored)) == (pa.string(), "time")
+    stored = to_stored_schema(pa.schema([("t", pa.time32("ms"))])).field("t")
+    assert (stored.type, semantic_type(stored)) == (pa.string(), "time")
 
 
 def test_a_time_without_a_zone_may_come_late(tmp_path):
@@ -138,14 +137,14 @@ def test_a_time_without_a_zone_may_come_late(tmp_path):
 )
 def test_a_type_that_no_table_has_is_refused(type_):
     with pytest.raises(SchemaError) as caught:
-        stored_schema(pa.schema([("c", type_)]))
+        to_stored_schema(pa.schema([("c", type_)]))
     assert caught.value.code == "topic.type_unsupported"
 
 
 @pytest.mark.parametrize("names", [["__base"], ["__index"], ["a", "A"], ["a", "a"]])
 def test_names_that_no_table_can_have_are_refused(names):
     with pytest.raises(SchemaError) as caught:
-        stored_schema(pa.schema([(name, pa.int8()) for name in names]))
+        to_stored_schema(pa.schema([(name, pa.int8()) for name in names]))
     assert caught.value.code == "topic.column_name"
 
 
@@ -253,7 +252,7 @@ def test_a_column_of_nulls_waits_for_its_type(tmp_path):
     ],
 )
 def test_which_types_fit_into_which(table, rows_, joined):
-    assert joined_type(table, rows_) == joined
+    assert merge_types(table, rows_) == joined
 
 
 @pytest.mark.parametrize(
@@ -273,7 +272,9 @@ def test_the_number_of_partitions_never_changes(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             await Producer(topics, partitions=4).open()
             await Producer(topics, partitions=2, task="g-1").open()
-            return await topics.count("t"), await topics.count("no such topic")
+            return await topics.count_partitions("t"), await topics.count_partitions(
+                "no such topic"
+            )
 
     assert run(story()) == (4, None)
 
@@ -282,23 +283,23 @@ def test_the_number_of_partitions_never_changes(tmp_path):
     "topic", ["a/b", "../up", ".hidden", "per cent%", "ünï", "quote'\"", "x" * 60]
 )
 def test_any_name_stays_one_folder_of_the_topics(topic):
-    folder = folder_of(topic)
+    folder = folder_name(topic)
     assert "/" not in folder
     assert not folder.startswith(".")
-    assert topic_of(folder) == topic
+    assert topic_name(folder) == topic
 
 
 def test_a_name_too_long_or_empty_is_refused():
     for name in ("", "x" * 300):
         with pytest.raises(ConfigError):
-            folder_of(name)
+            folder_name(name)
 
 
 def test_a_topic_of_any_name_may_be_written_and_read(tmp_path):
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             await (await Producer(topics, "a/../ü %41").open()).append(1, rows(0, 2))
-            return await topics.count("a/../ü %41")
+            return await topics.count_partitions("a/../ü %41")
 
     assert run(story()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a~2F..~2F~C3~BC~20~2541"]
@@ -335,6 +336,6 @@ def test_topics_are_named_once_they_are_made(tmp_path):
     async def made():
         await Producer(topics, "shop/orders; DROP").open()
         await Producer(topics, "b").open()
-        return await topics.names()
+        return await topics.list_names()
 
     assert sorted(run(made())) == ["b", "shop/orders; DROP"]

@@ -10,23 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError
-from penstock.topic.embedded import sweeping, upkeep
-from penstock.topic.embedded.compaction import (
-    GROWTH,
-    LEAST_RUN,
-    MOST_RUN,
-    TARGET_BYTES,
-    compact,
-    runs_of,
-)
-from penstock.topic.embedded.log import checkpoint_files
-from penstock.topic.embedded.sweeping import sweep, sweep_manifests
+from penstock.topic.embedded import upkeep
+from penstock.topic.embedded.delta_log import list_checkpoint_files
 from penstock.topic.embedded.table_state import Retention, TopicFile
+from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic.embedded.upkeep import Upkeep, checkpoint, expire, expired
-from penstock.topic.embedded.writer import FOLDER
+from penstock.topic.embedded.upkeep import (
+    MAX_RUN_FILES,
+    MIN_GROWTH,
+    MIN_RUN_FILES,
+    TARGET_BYTES,
+    Upkeep,
+    compact,
+    delete_abandoned_manifests,
+    delete_unused_files,
+    expire,
+    expired_files,
+    find_runs,
+    write_checkpoint,
+)
 from penstock.topic_files import LocalFolder
-from unit.topic.kit import (
+from unit.topic.producer_consumer import (
     Consumer,
     Producer,
     consume,
@@ -53,14 +57,14 @@ def neighbours(sizes, rows_each=10):
 @given(st.lists(st.integers(1, 2 * TARGET_BYTES) | st.integers(1, 100_000), max_size=700))
 def test_runs_are_neighbours_worth_merging_and_no_file_is_in_two(sizes):
     files = neighbours(sizes)
-    runs = list(runs_of(files))
+    runs = list(find_runs(files))
     for one in runs:
         first = files.index(one[0])
         assert list(one) == files[first : first + len(one)]
-        assert LEAST_RUN <= len(one) <= MOST_RUN
+        assert MIN_RUN_FILES <= len(one) <= MAX_RUN_FILES
         size = sum(file.bytes for file in one)
         assert size <= TARGET_BYTES
-        assert size >= GROWTH * max(file.bytes for file in one)
+        assert size >= MIN_GROWTH * max(file.bytes for file in one)
     together = [file for one in runs for file in one]
     assert len(together) == len(set(together))
 
@@ -68,7 +72,7 @@ def test_runs_are_neighbours_worth_merging_and_no_file_is_in_two(sizes):
 def test_files_on_both_sides_of_a_hole_are_not_merged():
     files = neighbours([10] * 40)
     del files[20]
-    assert [[f.base for f in one] for one in runs_of(files)] == [
+    assert [[f.base for f in one] for one in find_runs(files)] == [
         [n * 10 for n in range(20)],
         [n * 10 for n in range(21, 40)],
     ]
@@ -82,7 +86,7 @@ def test_a_row_is_rewritten_a_few_times_however_long_files_trickle_in():
             base = round_ * 20 + n
             files.append(TopicFile(base, 1, f"{base}", 10_000))
             arrived += 10_000
-        for one in list(runs_of(files)):
+        for one in list(find_runs(files)):
             first = files.index(one[0])
             size = sum(file.bytes for file in one)
             written += size
@@ -103,7 +107,7 @@ def test_retention_takes_a_head_no_longer_than_it_must(fields, seconds, most):
         TopicFile(n, 1, f"{n}", size, (200 - age) * 1000)
         for n, ((size, _), age) in enumerate(zip(fields, ages, strict=True))
     ]
-    gone = list(expired(files, Retention(seconds, most), 200.0))
+    gone = list(expired_files(files, Retention(seconds, most), 200.0))
     assert gone == files[: len(gone)]
     left = files[len(gone) :]
     if seconds:
@@ -149,7 +153,7 @@ def test_a_reader_and_a_writer_go_on_while_files_are_compacted_and_swept(tmp_pat
 
             def upkeep():
                 """What another process does."""
-                return compact(other) + sweep(other, time.time() + 2 * HOUR)
+                return compact(other) + delete_unused_files(other, time.time() + 2 * HOUR)
 
             gone = 0
             for txn in range(1, 101):
@@ -212,7 +216,7 @@ def test_they_go_on_also_after_a_checkpoint(tmp_path):
 
     run(story())
     state = state_of(tmp_path)
-    assert (state.low_offset(0), state.next_offset(0)) == (10, 10)
+    assert (state.first_offset(0), state.next_offset(0)) == (10, 10)
 
 
 def test_ages_are_known_also_from_a_checkpoint(tmp_path):
@@ -250,8 +254,8 @@ def test_data_of_removed_rows_stays_for_a_while_for_those_who_read_it(tmp_path):
     run(story())
     now = time.time()
     expire(table_of(tmp_path), Retention(seconds=-0.0 or 0.001), now + 1)
-    assert sweep(table_of(tmp_path), now + 60) == 0
-    assert sweep(table_of(tmp_path), now + sweeping.REMOVED_AGE + 2) == 1
+    assert delete_unused_files(table_of(tmp_path), now + 60) == 0
+    assert delete_unused_files(table_of(tmp_path), now + upkeep.REMOVED_FILE_AGE_S + 2) == 1
 
 
 # ── leftovers ────────────────────────────────────────────────────────────────────────────────────
@@ -266,7 +270,7 @@ def test_files_of_a_dead_attempt_go_and_those_of_a_prepared_transaction_wait(tmp
             await producer.prepare(1, rows(100, 1))  # an attempt that another one replaced
             await producer.append(1, rows(0, 3))
             prepared = await producer.prepare(2, rows(3, 3))
-            gone = sweep(topics._table("t"), time.time() + 2 * HOUR)
+            gone = delete_unused_files(topics._table("t"), time.time() + 2 * HOUR)
             await Producer(topics).open(epoch=2, last=prepared)
             return gone, await consume(topics, 6)
 
@@ -279,7 +283,7 @@ def test_what_a_task_prepared_that_never_came_back_goes_in_the_end_and_is_told(t
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             prepared = await (await Producer(topics).open()).prepare(1, rows(0, 3))
-            assert sweep(topics._table("t"), time.time() + WEEK + 60) == 1
+            assert delete_unused_files(topics._table("t"), time.time() + WEEK + 60) == 1
             with pytest.raises(InternalError, match="prepared_lost"):
                 await Producer(topics).open(epoch=2, last=prepared)
 
@@ -292,7 +296,7 @@ def test_files_of_an_attempt_that_is_under_way_are_left_alone(tmp_path):
             producer = await Producer(topics).open()
             await producer.append(2, rows(0, 3))
             await producer.prepare(1, rows(3, 3))
-            return sweep(topics._table("t"), time.time() + 60)
+            return delete_unused_files(topics._table("t"), time.time() + 60)
 
     assert run(story()) == 0
 
@@ -302,7 +306,7 @@ def test_other_files_are_none_of_our_business(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             await Producer(topics).open()
             (tmp_path / "t" / "notes.parquet").touch()
-            return sweep(topics._table("t"), time.time() + 2 * WEEK)
+            return delete_unused_files(topics._table("t"), time.time() + 2 * WEEK)
 
     assert run(story()) == 0
 
@@ -312,38 +316,38 @@ def test_a_version_that_was_being_written_when_its_process_died_goes(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             await Producer(topics).open()
             (tmp_path / "t" / "_delta_log" / ".penstock-1.tmp").touch()
-            return sweep(topics._table("t"), time.time() + 2 * HOUR)
+            return delete_unused_files(topics._table("t"), time.time() + 2 * HOUR)
 
     assert run(story()) == 1
 
 
 def test_manifests_of_transactions_that_were_given_up_go(tmp_path):
-    (tmp_path / FOLDER).mkdir()
-    (tmp_path / FOLDER / "a.json").touch()
-    sweep_manifests(LocalFolder(tmp_path), time.time() + HOUR)
-    assert len(list((tmp_path / FOLDER).iterdir())) == 1
-    sweep_manifests(LocalFolder(tmp_path), time.time() + WEEK + 60)
-    assert list((tmp_path / FOLDER).iterdir()) == []
+    (tmp_path / MANIFEST_FOLDER).mkdir()
+    (tmp_path / MANIFEST_FOLDER / "a.json").touch()
+    delete_abandoned_manifests(LocalFolder(tmp_path), time.time() + HOUR)
+    assert len(list((tmp_path / MANIFEST_FOLDER).iterdir())) == 1
+    delete_abandoned_manifests(LocalFolder(tmp_path), time.time() + WEEK + 60)
+    assert list((tmp_path / MANIFEST_FOLDER).iterdir()) == []
 
 
 # ── the log ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_long_log_gets_a_checkpoint_and_loses_its_oldest_versions(tmp_path, monkeypatch):
-    monkeypatch.setattr(upkeep, "CHECKPOINT_EVERY", 10)
-    monkeypatch.setattr(sweeping, "LOG_VERSIONS", 5)
+    monkeypatch.setattr(upkeep, "CHECKPOINT_VERSIONS", 10)
+    monkeypatch.setattr(upkeep, "MIN_LOG_VERSIONS", 5)
 
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:
             producer = await Producer(topics).open()
             for txn in range(1, 13):
                 await producer.append(txn, rows((txn - 1) * 10, 10))
-            assert checkpoint(topics._table("t"))
-            assert not checkpoint(topics._table("t"))
+            assert write_checkpoint(topics._table("t"))
+            assert not write_checkpoint(topics._table("t"))
             for txn in range(13, 26):
                 await producer.append(txn, rows((txn - 1) * 10, 10))
-            assert checkpoint(topics._table("t"))
-            sweep(topics._table("t"), time.time() + 2 * HOUR)
+            assert write_checkpoint(topics._table("t"))
+            delete_unused_files(topics._table("t"), time.time() + 2 * HOUR)
             await producer.append(26, rows(250, 10))
         async with EmbeddedTopics(tmp_path) as topics:
             return await consume(topics, 260)
@@ -351,7 +355,7 @@ def test_a_long_log_gets_a_checkpoint_and_loses_its_oldest_versions(tmp_path, mo
     assert run(story()).ids == list(range(260))
     there = [version_path(tmp_path, v).exists() for v in (0, 19, 20, 26)]
     assert there == [False, False, True, True]
-    parts = checkpoint_files(table_of(tmp_path).log)
+    parts = list_checkpoint_files(table_of(tmp_path).log)
     assert [part.name[:20] for part in parts] == [f"{25:020d}"]
     assert DeltaTable(str(tmp_path / "t")).to_pyarrow_table().num_rows == 260
 
@@ -377,7 +381,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
     run(story())
     DeltaTable(str(tmp_path / "t")).create_checkpoint()
     log = LocalFolder(tmp_path / "t" / "_delta_log")
-    for part in checkpoint_files(log):
+    for part in list_checkpoint_files(log):
         os.truncate(log.path / part.name, 100)
     with pytest.raises(InternalError, match="log_damaged"):
         table_of(tmp_path)
@@ -385,7 +389,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
 
 def test_upkeep_does_what_is_due_and_nothing_for_an_idle_topic(tmp_path, monkeypatch):
     done = []
-    for name in ("expire", "compact", "checkpoint", "sweep"):
+    for name in ("expire", "compact", "write_checkpoint", "delete_unused_files"):
         monkeypatch.setattr(upkeep, name, lambda *_, name=name: done.append(name))
 
     async def story():
@@ -395,15 +399,16 @@ def test_upkeep_does_what_is_due_and_nothing_for_an_idle_topic(tmp_path, monkeyp
                 await producer.append(txn, rows(txn, 1))
             upkeep = Upkeep(LocalFolder(tmp_path), Retention())
             for _ in range(3):
-                upkeep.look_after(topics._table("t"))
+                upkeep.maintain_topic(topics._table("t"))
                 done.append("|")
 
     run(story())
-    assert done == ["expire", "compact", "checkpoint", "sweep", "|", "expire", "|", "expire", "|"]
+    due = ["expire", "compact", "write_checkpoint", "delete_unused_files"]
+    assert done == [*due, "|", "expire", "|", "expire", "|"]
 
 
 def test_upkeep_runs_by_itself_and_outlives_a_broken_topic(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("penstock.topic.embedded.topics.UPKEEP_EVERY", 0.02)
+    monkeypatch.setattr("penstock.topic.embedded.topics.UPKEEP_INTERVAL_S", 0.02)
 
     async def story():
         async with EmbeddedTopics(tmp_path) as topics:

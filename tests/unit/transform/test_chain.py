@@ -1,4 +1,4 @@
-"""The chain: Kafka Connect's keys in, steps out; everything wrong is said at once."""
+"""A chain compiles Kafka Connect's keys to steps, and reports all errors at once."""
 
 import pickle
 
@@ -7,7 +7,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.transform import build_chain
-from penstock.transform.registry import PREDICATES, TRANSFORMS
+from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "__op": pa.int8()})
 KAFKA = "org.apache.kafka.connect.transforms"
@@ -34,7 +34,7 @@ def test_no_transforms_make_no_steps():
     assert compiled({"transforms": ""}).dataset == "d"
 
 
-def test_a_chain_ends_where_one_looks_at_it():
+def test_a_chain_can_be_cut_behind_each_transform():
     config = {
         "transforms": "keep,to,late",
         "transforms.keep.type": "Filter",
@@ -78,12 +78,12 @@ def test_steps_come_in_the_order_of_the_list():
     ],
 )
 def test_kafka_connects_names_are_aliases(alias, name):
-    assert TRANSFORMS[alias] is TRANSFORMS[name]
+    assert TRANSFORMS_BY_NAME[alias] is TRANSFORMS_BY_NAME[name]
 
 
 @pytest.mark.parametrize("name", ["TopicNameMatches", "RecordIsTombstone", "HasHeaderKey"])
 def test_kafka_connects_predicates_are_aliases(name):
-    assert PREDICATES[f"{KAFKA}.predicates.{name}"] is PREDICATES[name]
+    assert PREDICATES_BY_NAME[f"{KAFKA}.predicates.{name}"] is PREDICATES_BY_NAME[name]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_kafka_connects_predicates_are_aliases(name):
         ),
     ],
 )
-def test_a_pattern_that_takes_too_long_for_a_name_is_told(config, path):
+def test_a_pattern_that_takes_too_long_for_a_name_is_refused(config, path):
     name = "a" * 60 + "!"
     with pytest.raises(ConfigError) as caught:
         compiled(config, name, pa.schema({name: pa.int64()}))
@@ -125,7 +125,7 @@ def test_a_predicate_over_names_is_decided_for_the_whole_dataset():
     assert negated.where == "false"
 
 
-def test_a_predicate_over_rows_leaves_the_fused_lane():
+def test_a_predicate_over_rows_has_no_kernel():
     config = one("InsertField", static_field="f", static_value="v", predicate="p")
     (step,) = compiled(config | {"predicates": "p", "predicates.p.type": "RecordIsTombstone"}).steps
     assert step.kernel is None
@@ -133,7 +133,7 @@ def test_a_predicate_over_rows_leaves_the_fused_lane():
     assert dict(step.select)["id"] == "`id`"
 
 
-def test_a_header_is_never_there_where_rows_have_no_headers():
+def test_a_header_predicate_is_false_for_rows_without_headers():
     config = one("InsertField", static_field="f", static_value="v", predicate="p") | {
         "predicates": "p",
         "predicates.p.type": "HasHeaderKey",
@@ -142,7 +142,7 @@ def test_a_header_is_never_there_where_rows_have_no_headers():
     assert compiled(config).steps == ()
 
 
-def test_a_router_names_the_dataset_and_later_transforms_see_it():
+def test_later_transforms_see_the_dataset_name_of_a_router():
     config = {
         "transforms": "r,i",
         "transforms.r.type": "RegexRouter",
@@ -169,7 +169,7 @@ def test_kernels_can_be_sent_to_executors():
     assert batch.to_pylist() == [{"id": 1, "u": "É", "n": 1, "__op": None}]
 
 
-def test_replace_field_passes_over_names_that_a_dataset_does_not_have():
+def test_replace_field_ignores_names_that_a_dataset_does_not_have():
     assert compiled(one("ReplaceField", exclude="nope", renames="other:name")).steps == ()
 
 
@@ -180,11 +180,11 @@ def test_replace_field_excludes_before_it_includes_and_can_swap():
     assert step.select == (("name", "`id`"), ("id", "`name`"), ("__op", "`__op`"))
 
 
-def test_keys_of_members_that_are_not_listed_are_passed_over():
+def test_keys_of_members_that_are_not_listed_are_ignored():
     assert compiled({"transforms": "", "transforms.off.type": "Nonsense"}).steps == ()
 
 
-def test_a_predicate_that_nobody_uses_is_fine():
+def test_an_unused_predicate_is_allowed():
     assert compiled({"predicates": "p", "predicates.p.type": "RecordIsTombstone"}).steps == ()
 
 
@@ -260,7 +260,7 @@ TOMBSTONE = {"predicates": "p", "predicates.p.type": "RecordIsTombstone"}
         (one("RegexRouter", regex="(", replacement="a"), "transform.bad_regex", "t.regex", ""),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place_and_a_fix(config, code, path, says):
+def test_each_error_names_its_key_and_a_fix(config, code, path, says):
     found = refused(config)
     assert (found.code, found.config_path) == (code, f"transforms.{path}")
     assert says in found.fix
@@ -275,23 +275,23 @@ def test_a_misspelt_predicate_names_the_nearest():
     assert refused(config).suggestion == "tombstones"
 
 
-def test_a_type_of_predicate_that_does_not_exist_lists_those_that_do():
+def test_an_unknown_type_of_predicate_lists_the_valid_types():
     found = refused({"predicates": "p", "predicates.p.type": "TopicMatches"})
     assert (found.code, found.config_path) == ("transform.unknown_predicate", "predicates.p.type")
     assert "TopicNameMatches" in found.fix
 
 
-def test_members_without_a_list_are_noticed():
+def test_members_without_a_list_are_refused():
     assert refused({"transforms.t.type": "Filter"}).config_path == "transforms"
 
 
-def test_a_name_listed_twice_is_noticed():
+def test_a_name_listed_twice_is_refused():
     assert refused(one("Filter", condition="id=1") | {"transforms": "t,t"}).code == (
         "transform.duplicate_member"
     )
 
 
-def test_everything_wrong_is_said_at_once():
+def test_all_errors_are_reported_at_once():
     config = one("Filter", conditon="x") | {
         "transforms": "t,u",
         "transforms.u.type": "RegexRouter",
@@ -322,20 +322,20 @@ PLACED = pa.schema(
 )
 
 
-def test_only_a_chain_that_inserts_them_wants_the_places_of_rows():
-    assert not build_chain(one("InsertField", topic_field="t")).wants_places
-    assert build_chain(one("InsertField", partition_field="p")).wants_places
-    assert build_chain(one("InsertField$Key", offset_field="o")).wants_places
+def test_only_a_chain_that_inserts_positions_needs_them():
+    assert not build_chain(one("InsertField", topic_field="t")).needs_positions
+    assert build_chain(one("InsertField", partition_field="p")).needs_positions
+    assert build_chain(one("InsertField$Key", offset_field="o")).needs_positions
 
 
-def test_places_of_rows_are_inserted_and_end_with_the_chain():
+def test_positions_of_rows_are_inserted_and_dropped_behind_the_chain():
     config = one("InsertField", partition_field="p", offset_field="o!")
     steps = compiled(config, schema=PLACED).steps
     assert dict(steps[0].select)["p"] == "`__partition`"
     assert [name for name, _ in steps[-1].select] == ["id", "p", "o", "__op"]
 
 
-def test_a_condition_may_read_them_too():
+def test_a_condition_may_read_positions():
     steps = compiled(one("Filter", condition="__offset % 2 = 0"), schema=PLACED).steps
     assert [name for name, _ in steps[-1].select] == ["id", "__op"]
 
@@ -366,15 +366,17 @@ def test_every_name_of_kafka_and_rocketmq_is_an_alias():
         "SetSchemaMetadata", "TimestampConverter", "TimestampRouter", "ValueToKey",
     ]  # fmt: skip
     for name in names:
-        halves = [""] if f"{KAFKA}.{name}" in TRANSFORMS else ["$Key", "$Value"]
+        halves = [""] if f"{KAFKA}.{name}" in TRANSFORMS_BY_NAME else ["$Key", "$Value"]
         for half in halves:
-            assert TRANSFORMS[f"{KAFKA}.{name}{half}"] is TRANSFORMS[f"{name}{half}"]
+            assert (
+                TRANSFORMS_BY_NAME[f"{KAFKA}.{name}{half}"] is TRANSFORMS_BY_NAME[f"{name}{half}"]
+            )
     rocketmq = "org.apache.rocketmq.connect.transforms"
     for name in ("ChangeCase", "ExtractNestedField", "PatternFilter", "PatternRename", "SetNull"):
-        assert f"{rocketmq}.{name}$Key" in TRANSFORMS
-    assert TRANSFORMS[f"{rocketmq}.RegexRouter"] is TRANSFORMS["RegexRouter"]
-    assert f"{rocketmq}.SetMaximumPrecision$Value" in TRANSFORMS
+        assert f"{rocketmq}.{name}$Key" in TRANSFORMS_BY_NAME
+    assert TRANSFORMS_BY_NAME[f"{rocketmq}.RegexRouter"] is TRANSFORMS_BY_NAME["RegexRouter"]
+    assert f"{rocketmq}.SetMaximumPrecision$Value" in TRANSFORMS_BY_NAME
 
 
-def test_a_router_of_times_may_rename_every_dataset():
+def test_timestamp_router_without_timestamp_renames_every_dataset():
     assert compiled(one("TimestampRouter", topic_format="x-${topic}")).dataset == "x-d"

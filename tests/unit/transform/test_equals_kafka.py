@@ -1,4 +1,4 @@
-"""Kafka Connect's own transforms give what the tables say, but where a table tells why not."""
+"""Kafka's own transforms give the values of the golden tables, with documented exceptions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def name(case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.kafka], ids=name)
-def test_kafka_gives_what_the_table_says(kafka: Kafka, case: Case) -> None:
+def test_kafka_gives_the_values_of_the_table(kafka: Kafka, case: Case) -> None:
     found = compared(kafka, case)
     assert found.kafka == found.table
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.kafka], ids=name)
-def test_a_difference_that_a_table_explains_is_still_there(kafka: Kafka, case: Case) -> None:
+def test_a_difference_that_a_table_explains_still_exists(kafka: Kafka, case: Case) -> None:
     found = compared(kafka, case)
     assert found.kafka != found.table
 

@@ -1,11 +1,11 @@
-"""The condition parser takes what it is certain of, and leaves the rest to Spark."""
+"""The condition parser compiles what Arrow computes like Spark, and leaves the rest to Spark."""
 
 import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.transform.row import Row
-from penstock.transform.sql.condition_kernel import compile_condition
+from penstock.transform.sql.condition_parser import compile_condition
 
 SCHEMA = pa.schema(
     {
@@ -49,7 +49,7 @@ def rows_kept(condition, **columns):
         "substring(s, 1) = 'a'", "substring(s, 2, 2147483647) = 'a'", "length(s) = '1'",
     ],
 )  # fmt: skip
-def test_what_is_not_certain_is_left_to_spark(text):
+def test_other_conditions_are_left_to_spark(text):
     assert compile_condition(text, ROW, "p") is None
 
 
@@ -63,7 +63,7 @@ def test_a_column_that_does_not_exist_is_reported(text):
     assert caught.value.diagnostic.config_path == "transforms.t.condition"
 
 
-def test_backticks_name_what_words_cannot():
+def test_backticks_quote_names_of_columns():
     assert rows_kept("`date` = 'x' and `a``b` > 1", **{"date": ["x", "x"], "a`b": [1, 2]}) == {
         "date": ["x"],
         "a`b": [2],

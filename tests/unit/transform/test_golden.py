@@ -1,15 +1,13 @@
-"""Every transform gives what its table says, value by value: in Spark, and as a kernel if it has
-one.
-"""
+"""Every transform gives the values of its golden table: in Spark, and as a kernel if it has one."""
 
 import pyarrow as pa
 import pytest
 
-from penstock.model.column_meaning import meaning
+from penstock.model.arrow_schema import semantic_type
 from penstock.model.errors import ConfigError
 from penstock.model.step import ROW
 from penstock.transform import build_chain
-from penstock.transform.registry import TRANSFORMS
+from penstock.transform.registry import TRANSFORMS_BY_NAME
 from penstock.transform.row import Row
 from support.transforms import DATASET, cases, plain, schema_of
 
@@ -27,12 +25,12 @@ def compiled(case):
 
 
 def in_spark(spark, case):
-    """Run the steps as the engine does; returns the rows, and the codes of those set apart."""
+    """Run the steps as the engine does; returns the rows, and the codes of the rejected rows."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from penstock.spark.plan import transformed
-    from penstock.spark.rejected_rows import ERROR, with_tracks
-    from penstock.spark.report import read_diagnostic
+    from penstock.spark.plan import apply_steps
+    from penstock.spark.rejected_rows import ERROR, with_tracking_columns
+    from penstock.spark.slot_reports import read_diagnostic
 
     batch = case.batch
     rows = pa.RecordBatch.from_arrays(
@@ -41,29 +39,29 @@ def in_spark(spark, case):
             pa.array(range(batch.num_rows), pa.int64()),
             pa.nulls(batch.num_rows, pa.string()),
         ],
-        schema=with_tracks(batch.schema),
+        schema=with_tracking_columns(batch.schema),
     )
     schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
     frame = spark.createDataFrame(pa.Table.from_batches([rows]), schema)
-    frame, _ = transformed(frame, compiled(case).steps, tracked=True)
+    frame, _ = apply_steps(frame, compiled(case).steps, tracked=True)
     table = frame.toArrow()
     errors = table[ERROR].to_pylist()
     numbers = table[ROW].to_pylist()
-    apart = {
+    rejected = {
         row: read_diagnostic(error) for row, error in zip(numbers, errors, strict=True) if error
     }
     good = table.filter(pa.array([error is None for error in errors]))
-    return good.drop_columns([ROW, ERROR]), apart
+    return good.drop_columns([ROW, ERROR]), rejected
 
 
 @pytest.mark.parametrize("case", RUN, ids=name)
-def test_spark_gives_what_the_table_says(spark, case):
-    rows, apart = in_spark(spark, case)
+def test_spark_gives_the_values_of_the_table(spark, case):
+    rows, rejected = in_spark(spark, case)
     assert rows.schema.names == list(case.gives)
     assert rows.schema.types == schema_of(case.gives).types
     assert plain(rows) == case.expected
-    assert {row: found.code for row, found in apart.items()} == case.apart
-    assert {found.config_path for found in apart.values()} <= {"transforms.t"}
+    assert {row: found.code for row, found in rejected.items()} == case.rejects
+    assert {found.config_path for found in rejected.values()} <= {"transforms.t"}
 
 
 def kernels_of(case):
@@ -71,30 +69,30 @@ def kernels_of(case):
 
 
 @pytest.mark.parametrize("case", [c for c in RUN if all(kernels_of(c))], ids=name)
-def test_kernels_give_what_the_table_says(case):
+def test_kernels_give_the_values_of_the_table(case):
     batch = case.batch
     for kernel in kernels_of(case):
         batch = kernel(batch)
     assert batch.schema.names == list(case.gives)
     assert batch.schema.types == schema_of(case.gives).types
     assert plain(batch) == case.expected
-    assert not case.apart
+    assert not case.rejects
 
 
 @pytest.mark.parametrize("case", RUN, ids=name)
-def test_the_chain_knows_the_types_that_come_out(case):
+def test_the_chain_knows_the_output_types(case):
     row = Row.of(case.schema)
     for link in build_chain(case.config).links:
-        row = link.change(DATASET, row).row(row)
+        row = link.resolve(DATASET, row).row_after(row)
     wanted = schema_of(case.gives)
     assert row.names == tuple(wanted.names)
     for column, field in zip(row, wanted, strict=True):
         assert column.type in {field.type, None}
-        assert column.meaning == meaning(field)
+        assert column.semantic_type == semantic_type(field)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.refused], ids=name)
-def test_what_is_refused_is_said_with_its_code_place_and_fix(case):
+def test_a_refused_configuration_has_the_code_of_the_table_and_a_fix(case):
     with pytest.raises(ConfigError) as caught:
         compiled(case)
     found = caught.value.diagnostic
@@ -104,12 +102,12 @@ def test_what_is_refused_is_said_with_its_code_place_and_fix(case):
 
 
 def test_every_transform_has_a_table_but_those_with_tests_of_their_own():
-    here = {TRANSFORMS[case.transform["type"]].names[0].split("$")[0] for case in CASES}
-    every = {kind.names[0].split("$")[0] for kind in TRANSFORMS.values()}
+    here = {TRANSFORMS_BY_NAME[case.transform["type"]].names[0].split("$")[0] for case in CASES}
+    every = {kind.names[0].split("$")[0] for kind in TRANSFORMS_BY_NAME.values()}
     assert every - here == {"Project", "RegexRouter", "python"}
 
 
-def test_no_few_transforms_have_kernels():
+def test_enough_cases_have_kernels():
     assert sum(all(kernels_of(case)) for case in RUN) >= KERNELS
 
 

@@ -1,4 +1,4 @@
-"""Kernels mean what Spark means: conditions and projections over the same rows, both ways."""
+"""Kernels equal Spark: conditions and projections over the same generated rows."""
 
 import datetime as dt
 import math
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.transform import build_chain
 from penstock.transform.column_kernel import Upper
 from penstock.transform.row import Row
-from penstock.transform.sql.condition_kernel import compile_condition
+from penstock.transform.sql.condition_parser import compile_condition
 from penstock.transform.sql.quoting import name as quoted
 
 LIMITS = {
@@ -135,7 +135,7 @@ def batch_of(given_rows):
 
 @some_jobs
 @given(rows=rows, conditions=st.lists(conditions, min_size=30, max_size=40))
-def test_a_condition_is_true_false_and_null_where_spark_says_so(spark, rows, conditions):
+def test_a_condition_is_true_false_and_null_for_the_same_rows_as_in_spark(spark, rows, conditions):
     batch = batch_of(rows)
     frame = spark.createDataFrame(pa.Table.from_batches([batch]))
     expected = frame.selectExpr(*(f"({c}) AS c{i}" for i, c in enumerate(conditions))).toArrow()
@@ -146,8 +146,8 @@ def test_a_condition_is_true_false_and_null_where_spark_says_so(spark, rows, con
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_the_limits_of_whole_numbers_compare_as_in_spark(spark, name):
-    """Every limit against every limit, so that no random draw decides whether they are seen."""
+def test_the_limits_of_integers_compare_as_in_spark(spark, name):
+    """Every limit against every limit, without random choice."""
     every = [*LIMITS["i8"], *LIMITS["i32"], *LIMITS["i64"]]
     batch = batch_of([{name: n} for n in [None, *LIMITS[name]]])
     conditions = [f"{name} {op} {n}" for n in every for op in ("=", "<", ">=")]
@@ -272,7 +272,7 @@ def test_kernels_of_nested_rows_give_what_spark_gives(spark, rows):
 
 
 def test_upper_is_the_same_for_every_code_point(spark):
-    """Shows the table of newer capitals complete; `upper` maps each code point by itself."""
+    """Proves that the table of newer upper-case letters is complete."""
     points = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
     frame = spark.createDataFrame(pa.table({"c": points}))
     found = frame.selectExpr("c", "upper(c) AS u").toArrow()

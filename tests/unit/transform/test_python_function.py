@@ -1,5 +1,5 @@
 """Functions of the user: found only in the node's folders, called by batch or row, and a row that
-fails is set apart with the line of the file.
+fails is rejected with the line of the file.
 """
 
 import pickle
@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError, DataError
-from penstock.model.step import ROW, Attempting
-from penstock.transform import Outside, build_chain
-from penstock.transform.functions.declared import declared
-from penstock.transform.functions.modules import function_of
+from penstock.model.step import ROW, RejectingKernel
+from penstock.transform import Extensions, build_chain
+from penstock.transform.functions.code import import_function
+from penstock.transform.functions.column_declaration import parse_columns
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "__op": pa.int8()})
 ROWS = pa.RecordBatch.from_pylist(
@@ -101,9 +101,9 @@ def config(**keys):
 
 
 def kernel(folder, schema=SCHEMA, **keys):
-    (step,) = build_chain(config(**keys), Outside(functions=[folder])).compile("d", schema).steps
+    (step,) = build_chain(config(**keys), Extensions(functions=[folder])).compile("d", schema).steps
     assert step.only_kernel
-    assert step.sets_apart
+    assert step.can_reject_rows
     return pickle.loads(pickle.dumps(step.kernel))
 
 
@@ -112,14 +112,14 @@ def numbered(batch=ROWS, first=100):
 
 
 def test_a_function_of_batches_changes_columns_and_keeps_the_reserved(folder):
-    rows, failed = kernel(folder, function="mine:shout").attempt(numbered())
+    rows, failed = kernel(folder, function="mine:shout").split_rejected(numbered())
     assert failed == []
     assert rows.to_pylist()[1] == {"id": 1, "name": "B", "__op": 1, ROW: 101}
 
 
-def test_a_batch_that_fails_is_halved_down_to_the_bad_row(folder):
+def test_a_batch_that_fails_is_halved_down_to_the_failing_row(folder):
     found = kernel(folder, function="mine:picky", columns="id int64")
-    rows, ((row, reason),) = found.attempt(numbered())
+    rows, ((row, reason),) = found.split_rejected(numbered())
     assert rows.to_pylist() == [{"id": 0, "__op": 0, ROW: 100}, {"id": 2, "__op": 2, ROW: 102}]
     assert (row, reason.code) == (101, "transform.function_failed")
     assert reason.config_path == "transforms.t.function"
@@ -127,36 +127,36 @@ def test_a_batch_that_fails_is_halved_down_to_the_bad_row(folder):
     assert f"{folder / 'mine.py'}, line 13" in reason.message
 
 
-def test_without_numbers_a_bad_row_fails_the_batch(folder):
+def test_without_row_numbers_a_failing_row_fails_the_batch(folder):
     with pytest.raises(DataError) as caught:
         kernel(folder, function="mine:picky", columns="id int64")(ROWS)
     assert caught.value.code == "transform.function_failed"
 
 
-def test_a_function_may_give_fewer_rows_with_their_reserved_columns(folder):
-    rows, failed = kernel(folder, function="mine:half").attempt(numbered())
+def test_a_function_may_return_fewer_rows_with_their_reserved_columns(folder):
+    rows, failed = kernel(folder, function="mine:half").split_rejected(numbered())
     assert failed == []
     assert rows.to_pylist() == [{"id": 0, "name": "a", "__op": 0, ROW: -1}]
 
 
-def test_a_table_is_a_batch(folder):
-    rows, _ = kernel(folder, function="mine:table", columns="id int32").attempt(numbered())
+def test_a_table_is_accepted_as_a_batch(folder):
+    rows, _ = kernel(folder, function="mine:table", columns="id int32").split_rejected(numbered())
     assert rows.schema.field("id").type == pa.int32()
     assert rows["id"].to_pylist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("function", "says"), [("nothing", "NoneType"), ("other", "`zzz`")])
-def test_what_a_function_of_batches_must_not_give(folder, function, says):
-    rows, failed = kernel(folder, function=f"mine:{function}").attempt(numbered())
+def test_an_invalid_result_of_a_function_of_batches_rejects_its_rows(folder, function, says):
+    rows, failed = kernel(folder, function=f"mine:{function}").split_rejected(numbered())
     assert rows.num_rows == 0
     assert [row for row, _ in failed] == [100, 101, 102]
     assert {reason.code for _, reason in failed} == {"transform.function_gave"}
     assert says in failed[0][1].message
 
 
-def test_a_function_of_rows_gives_dicts(folder):
+def test_a_function_of_rows_returns_dicts(folder):
     found = kernel(folder, function="mine:row", mode="row", columns="text string, id int64")
-    rows, ((row, reason),) = found.attempt(numbered())
+    rows, ((row, reason),) = found.split_rejected(numbered())
     assert rows.schema.names == ["text", "id", "__op", ROW]
     assert rows.to_pylist() == [
         {"text": "a0", "id": 0, "__op": 0, ROW: 100},
@@ -168,14 +168,14 @@ def test_a_function_of_rows_gives_dicts(folder):
 
 
 def test_none_drops_a_row(folder):
-    rows, failed = kernel(folder, function="mine:some", mode="row").attempt(numbered())
+    rows, failed = kernel(folder, function="mine:some", mode="row").split_rejected(numbered())
     assert (rows["id"].to_pylist(), failed) == ([0, 2], [])
     assert rows["name"].to_pylist() == [None, None]
 
 
-def test_a_value_that_has_no_place_and_a_column_that_is_not_declared_set_rows_apart(folder):
+def test_a_value_of_another_type_and_an_undeclared_column_reject_rows(folder):
     found = kernel(folder, function="mine:odd", mode="row", columns="id int64")
-    rows, failed = found.attempt(numbered())
+    rows, failed = found.split_rejected(numbered())
     assert rows["id"].to_pylist() == [1]
     assert {row: reason.code for row, reason in failed} == {
         101: "transform.function_gave",
@@ -184,50 +184,50 @@ def test_a_value_that_has_no_place_and_a_column_that_is_not_declared_set_rows_ap
 
 
 @pytest.mark.parametrize(("function", "mode"), [("tiny", "row"), ("tiny_texts", "batch")])
-def test_a_number_that_a_decimal_cannot_be_sets_its_row_apart(folder, function, mode):
+def test_a_number_that_does_not_fit_a_decimal_rejects_its_row(folder, function, mode):
     """Arrow makes 0 of it."""
     found = kernel(folder, function=f"mine:{function}", mode=mode, columns="d decimal(9,2)")
-    rows, failed = found.attempt(numbered())
+    rows, failed = found.split_rejected(numbered())
     assert [str(value) for value in rows["d"].to_pylist()] == ["1.50", "2.50"]
     assert [(row, reason.code) for row, reason in failed] == [(101, "transform.function_gave")]
 
 
-def test_a_list_is_no_row(folder):
-    _, failed = kernel(folder, function="mine:listed", mode="row").attempt(numbered())
+def test_a_list_is_refused_as_a_row(folder):
+    _, failed = kernel(folder, function="mine:listed", mode="row").split_rejected(numbered())
     assert len(failed) == 3
     assert "list" in failed[0][1].message
 
 
-def test_an_import_that_fails_in_a_row_is_told_with_its_line(folder):
-    _, failed = kernel(folder, function="mine:late", mode="row").attempt(numbered())
+def test_an_import_that_fails_in_a_row_is_reported_with_its_line(folder):
+    _, failed = kernel(folder, function="mine:late", mode="row").split_rejected(numbered())
     assert "No module named 'nowhere'" in failed[0][1].message
     assert "line 52)" in failed[0][1].message
 
 
-def test_nothing_is_run_before_there_are_rows(folder):
+def test_a_module_is_run_only_when_there_are_rows(folder):
     found = kernel(folder, function="loads:f", mode="row")
     assert found(ROWS.slice(0, 0)).num_rows == 0
     with pytest.raises(ConfigError) as caught:
-        found.attempt(numbered())
+        found.split_rejected(numbered())
     assert caught.value.code == "transform.function_not_loaded"
     assert "line 2" in caught.value.diagnostic.message
 
 
-def test_a_change_of_the_file_counts_at_the_next_start(folder):
+def test_a_change_of_the_file_takes_effect_at_the_next_start(folder):
     before = kernel(folder, function="deep.down:f", mode="row")
     (folder / "deep" / "down.py").write_text("def f(row):\n    return {'id': 9}\n")
     after = kernel(folder, function="deep.down:f", mode="row")
-    assert before.attempt(numbered())[0]["id"].to_pylist() == [0, 1, 2]
-    assert after.attempt(numbered())[0]["id"].to_pylist() == [9, 9, 9]
+    assert before.split_rejected(numbered())[0]["id"].to_pylist() == [0, 1, 2]
+    assert after.split_rejected(numbered())[0]["id"].to_pylist() == [9, 9, 9]
 
 
 def test_a_file_is_loaded_once_in_a_process(folder):
     found = kernel(folder, function="mine:row", mode="row")
-    assert function_of(found.code) is function_of(pickle.loads(pickle.dumps(found.code)))
+    assert import_function(found.code) is import_function(pickle.loads(pickle.dumps(found.code)))
 
 
-def test_a_function_is_a_kernel_that_sets_rows_apart(folder):
-    assert isinstance(kernel(folder, function="mine:row", mode="row"), Attempting)
+def test_a_function_is_a_kernel_that_can_reject_rows(folder):
+    assert isinstance(kernel(folder, function="mine:row", mode="row"), RejectingKernel)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,9 @@ def test_a_function_is_a_kernel_that_sets_rows_apart(folder):
         ("mine:pc", "no_function"),
     ],
 )
-def test_what_names_no_function_is_refused(folder, function, code):
+def test_an_invalid_function_name_or_file_is_refused(folder, function, code):
     with pytest.raises(ConfigError) as caught:
-        build_chain(config(function=function), Outside(functions=[folder]))
+        build_chain(config(function=function), Extensions(functions=[folder]))
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == (f"transform.{code}", "transforms.t.function")
     assert found.fix
@@ -264,7 +264,7 @@ def test_columns_of_all_types_are_declared():
         "a int8, `b c` decimal(10, 2), c list<struct<x: int64, y: map<string, timestamp>>>, "
         "d timestamp_ntz, e BOOLEAN"
     )
-    assert declared(text, "p") == pa.schema(
+    assert parse_columns(text, "p") == pa.schema(
         {
             "a": pa.int8(),
             "b c": pa.decimal128(10, 2),
@@ -282,13 +282,13 @@ def test_columns_of_all_types_are_declared():
     ["", "a", "a int31", "a int8,", "a int8 b int8", "a int8, a int8", "a list<int8", "a decimal",
      "a decimal(99,1)", "a map<int8>", "`a int8", "a " + "list<" * 20 + "int8" + ">" * 20],
 )  # fmt: skip
-def test_columns_that_cannot_be_read(text):
+def test_invalid_declarations_of_columns_are_refused(text):
     with pytest.raises(ConfigError) as caught:
-        declared(text, "p")
+        parse_columns(text, "p")
     assert caught.value.code == "transform.bad_columns"
 
 
 def test_a_reserved_column_cannot_be_declared():
     with pytest.raises(ConfigError) as caught:
-        declared("__op int8", "p")
+        parse_columns("__op int8", "p")
     assert caught.value.code == "transform.reserved_column"

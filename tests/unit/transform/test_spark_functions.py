@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.spark.frozen_times import refuse_frozen_times
+from penstock.spark.plan import refuse_frozen_times
 from penstock.transform.sql import allowed_functions, call_arguments
-from penstock.transform.sql.guard import guarded
+from penstock.transform.sql.guard import check_expression
 
 MIXING = {"agg_funcs", "window_funcs", "generator_funcs"}
 
@@ -42,12 +42,12 @@ def test_each_function_of_spark_is_allowed_or_refused_by_name(functions):
     assert not unjudged(functions, allowed_functions.ALLOWED)
 
 
-def test_a_function_that_no_table_names_is_noticed(functions):
+def test_a_function_in_no_table_is_noticed(functions):
     assert unjudged(functions, allowed_functions.ALLOWED - {"upper"}) == {"upper"}
     assert unjudged(functions, allowed_functions.ALLOWED | {"reflect"}) == {"reflect"}
 
 
-def test_what_no_table_allows_is_refused_wherever_it_stands(functions):
+def test_a_function_that_is_not_allowed_is_refused_in_every_position(functions):
     callable_ = [name for name in functions if re.fullmatch(r"\w+", name)]
     for name in {*callable_, "function_of_a_later_spark"} - allowed_functions.ALLOWED:
         texts = [f"{name}(a)", f"`{name}`(a)", f"upper({name}(a))"]
@@ -55,11 +55,11 @@ def test_what_no_table_allows_is_refused_wherever_it_stands(functions):
             texts.append(f"x LIKE {name} (a)")
         for text in texts:
             with pytest.raises(ConfigError) as caught:
-                guarded(text, "p")
+                check_expression(text, "p")
             assert caught.value.code == "transform.forbidden_function", text
 
 
-def test_no_function_that_mixes_rows_is_allowed(functions):
+def test_no_function_that_combines_rows_is_allowed(functions):
     mixing = {name for name, (group, _) in functions.items() if group in MIXING}
     assert len(mixing) > 50
     assert not mixing & allowed_functions.ALLOWED
@@ -71,7 +71,7 @@ def test_each_allowed_function_with_options_has_a_list_of_them(functions):
     assert with_options & allowed_functions.ALLOWED == set(call_arguments.OPTIONS)
 
 
-def test_each_name_that_spark_reads_as_a_call_is_known(spark, functions):
+def test_each_name_that_spark_resolves_to_a_function_is_known(spark, functions):
     """Every word of Spark's grammar and every function, where no column has that name."""
     jvm = spark._jvm.org.apache.spark.sql.catalyst
     vocabulary = jvm.parser.SqlBaseParser.VOCABULARY
@@ -85,7 +85,7 @@ def test_each_name_that_spark_reads_as_a_call_is_known(spark, functions):
     assert resolved <= set(allowed_functions.CONSTANTS)
 
 
-def test_a_column_goes_before_a_call_of_its_name(spark):
+def test_a_column_is_preferred_over_a_function_of_its_name(spark):
     """Why `user` is left to the columns of the rows."""
     rows = spark.createDataFrame(pa.table({"user": ["ada"]}))
     found = rows.selectExpr("user AS a", "`user` AS b").toArrow().to_pylist()
@@ -112,21 +112,21 @@ def server():
         thread.join()
 
 
-def test_spark_asks_the_url_that_an_option_names_and_the_guard_refuses_it(spark, server):
+def test_spark_calls_the_url_of_an_option_and_the_guard_refuses_it(spark, server):
     url = f"http://127.0.0.1:{server.server_port}/o.xsd"
     text = f"from_xml('<a/>', 'x string', map('rowValidationXSDPath', '{url}')) IS NULL"
     with pytest.raises(Exception, match=r"404|o\.xsd|XSD|FAILED"):
         spark.range(1).where(text).collect()
     assert "/o.xsd" in server.paths
     with pytest.raises(ConfigError, match="rowValidationXSDPath"):
-        guarded(text, "p")
+        check_expression(text, "p")
 
 
 def test_spark_calls_java_in_the_pattern_of_like_and_the_guard_refuses_it(spark):
     text = "'7' LIKE reflect('java.lang.Math', 'abs', -7)"
     assert spark.range(1).where(text).count() == 1
     with pytest.raises(ConfigError, match="Java method"):
-        guarded(text, "p")
+        check_expression(text, "p")
 
 
 TIMES = pa.table({"line": ["now"], "ts": pa.array([0], pa.timestamp("us", "UTC"))})
@@ -151,7 +151,7 @@ TIMES = pa.table({"line": ["now"], "ts": pa.array([0], pa.timestamp("us", "UTC")
     ],
 )
 def test_a_constant_that_becomes_the_current_time_is_refused(spark, text):
-    guarded(text, "p")  # only the types of the columns tell
+    check_expression(text, "p")  # only the types of the columns tell
     with pytest.raises(ConfigError) as caught:
         refuse_frozen_times(spark.createDataFrame(TIMES).where(text))
     assert caught.value.code == "transform.frozen_time"
@@ -168,6 +168,6 @@ def test_a_constant_that_becomes_the_current_time_is_refused(spark, text):
         "line IN ('today', 'tomorrow') AND concat(line, 'now') = 'x'",
     ],
 )
-def test_texts_that_stay_texts_are_left_alone(spark, text):
-    guarded(text, "p")
+def test_texts_that_stay_texts_are_allowed(spark, text):
+    check_expression(text, "p")
     refuse_frozen_times(spark.createDataFrame(TIMES).where(text))

@@ -1,4 +1,4 @@
-"""What the chain writes is what Spark reads: quoting, predicates per row, keys; nothing more."""
+"""Spark reads the SQL of a chain with the intended meaning: quoting, predicates over rows, keys."""
 
 import os
 
@@ -8,7 +8,7 @@ import pytest
 from penstock.model.errors import ConfigError
 from penstock.transform import build_chain
 from penstock.transform.sql import quoting
-from penstock.transform.sql.guard import guarded
+from penstock.transform.sql.guard import check_expression
 
 NAMES = [
     "a.b",
@@ -71,14 +71,14 @@ def one(type_, predicate=None, negate=None, **keys):
 TOMBSTONE = {"type": "RecordIsTombstone"}
 
 
-def test_spark_reads_every_text_as_it_was(spark):
+def test_spark_reads_every_quoted_text_unchanged(spark):
     found = spark.range(1).selectExpr(
         *(f"{quoting.literal(t)} AS c{i}" for i, t in enumerate(TEXTS))
     )
     assert list(found.toArrow().to_pylist()[0].values()) == TEXTS
 
 
-def test_spark_reads_every_name_as_it_was(spark):
+def test_spark_reads_every_quoted_name_unchanged(spark):
     table = pa.table({name: [place] for place, name in enumerate(NAMES)})
     found = (
         spark.createDataFrame(table).selectExpr(*(quoting.name(name) for name in NAMES)).toArrow()
@@ -86,7 +86,7 @@ def test_spark_reads_every_name_as_it_was(spark):
     assert found.to_pylist() == table.to_pylist()
 
 
-def test_a_text_that_is_left_unescaped_would_leak_the_environment(spark):
+def test_an_unescaped_text_would_leak_the_environment(spark):
     """Why `${` is escaped and refused: Spark puts the environment there, inside quotes too."""
     spark.conf.set("spark.sql.variable.substitute", "true")
     found = spark.range(1).selectExpr("'${env:HOME}' AS leak").toArrow().to_pylist()
@@ -96,9 +96,9 @@ def test_a_text_that_is_left_unescaped_would_leak_the_environment(spark):
 @pytest.mark.parametrize(
     "text", ["1=1) union select", "a = 1; drop table x", "a = 1 -- c", "1=1))"]
 )
-def test_what_is_no_expression_is_refused_here_before_spark(spark, text):
+def test_an_invalid_expression_is_refused_before_spark_sees_it(spark, text):
     with pytest.raises(ConfigError):
-        guarded(text, "p")
+        check_expression(text, "p")
     if "--" not in text:
         with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
             spark.range(1).where(text)
@@ -121,11 +121,11 @@ def test_what_is_no_expression_is_refused_here_before_spark(spark, text):
         "length('${env:HOME}') > 0",
     ],
 )
-def test_what_spark_would_run_beyond_the_row_is_refused(spark, text):
-    """Each of these is a valid condition to Spark; only the guard stands between."""
+def test_an_expression_that_spark_would_run_beyond_the_row_is_refused(spark, text):
+    """Spark accepts each of these conditions; only the guard refuses them."""
     assert spark.range(1).where(text).count() in (0, 1)
     with pytest.raises(ConfigError):
-        guarded(text, "p")
+        check_expression(text, "p")
 
 
 def test_rows_that_a_predicate_matches_are_dropped_as_in_kafka(spark):
@@ -134,7 +134,7 @@ def test_rows_that_a_predicate_matches_are_dropped_as_in_kafka(spark):
     assert run(spark, config | {"transforms.t.negate": "true"})["id"].to_pylist() == [2, None]
 
 
-def test_a_condition_with_a_predicate_judges_only_its_rows(spark):
+def test_a_condition_with_a_predicate_applies_only_to_its_rows(spark):
     config = one("Filter", {"type": "HasHeaderKey", "name": "h"}, condition="id > 1")
     assert run(spark, config)["id"].to_pylist() == [2, 3, None]
 
@@ -149,7 +149,7 @@ def test_without_op_a_tombstone_is_a_row_without_values(spark):
     assert run(spark, one("Filter", TOMBSTONE), table)["id"].to_pylist() == [1, 2, 3]
 
 
-def test_fields_go_only_to_the_rows_of_a_predicate(spark):
+def test_fields_are_inserted_only_into_the_rows_of_a_predicate(spark):
     config = one("InsertField", TOMBSTONE, negate="true", static_field="f", static_value="v")
     assert run(spark, config)["f"].to_pylist() == ["v", None, "v", None]
 
@@ -185,7 +185,7 @@ def test_null_in_a_required_field_fails_and_names_it(spark):
         run(spark, config)
 
 
-def test_fields_are_inserted_into_a_key_that_is_there(spark):
+def test_fields_are_inserted_into_an_existing_key(spark):
     config = one("InsertField$Key", topic_field="a`'b")
     expected = [{"k": 1, "a`'b": "d"}, {"k": 2, "a`'b": "d"}, None, {"k": None, "a`'b": "d"}]
     assert run(spark, config)["__key"].to_pylist() == expected

@@ -1,4 +1,4 @@
-"""The order of a commit, and that breaking it on purpose is seen."""
+"""The order of a commit, and that a deliberately broken order is detected."""
 
 import asyncio
 
@@ -7,33 +7,32 @@ import pytest
 from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import FencedError
-from penstock.model.stream import BatchReady, PreparedTxn, TxnCommitted
-from penstock.worker.task.batching import MicroBatch
-from penstock.worker.task.commit import Commits, Finished
-from penstock.worker.task.execution import Moved
-from penstock.worker.task.source_acks import Telling
+from penstock.model.stream import BatchReady, PreparedTxn
+from penstock.worker.task.commit import Commits, FinishedBatch
+from penstock.worker.task.execution import ExecutedBatch
+from penstock.worker.task.micro_batches import MicroBatch
+from penstock.worker.task.source_acks import SourceAcks
 
 
 class Recorder:
-    """Both ends and the offset service, writing down what they are told."""
+    """Source, sink and offset service that record their calls."""
 
     def __init__(self, refuse: bool = False) -> None:
         self.said: list[str] = []
         self.refuse = refuse
 
-    async def prepare(self, txn_id, slots, token, offsets):
+    async def prepare(self, txn_id, slots, token):
         self.said.append(f"prepare {txn_id}")
         return PreparedTxn(txn_id, 1, b"state", token)
 
     async def commit(self, *args):
         if len(args) == 1:
             self.said.append(f"show {args[0]}")
-            return TxnCommitted(args[0])
+            return
         if self.refuse:
             raise FencedError("offset.stale_epoch", "old")
         _, prepared, applied = args
         self.said.append(f"store {prepared.txn_id if prepared else '-'} applied {applied}")
-        return None
 
     confirms = False
 
@@ -41,14 +40,14 @@ class Recorder:
         self.said.append(f"told {checkpoint_id}")
 
 
-def finished(txn: int, rows: int = 1) -> Finished:
+def finished(txn: int, rows: int = 1) -> FinishedBatch:
     batches = (BatchReady(txn, 1, "p", rows, 1),) if rows else ()
     batch = MicroBatch(batches, {"p": {"position": txn}}, txn, txn, 0.0)
-    return Finished(txn, batch, Moved((), rows, rows) if rows else None)
+    return FinishedBatch(txn, batch, ExecutedBatch((), rows, rows) if rows else None)
 
 
-async def commit_all(world: Recorder, mode: CommitMode, *items: Finished) -> None:
-    commits = Commits(Telling(world), world, world, mode, 0, lambda *_: None)
+async def commit_all(world: Recorder, mode: CommitMode, *items: FinishedBatch) -> None:
+    commits = Commits(SourceAcks(world), world, world, mode, 0, lambda *_: None)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(commits.run())
         for item in items:
@@ -57,14 +56,16 @@ async def commit_all(world: Recorder, mode: CommitMode, *items: Finished) -> Non
         running.cancel()
 
 
-def said(mode: CommitMode, *items: Finished) -> list[str]:
+def said(mode: CommitMode, *items: FinishedBatch) -> list[str]:
     world = Recorder()
     asyncio.run(commit_all(world, mode, *items))
     return world.said
 
 
 def in_order(words: list[str]) -> bool:
-    """Rows durable before offsets, offsets before the source is told (invariants 1 and 2)."""
+    """Return whether rows are durable before offsets, and offsets before the acknowledgement
+    (invariants 1 and 2).
+    """
     stored = next((i for i, w in enumerate(words) if w.startswith("store")), None)
     told = next((i for i, w in enumerate(words) if w.startswith("told")), None)
     if stored is None or told is None:
@@ -83,7 +84,7 @@ def broken():
     faults.load({})
 
 
-def test_prepared_state_is_stored_before_it_is_applied_and_the_source_told():
+def test_prepared_state_is_stored_before_it_is_committed_and_the_source_acknowledged():
     words = said(CommitMode.TWO_PHASE, finished(1), finished(2))
     assert words == [
         "prepare 1", "store 1 applied 0", "show 1", "told 1",
@@ -92,29 +93,29 @@ def test_prepared_state_is_stored_before_it_is_applied_and_the_source_told():
     assert in_order(words)
 
 
-def test_a_sink_that_keeps_the_offsets_is_durable_before_the_offset_service():
+def test_a_sink_that_stores_offsets_is_durable_before_the_offset_service():
     assert said(CommitMode.SINK, finished(1)) == [
         "prepare 1", "show 1", "store 1 applied 1", "told 1",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", [CommitMode.HOST, CommitMode.IDEMPOTENT])
-def test_rows_that_nobody_would_apply_again_are_visible_before_their_offset(mode):
+def test_rows_without_stored_prepared_state_are_visible_before_their_offset(mode):
     assert said(mode, finished(1)) == ["prepare 1", "show 1", "store - applied 1", "told 1"]
 
 
-def test_a_checkpoint_without_rows_moves_the_offset_and_touches_no_sink():
+def test_a_checkpoint_without_rows_stores_the_offset_and_does_not_call_the_sink():
     assert said(CommitMode.TWO_PHASE, finished(1, rows=0)) == ["store - applied 0", "told 1"]
 
 
 @pytest.mark.parametrize("point", ["worker.commit_order", "worker.ack_order", "worker.drop_ack"])
-def test_twin_a_broken_order_is_seen(broken, point):
+def test_twin_a_broken_order_is_detected(broken, point):
     """The check above is able to fail: each broken invariant turns it red."""
     broken(point)
     assert not in_order(said(CommitMode.TWO_PHASE, finished(1)))
 
 
-def test_a_fenced_commit_is_never_made_visible_nor_told():
+def test_a_fenced_commit_is_never_visible_nor_acknowledged():
     world = Recorder(refuse=True)
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(commit_all(world, CommitMode.TWO_PHASE, finished(1)))

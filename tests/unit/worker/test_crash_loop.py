@@ -1,4 +1,6 @@
-"""A plugin that dies again at the same place fails its task with the offset, and no other task."""
+"""A plugin that crashes at the same place again fails its task with the offset, and no
+other task.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +13,36 @@ import pytest
 from penstock.model.connector import CommitMode, Connector, Partition, TaskPlan, TaskState
 from penstock.model.errors import DataError, RetriableError
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
-from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
-from penstock.worker.job_retries import Retries
-from penstock.worker.task import task as tasks
-from penstock.worker.task.batching import FlushRules
-from penstock.worker.task.run_spec import Claim
-from penstock.worker.task.supervisor import Assigned, RestartPolicy
-from penstock.worker.task.task import MAX_DEATHS, CrashLoop, Task
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
+from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.task import supervisor as tasks
+from penstock.worker.task.micro_batches import FlushRules
+from penstock.worker.task.supervisor import (
+    MAX_CRASHES,
+    Assignment,
+    CrashLoopDetector,
+    RestartPolicy,
+    Task,
+)
+from penstock.worker.task.task_offsets import Claim
 
 HERE = [Partition({"file": "/a"}, {"position": 7})]
 CRASHED = RetriableError("plugin.crashed", "plugin p died of SIGSEGV. Last lines: boom")
 
 
-def die(loop, place=HERE, *, error=CRASHED, is_progress=False, is_alone=False):
-    loop.check(error, place, is_progress=is_progress, is_alone=is_alone)
+def die(loop, place=HERE, *, error=CRASHED, is_progress=False, is_isolated=False):
+    loop.record(error, place, is_progress=is_progress, is_isolated=is_isolated)
 
 
-def test_the_error_names_the_partition_its_offset_and_the_last_words():
-    loop = CrashLoop("orders")
-    for _ in range(MAX_DEATHS - 1):
+def test_the_error_names_the_partition_its_offset_and_the_last_log_lines():
+    loop = CrashLoopDetector("orders")
+    for _ in range(MAX_CRASHES - 1):
         assert not loop.is_suspected
         die(loop)
     assert loop.is_suspected
     group = ExceptionGroup("two", [RetriableError("plugin.stream_ended", "gone"), CRASHED])
     with pytest.raises(DataError) as caught:
-        die(loop, error=group, is_alone=True)
+        die(loop, error=group, is_isolated=True)
     found = caught.value.diagnostic
     assert found.code == "plugin.crash_loop"
     assert '{"file":"/a"} at {"position":7}' in found.message
@@ -44,13 +51,13 @@ def test_the_error_names_the_partition_its_offset_and_the_last_words():
     assert not loop.is_suspected
 
 
-def test_of_many_partitions_a_few_are_named():
-    loop = CrashLoop("orders")
+def test_of_many_partitions_only_a_few_are_named():
+    loop = CrashLoopDetector("orders")
     many = [Partition({"file": f"/{n}"}) for n in range(9)]
-    for _ in range(MAX_DEATHS - 1):
+    for _ in range(MAX_CRASHES - 1):
         die(loop, many)
     with pytest.raises(DataError, match="at its beginning; and 4 more"):
-        die(loop, many, is_alone=True)
+        die(loop, many, is_isolated=True)
 
 
 @pytest.mark.parametrize(
@@ -62,26 +69,26 @@ def test_of_many_partitions_a_few_are_named():
         {"place": None},
     ],
 )
-def test_deaths_with_something_between_them_are_no_loop(between):
-    loop = CrashLoop("orders")
-    for _ in range(MAX_DEATHS * 2):
-        die(loop, is_alone=True)
+def test_crashes_with_progress_between_them_are_not_a_loop(between):
+    loop = CrashLoopDetector("orders")
+    for _ in range(MAX_CRASHES * 2):
+        die(loop, is_isolated=True)
         die(loop, **between)
 
 
-def test_deaths_of_shared_plugins_alone_never_fail_a_task():
-    loop = CrashLoop("orders")
-    for _ in range(MAX_DEATHS * 2):
+def test_crashes_of_shared_plugins_alone_never_fail_a_task():
+    loop = CrashLoopDetector("orders")
+    for _ in range(MAX_CRASHES * 2):
         die(loop)
     assert loop.is_suspected
-    loop.acquit()
+    loop.reset()
     assert not loop.is_suspected
 
 
 class Store:
-    """Both ends of a task and its offsets. The source dies where `deadly` is, each time it comes
-    there; shared plugins die `shared_deaths` times more of another task. With `waits`, there are
-    no rows while plugins serve no other task.
+    """Source, sink and offsets of a task. The source crashes each time it comes to `deadly`;
+    another task crashes shared plugins `shared_deaths` times more. With `waits`, isolated plugins
+    have no rows.
     """
 
     confirms = False
@@ -93,18 +100,32 @@ class Store:
         self.plan = TaskPlan("g-0", (Partition({"p": 1}),))
         self.waits = waits
         self.offset, self.lives, self.released = 0, [], 0
-        self.at, self.is_alone, self.done = 0, False, asyncio.Event()
+        self.at, self.is_isolated, self.done = 0, False, asyncio.Event()
 
-    async def spec(self, *, alone: bool) -> SimpleNamespace:
-        self.lives.append(alone)
-        self.is_alone = alone
+    async def spec(self, *, isolated: bool) -> SimpleNamespace:
+        self.lives.append(isolated)
+        self.is_isolated = isolated
         return SimpleNamespace(
-            plan=self.plan, epoch=1, commit_mode=CommitMode.SINK,
-            rules=FlushRules(0.0), stall=1.0, drift=None, chain=SimpleNamespace(transforms=()),
-            engine=None, offsets=self, writer=self, open_reader=self.reader, held=nullcontext(),
-            letters=lambda _: Letters(LetterRules()), retries=Retries(), plugin_numbers=tuple,
-            plugin_version="", changed=asyncio.Event().wait, is_alone=alone, release=self.end_own,
-        )  # fmt: skip
+            plan=self.plan,
+            epoch=1,
+            commit_mode=CommitMode.SINK,
+            flush_rules=FlushRules(0.0),
+            stall_timeout_s=1.0,
+            schema_announcer=None,
+            chain=SimpleNamespace(transforms=()),
+            engine=None,
+            offsets=self,
+            writer=self,
+            open_reader=self.reader,
+            keep_alive=nullcontext(),
+            make_rejected_row_handler=lambda _: RejectedRowHandler(RejectedRowRules()),
+            retries=RetryPolicy(),
+            plugin_metrics=tuple,
+            plugin_version="",
+            wait_for_change=asyncio.Event().wait,
+            is_isolated=isolated,
+            release=self.end_own,
+        )
 
     def reader(self, plan):
         self.at = plan.partitions[0].offset["n"] if plan.partitions[0].offset else 0
@@ -123,7 +144,7 @@ class Store:
     async def open(self, *_):
         return WriteOpened(CommitMode.SINK)
 
-    async def prepare(self, txn_id, slots, token, offsets):
+    async def prepare(self, txn_id, slots, token):
         return PreparedTxn(txn_id, 1)
 
     async def commit(self, *args):
@@ -145,10 +166,10 @@ class Store:
 
     async def __anext__(self):
         await self.done.wait()
-        if self.at == self.deadly or (self.shared_deaths and not self.is_alone):
+        if self.at == self.deadly or (self.shared_deaths and not self.is_isolated):
             self.shared_deaths -= self.at != self.deadly
             raise RetriableError("plugin.crashed", f"died at row {self.at}")
-        if self.is_alone and self.waits:
+        if self.is_isolated and self.waits:
             await asyncio.Event().wait()
         if self.at == self.rows:
             raise StopAsyncIteration
@@ -159,8 +180,8 @@ class Store:
 
 def lived(store):
     """Run a task until it ends."""
-    assigned = Assigned(Connector("orders", {}, generation="g"), store.plan, 1)
-    policy = RestartPolicy(first=0.001, longest=0.001, healthy=3600.0)
+    assigned = Assignment(Connector("orders", {}, generation="g"), store.plan, 1)
+    policy = RestartPolicy(first_delay_s=0.001, max_delay_s=0.001, healthy_after_s=3600.0)
     task = Task(assigned, store.spec, policy, lambda: None)
     asyncio.run(asyncio.wait_for(task.run(), 60))
     return task.status()
@@ -177,15 +198,15 @@ def test_a_plugin_that_crashes_at_one_row_fails_its_task_with_the_offset_of_the_
     assert store.released == len(store.lives)
 
 
-def test_a_task_whose_plugins_another_task_kills_goes_on_with_its_own():
+def test_a_task_whose_plugins_another_task_crashes_continues_with_its_own():
     store = Store(deadly=-1, shared_deaths=99)
     assert lived(store).state is TaskState.COMPLETED
     assert store.offset == store.rows
     assert store.lives == [False, False, True]
 
 
-def test_a_task_that_lives_alone_goes_back_to_shared_plugins_after_a_while(monkeypatch):
-    monkeypatch.setattr(tasks, "ALONE_S", 0.01)
+def test_an_isolated_task_returns_to_shared_plugins_after_a_while(monkeypatch):
+    monkeypatch.setattr(tasks, "ISOLATION_S", 0.01)
     store = Store(deadly=-1, shared_deaths=2, waits=True)
     assert lived(store).state is TaskState.COMPLETED
     assert store.lives == [False, False, True, False]

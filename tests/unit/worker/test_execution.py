@@ -14,12 +14,11 @@ from penstock.model.errors import ConfigError
 from penstock.model.schema_drift import DriftRules
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
-from penstock.worker.job_retries import Retries
-from penstock.worker.task.batching import MicroBatch
-from penstock.worker.task.execution import Execution
-from penstock.worker.task.live_rows import Looks
-from penstock.worker.task.schema_drift import Drift
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
+from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.task.execution import BatchExecutor, DriftHandler
+from penstock.worker.task.live_rows import Inspections
+from penstock.worker.task.micro_batches import MicroBatch
 
 ARROW = pa.schema([("id", pa.int64())])
 BATCHES = (BatchReady(1, 1, "p", 30, 300), BatchReady(2, 2, "q", 10, 100))
@@ -38,27 +37,36 @@ class Compiled:
 
 
 class Bench:
-    """An execution over two schemas; the sink refuses datasets, the engine fails those of `fails`.
-    The job of the other dataset then waits until it is cancelled.
+    """An executor over two schemas. The sink refuses the dataset `refuses`, the engine fails that
+    of `fails`; the job of the other dataset waits until it is cancelled.
     """
 
     slots = 1
 
     def __init__(self, refuses: str = "", fails: str = "") -> None:
         self.refuses, self.fails = refuses, fails
-        self.execution = Execution(
-            self, self, self, self,
-            task_id="g-0", epoch=7, stall=60, settle=self.settle, looks=Looks(),
-            drift=Drift(DriftRules(), self), letters=Letters(LetterRules()), retries=Retries(),
-        )  # fmt: skip
+        self.executor = BatchExecutor(
+            self,
+            self,
+            self,
+            self,
+            task_id="g-0",
+            epoch=7,
+            stall_timeout_s=60,
+            wait_for_commits=self.settle,
+            inspections=Inspections(),
+            schema_announcer=DriftHandler(DriftRules(), self),
+            rejected_rows=RejectedRowHandler(RejectedRowRules()),
+            retries=RetryPolicy(),
+        )
         for number, dataset in ((1, "first"), (2, "second")):
-            self.execution.schema_seen(StreamSchema(number, dataset, ARROW))
+            self.executor.add_schema(StreamSchema(number, dataset, ARROW))
 
     async def settle(self) -> None:
         """Nothing is committed."""
 
-    def moved(self, before: str, after: str) -> None:
-        """Take note that rows moved."""
+    def report_dataset(self, before: str, after: str) -> None:
+        """Do nothing."""
 
     def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
         return Compiled(dataset)
@@ -70,7 +78,7 @@ class Bench:
     def ticket(self, *what: Any) -> dict[str, Any]:
         return {"kind": "test", "what": what}
 
-    def build(self, *_: Any, numbered: bool = False) -> Plan:
+    def build(self, *_: Any, number_rows: bool = False) -> Plan:
         return Plan()
 
     async def run(self, plan: Plan, ticket: Ticket, *, lag: float) -> list[SlotReport]:
@@ -86,7 +94,7 @@ class Bench:
         """Nothing."""
 
     def move(self) -> Any:
-        return asyncio.run(self.execution.move(1, MICRO_BATCH, 0.5))
+        return asyncio.run(self.executor.execute(1, MICRO_BATCH, 0.5))
 
 
 def test_the_rows_of_all_schemas_move_in_one_micro_batch() -> None:

@@ -1,4 +1,4 @@
-"""Monitors on a worker: what they hear goes up as a wish, what is planned comes down as news."""
+"""Monitors on a worker: replan requests go to the scheduler, new plans come back."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,25 +8,25 @@ import pytest
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.model.connector import Connector, Partition, TargetState, TaskPlan, TaskState
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.worker.config.resolved_config import Watched
-from penstock.worker.planning import monitor
-from penstock.worker.planning import monitor as monitor_module
-from penstock.worker.planning.monitor import Monitor, MonitorSpec, TopicWatch
-from penstock.worker.runtime.scheduler_session import Identity, Session
-from penstock.worker.runtime.task_registry import Holdings
-from penstock.worker.task.supervisor import Assigned, RestartPolicy
+from penstock.worker import task_plans as monitor
+from penstock.worker import task_plans as monitor_module
+from penstock.worker.config.resolved_config import WatchSpec
+from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
+from penstock.worker.runtime.task_registry import TaskRegistry
+from penstock.worker.task.supervisor import Assignment, RestartPolicy
+from penstock.worker.task_plans import Monitor, MonitorSpec, TopicWatch
 from support.waiting import until
 
-QUICK = RestartPolicy(first=0.01, longest=0.02)
+QUICK = RestartPolicy(first_delay_s=0.01, max_delay_s=0.02)
 
 
-def assigned(epoch: int = 7, plan_epoch: int = 5, **connector: object) -> Assigned:
+def assigned(epoch: int = 7, plan_epoch: int = 5, **connector: object) -> Assignment:
     made = Connector("orders", {}, generation="g1", **connector)
-    return Assigned(made, TaskPlan("g1-monitor"), epoch, plan_epoch)
+    return Assignment(made, TaskPlan("g1-monitor"), epoch, plan_epoch)
 
 
 class FakeWatch:
-    """Says what a test wants."""
+    """Yields what a test puts into it."""
 
     def __init__(self) -> None:
         self.told: list[Sequence[TaskPlan]] = []
@@ -43,7 +43,7 @@ class FakeWatch:
                 raise said
             yield said
 
-    async def tell(self, plans: Sequence[TaskPlan]) -> None:
+    async def set_plans(self, plans: Sequence[TaskPlan]) -> None:
         self.told.append(plans)
 
     async def close(self) -> None:
@@ -51,12 +51,12 @@ class FakeWatch:
 
 
 class Room:
-    """A worker's holdings with a monitor of a fake watch."""
+    """A task registry with a monitor of a fake watch."""
 
     def __init__(self) -> None:
         self.watches: list[FakeWatch] = []
         self.plans = [TaskPlan("g1-0")]
-        self.holdings = Holdings(self._made)
+        self.task_registry = TaskRegistry(self._made)
         self.secret = asyncio.Event()
 
     @property
@@ -65,22 +65,24 @@ class Room:
 
     @property
     def state(self) -> TaskState:
-        (status,) = self.holdings.statuses(monitors=True)
+        (status,) = self.task_registry.statuses(monitors=True)
         return status.state
 
     async def running(self) -> None:
         await until(lambda: self.watches and self.state is TaskState.RUNNING, "it watches")
 
-    def _made(self, one: Assigned) -> Monitor:
-        spec = MonitorSpec(self._watch, self._plans, lambda why: self.holdings.wish("g1", why))
-        return Monitor(one, spec, QUICK, self.holdings.changed)
+    def _made(self, one: Assignment) -> Monitor:
+        spec = MonitorSpec(
+            self._watch, self._plans, lambda why: self.task_registry.request_replan("g1", why)
+        )
+        return Monitor(one, spec, QUICK, self.task_registry.notify_changed)
 
-    async def _watch(self) -> Watched:
+    async def _watch(self) -> WatchSpec:
         self.watches.append(FakeWatch())
-        return Watched(self.watch, self)
+        return WatchSpec(self.watch, self)
 
-    async def changed(self) -> None:
-        """Return when a secret is another one."""
+    async def wait_for_change(self) -> None:
+        """Return when a secret changes."""
         await self.secret.wait()
 
     async def _plans(self) -> list[TaskPlan]:
@@ -89,16 +91,16 @@ class Room:
 
 @pytest.fixture
 def room():
-    """Runs a test in a room that holds one monitor."""
+    """Runs a test in a registry that has one monitor."""
 
     def run(test) -> None:
         async def main() -> None:
             room = Room()
-            room.holdings.take([assigned()], {})
+            room.task_registry.assign([assigned()], {})
             async with asyncio.timeout(60):
                 await room.running()
                 await test(room)
-                await room.holdings.release()
+                await room.task_registry.release()
             assert all(watch.closed for watch in room.watches)
 
         asyncio.run(main())
@@ -106,36 +108,38 @@ def room():
     return run
 
 
-def test_a_wish_is_kept_until_it_was_reported_once(room):
+def test_a_replan_request_is_kept_until_it_was_reported_once(room):
     async def test(room):
         room.watch.says.put_nowait("two files")
         wished = {}
-        await until(lambda: wished.update(room.holdings.wishes()) or wished, "a wish")
+        await until(
+            lambda: wished.update(room.task_registry.take_replan_requests()) or wished, "a wish"
+        )
         assert wished == {"g1": "two files"}
-        assert room.holdings.wishes() == {}
+        assert room.task_registry.take_replan_requests() == {}
 
     room(test)
 
 
-def test_wishes_are_passed_on_no_faster_than_they_are_followed(room, monkeypatch):
-    monkeypatch.setattr(monitor_module, "REST", 3600.0)
+def test_replan_requests_are_not_sent_faster_than_they_are_served(room, monkeypatch):
+    monkeypatch.setattr(monitor_module, "REPLAN_INTERVAL_S", 3600.0)
 
     async def test(room):
         for n in range(3):
             room.watch.says.put_nowait(str(n))
-        await until(room.holdings.wishes, "a wish")
+        await until(room.task_registry.take_replan_requests, "a wish")
         await asyncio.sleep(0.05)
         assert room.watch.says.qsize() == 2
 
     room(test)
 
 
-def test_it_is_told_the_plans_in_force_and_new_ones(room):
+def test_a_monitor_gets_the_plans_in_force_and_new_ones(room):
     async def test(room):
         assert room.watch.told == [room.plans]
         room.plans = [TaskPlan("g1-0"), TaskPlan("g1-1")]
-        room.holdings.take([assigned()], {})
-        room.holdings.take([assigned(plan_epoch=6)], {})
+        room.task_registry.assign([assigned()], {})
+        room.task_registry.assign([assigned(plan_epoch=6)], {})
         await until(lambda: len(room.watch.told) == 2, "it was told")
         assert room.watch.told[-1] == room.plans
         assert len(room.watches) == 1  # news are no reason to begin anew
@@ -145,7 +149,7 @@ def test_it_is_told_the_plans_in_force_and_new_ones(room):
 
 def test_another_epoch_is_another_monitor(room):
     async def test(room):
-        room.holdings.take([assigned(epoch=8)], {})
+        room.task_registry.assign([assigned(epoch=8)], {})
         await until(lambda: len(room.watches) == 2, "another one")
         await room.running()
         assert [watch.closed for watch in room.watches] == [1, 0]
@@ -153,43 +157,43 @@ def test_another_epoch_is_another_monitor(room):
     room(test)
 
 
-def test_a_monitor_that_is_lost_is_made_anew_after_a_pause(room):
+def test_a_lost_watch_is_opened_again_after_a_delay(room):
     async def test(room):
         room.watch.says.put_nowait(RetriableError("plugin.crashed", "it is gone"))
         await until(lambda: len(room.watches) == 2, "another one")
         await room.running()
-        (status,) = room.holdings.statuses(monitors=True)
+        (status,) = room.task_registry.statuses(monitors=True)
         assert (status.restarts, room.watches[0].closed) == (1, 1)
 
     room(test)
 
 
-def test_an_error_for_people_fails_it_and_touches_nothing_else(room):
+def test_a_permanent_error_fails_the_monitor_and_nothing_else(room):
     async def test(room):
         room.watch.says.put_nowait(ConfigError("shop.no_such", "there is no database"))
         await until(lambda: room.state is TaskState.FAILED, "it failed")
-        (status,) = room.holdings.statuses(monitors=True)
+        (status,) = room.task_registry.statuses(monitors=True)
         assert status.diagnostic is not None
         assert status.diagnostic.code == "shop.no_such"
-        assert len(room.holdings) == 1  # held until it is let go
+        assert len(room.task_registry) == 1  # held until it is let go
 
     room(test)
 
 
-def test_a_connector_that_is_paused_is_watched_on(room):
+def test_a_paused_connector_is_still_watched(room):
     async def test(room):
-        room.holdings.take([assigned(target_state=TargetState.PAUSED)], {})
+        room.task_registry.assign([assigned(target_state=TargetState.PAUSED)], {})
         room.watch.says.put_nowait("found")
-        await until(room.holdings.wishes, "a wish")
+        await until(room.task_registry.take_replan_requests, "a wish")
         assert room.state is TaskState.RUNNING
 
     room(test)
 
 
-def test_a_monitor_is_none_of_the_tasks(room):
+def test_a_monitor_is_not_listed_as_a_task(room):
     async def test(room):
-        assert room.holdings.statuses() == []
-        assert [one.task_id for one in room.holdings.statuses(monitors=True)] == ["g1-monitor"]
+        assert room.task_registry.statuses() == []
+        assert [one.task_id for one in room.task_registry.statuses(monitors=True)] == ["g1-monitor"]
 
     room(test)
 
@@ -198,12 +202,12 @@ def test_a_monitor_is_none_of_the_tasks(room):
 
 
 class FakeScheduler:
-    """Answers a session with one assignment, and keeps what is reported."""
+    """Answers a session with one assignment, and keeps the reports."""
 
     def __init__(self) -> None:
         self.reports: list[pb.SessionRequest] = []
 
-    async def session(self, reports):
+    async def open_session(self, reports):
         pumping = asyncio.create_task(self._keep(reports))
         frame = pb.SessionResponse(revision=9)
         frame.monitors.add(task_id="g1-monitor", epoch=7, plan_epoch=5).connector.generation = "g1"
@@ -218,10 +222,12 @@ class FakeScheduler:
             self.reports.append(report)
 
 
-def test_a_session_brings_monitors_and_takes_their_wishes():
+def test_a_session_assigns_monitors_and_reports_their_replan_requests():
     async def main() -> None:
         room, scheduler = Room(), FakeScheduler()
-        session = Session(scheduler, room.holdings, Identity("unix:/w"), every=60)
+        session = SchedulerSession(
+            scheduler, room.task_registry, WorkerIdentity("unix:/w"), interval_s=60
+        )
         running = asyncio.create_task(session.run())
         async with asyncio.timeout(60):
             await room.running()
@@ -230,11 +236,11 @@ def test_a_session_brings_monitors_and_takes_their_wishes():
             await until(
                 lambda: scheduler.reports[-1].tasks[0].state == TaskState.RUNNING, "its state"
             )
-            room.holdings.changed()
+            room.task_registry.notify_changed()
             count = len(scheduler.reports)
             await until(lambda: len(scheduler.reports) > count, "another report")
             running.cancel()
-            await room.holdings.release()
+            await room.task_registry.release()
         wishes = [(w.generation, w.replan) for r in scheduler.reports for w in r.monitors]
         assert wishes == [("g1", "two files")]
         assert scheduler.reports[-1].seen_revision == 9
@@ -249,24 +255,26 @@ def topic(partitions: int) -> list[Partition]:
     return [Partition({"topic": "t", "partition": n}) for n in range(partitions)]
 
 
-def test_a_topic_that_is_made_with_more_partitions_than_planned_is_a_reason(monkeypatch):
-    monkeypatch.setattr(monitor, "FIRST_LOOK", 0.001)
+def test_a_topic_with_more_partitions_than_planned_is_a_reason(monkeypatch):
+    monkeypatch.setattr(monitor, "FIRST_POLL_S", 0.001)
     there = topic(1)
 
-    async def look() -> list[Partition]:
+    async def list_partitions() -> list[Partition]:
         return there
 
     async def main() -> None:
-        watch = TopicWatch(look)
+        watch = TopicWatch(list_partitions)
         await watch.open([TaskPlan("g1-0", tuple(topic(1)))])
         wishes = aiter(watch)
         waiting = asyncio.ensure_future(anext(wishes))
         await asyncio.sleep(0.02)
         assert not waiting.done()  # nothing is different
         there[:] = topic(4)
-        assert await waiting == "3 partitions of topics appeared, 0 are gone"
+        assert await waiting == "3 partitions of topics appeared, 0 disappeared"
         assert await anext(wishes)  # again, while it is not followed
-        await watch.tell([TaskPlan("g1-0", tuple(topic(2))), TaskPlan("g1-1", tuple(topic(4)[2:]))])
+        await watch.set_plans(
+            [TaskPlan("g1-0", tuple(topic(2))), TaskPlan("g1-1", tuple(topic(4)[2:]))]
+        )
         waiting = asyncio.ensure_future(anext(wishes))
         await asyncio.sleep(0.02)
         assert not waiting.done()
@@ -276,7 +284,7 @@ def test_a_topic_that_is_made_with_more_partitions_than_planned_is_a_reason(monk
     asyncio.run(main())
 
 
-def test_a_monitor_whose_secrets_changed_watches_anew(room):
+def test_a_monitor_whose_secrets_changed_restarts(room):
     async def test(room):
         first = room.watch
         room.secret.set()

@@ -1,4 +1,4 @@
-"""A task is PAUSED when nothing of it moves any more, not when somebody has asked for it."""
+"""A task is PAUSED when none of its rows move any more, not when the pause is requested."""
 
 import asyncio
 from contextlib import nullcontext, suppress
@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
-from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters
-from penstock.worker.job_retries import Retries
-from penstock.worker.task.batching import FlushRules
-from penstock.worker.task.live_rows import Looks
-from penstock.worker.task.metrics import Numbers
-from penstock.worker.task.run_spec import Claim
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
+from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.task.live_rows import Inspections
+from penstock.worker.task.metrics import TaskCounters
+from penstock.worker.task.micro_batches import FlushRules
+from penstock.worker.task.task_offsets import Claim
 from penstock.worker.task.task_run import TaskRun
 
 
-class Ends:
-    """Both ends of a task, and the offset service. Preparing waits for `gate`."""
+class Streams:
+    """Source, sink and offset service of a task. Preparing waits for `gate`."""
 
     confirms = False
 
@@ -34,7 +34,7 @@ class Ends:
     async def open(self, *_):
         return WriteOpened(CommitMode.SINK)
 
-    async def prepare(self, txn_id, slots, token, offsets):
+    async def prepare(self, txn_id, slots, token):
         self.asked.set()
         await self.gate.wait()
         return PreparedTxn(txn_id, 1)
@@ -59,19 +59,30 @@ class Ends:
         return await self.events.get()
 
 
-def test_a_task_rests_when_what_was_on_its_way_is_committed():
+def test_a_task_is_paused_once_everything_in_flight_is_committed():
     asyncio.run(paused_in_the_middle_of_a_commit())
 
 
 async def paused_in_the_middle_of_a_commit() -> None:
-    ends, states = Ends(), asyncio.Queue()
+    ends, states = Streams(), asyncio.Queue()
     spec = SimpleNamespace(
-        plan=TaskPlan("g-0", (Partition({"p": 1}),)), epoch=1, commit_mode=CommitMode.SINK,
-        rules=FlushRules(0.0), stall=1.0, drift=None, chain=None, engine=None, offsets=ends,
-        writer=ends, open_reader=lambda _: ends, held=nullcontext(),
-        letters=lambda _: Letters(LetterRules()), retries=Retries(), plugin_numbers=tuple,
-    )  # fmt: skip
-    run = TaskRun(spec, Numbers(), Looks(), states.put_nowait)
+        plan=TaskPlan("g-0", (Partition({"p": 1}),)),
+        epoch=1,
+        commit_mode=CommitMode.SINK,
+        flush_rules=FlushRules(0.0),
+        stall_timeout_s=1.0,
+        schema_announcer=None,
+        chain=None,
+        engine=None,
+        offsets=ends,
+        writer=ends,
+        open_reader=lambda _: ends,
+        keep_alive=nullcontext(),
+        make_rejected_row_handler=lambda _: RejectedRowHandler(RejectedRowRules()),
+        retries=RetryPolicy(),
+        plugin_metrics=tuple,
+    )
+    run = TaskRun(spec, TaskCounters(), Inspections(), states.put_nowait)
     running = asyncio.create_task(run.run())
     async with asyncio.timeout(60):
         assert await states.get() is TaskState.RUNNING

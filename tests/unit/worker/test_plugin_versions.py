@@ -1,4 +1,4 @@
-"""Which version of a plugin an end of a connector gets."""
+"""Which version of a plugin each role of a connector gets."""
 
 import asyncio
 from pathlib import Path
@@ -11,8 +11,11 @@ from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.plugin import ConnectorEntry, Kind, Manifest, Registry
 from penstock.secrets import NO_SECRETS
-from penstock.worker.config.plugin_transforms import chain_of, refused_by
-from penstock.worker.config.resolved_config import LETTERS_END, acquire, design_of
+from penstock.worker.config.plugin_transforms import (
+    build_connector_chain,
+    validate_plugin_transforms,
+)
+from penstock.worker.config.resolved_config import DLQ_SINK, acquire_plugin, resolve_config
 
 ENTRIES = (
     ConnectorEntry("read", Kind.SOURCE),
@@ -40,28 +43,28 @@ class Host:
         self.find(name, version)
 
 
-def design(config: dict[str, str], kind: ConnectorKind = ConnectorKind.UNSPECIFIED):
+def resolved(config: dict[str, str], kind: ConnectorKind = ConnectorKind.UNSPECIFIED):
     host: Any = Host("1.5", "2.0")
-    return asyncio.run(design_of(host, NO_SECRETS, Connector("c", config, kind)))
+    return asyncio.run(resolve_config(host, NO_SECRETS, Connector("c", config, kind)))
 
 
-def test_each_end_of_a_pipeline_has_its_own():
-    made = design(PIPELINE, ConnectorKind.PIPELINE)
+def test_source_and_sink_of_a_pipeline_have_their_own_version():
+    made = resolved(PIPELINE, ConnectorKind.PIPELINE)
     assert made.target("source").version == "[1,2)"
     assert made.target("sink").version == ""
     assert dict(made.target("source").config) == {"file": "a"}
 
 
-def test_a_connector_names_it_beside_its_class_and_the_plugin_does_not_get_it():
-    made = design({"connector.class": "read", "connector.plugin.version": "1.5", "file": "a"})
+def test_the_version_key_is_not_passed_to_the_plugin():
+    made = resolved({"connector.class": "read", "connector.plugin.version": "1.5", "file": "a"})
     assert (made.kind, made.target("source").version) == (ConnectorKind.SOURCE, "1.5")
     assert dict(made.target("source").config) == {"file": "a"}
     assert made.findings == ()
 
 
-def test_a_version_that_is_not_installed_is_told_before_anything_starts():
+def test_a_version_that_is_not_installed_is_an_error_before_anything_starts():
     with pytest.raises(ConfigError) as caught:
-        design({"connector.class": "read", "connector.plugin.version": "[3,)"})
+        resolved({"connector.class": "read", "connector.plugin.version": "[3,)"})
     assert caught.value.code == "plugin.no_such_version"
     assert caught.value.diagnostic.config_path == "connector.plugin.version"
 
@@ -74,11 +77,11 @@ LETTERS = {
 
 
 def path_of_refusal(config: dict[str, str], end: str, kind: ConnectorKind) -> str:
-    """Return the key that the plugin of an end is refused at."""
+    """Return the key that is reported when the plugin of a role is refused."""
     host: Any = Host("1.5", "2.0")
-    made = design(config, kind)
+    made = resolved(config, kind)
     with pytest.raises(ConfigError) as caught:
-        asyncio.run(acquire(host, made, end))
+        asyncio.run(acquire_plugin(host, made, end))
     return caught.value.diagnostic.config_path
 
 
@@ -98,27 +101,27 @@ def path_of_refusal(config: dict[str, str], end: str, kind: ConnectorKind) -> st
         ({"connector.plugin.version": "[3,)"}, "sink", "connector.plugin.version"),
         (
             {"errors.deadletterqueue.sink.connector.class": "wirte"},
-            LETTERS_END,
+            DLQ_SINK,
             "errors.deadletterqueue.sink.connector.class",
         ),
         (
             {"connector.plugin.version": "1", "errors.deadletterqueue.sink.connector.class": "x"},
-            LETTERS_END,
+            DLQ_SINK,
             "errors.deadletterqueue.sink.connector.class",
         ),
     ],
 )
-def test_a_plugin_of_an_end_is_refused_where_it_was_named(wrong, end, path):
+def test_a_refused_plugin_is_reported_at_the_key_that_names_it(wrong, end, path):
     config = {**PIPELINE, **LETTERS, **wrong}
     assert path_of_refusal(config, end, ConnectorKind.PIPELINE) == path
 
 
-def test_a_pipeline_without_a_class_is_told_which():
+def test_a_pipeline_without_a_class_names_the_missing_key():
     config = {key: value for key, value in PIPELINE.items() if key != "sink.connector.class"}
     assert path_of_refusal(config, "sink", ConnectorKind.PIPELINE) == "sink.connector.class"
 
 
-def test_what_is_no_pipeline_names_it_without_an_end():
+def test_a_flat_connector_names_the_missing_key_without_a_prefix():
     assert path_of_refusal({"connector.class": "raed"}, "source", ConnectorKind.SOURCE) == (
         "connector.class"
     )
@@ -155,14 +158,14 @@ def test_a_transform_of_a_plugin_has_the_version_that_it_names(version: str, ref
         "transforms.a.plugin.version": version,
     }
     host: Any = Acquiring("1.5", "2.0")
-    made = design({"connector.class": "read", **config})
-    chain = chain_of(host, made, ())
-    assert chain.remotes[0].config == ()
+    made = resolved({"connector.class": "read", **config})
+    chain = build_connector_chain(host, made, ())
+    assert chain.plugin_transforms[0].config == ()
     if refused:
         with pytest.raises(ConfigError) as caught:
-            asyncio.run(refused_by(host, chain, made))
+            asyncio.run(validate_plugin_transforms(host, chain, made))
         assert caught.value.code == "plugin.no_such_version"
         assert caught.value.diagnostic.config_path == "transforms.a.plugin.version"
     else:
-        assert asyncio.run(refused_by(host, chain, made)) == []
+        assert asyncio.run(validate_plugin_transforms(host, chain, made)) == []
     assert host.wanted == [("change", version)]

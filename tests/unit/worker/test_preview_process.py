@@ -1,12 +1,15 @@
-"""What is not worth a process is refused before one is started."""
+"""An invalid connector is refused before the preview process starts."""
 
 import asyncio
+import os
+import signal
+import time
 
 import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.model.preview_rows import Given
+from penstock.model.inspection import PreviewRequest
 from penstock.worker.admin import preview_process
 from penstock.worker.admin.preview_process import PreviewProcess
 
@@ -28,6 +31,43 @@ def test_a_connector_that_is_not_valid_starts_no_process(tmp_path, monkeypatch, 
     monkeypatch.setattr(PreviewProcess, "_start", start)
     previews = PreviewProcess(None, tmp_path, check)  # settings are for the process
     with pytest.raises(PenstockError) as caught:
-        asyncio.run(previews.of(CONNECTOR, Given(("{}",))))
+        asyncio.run(previews.preview(CONNECTOR, PreviewRequest(("{}",))))
     assert caught.value.code == ("preview.not_started" if valid else "config.missing")
     assert bool(started) == valid
+
+
+def test_a_preview_after_the_end_of_the_process_starts_another(tmp_path, monkeypatch):
+    """Also in the moment before asyncio knows of the end."""
+    started = []
+
+    async def check(connector):
+        return None
+
+    async def start(self):
+        self._process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+        started.append(self._process.pid)
+        return Client()
+
+    class Client:
+        async def preview_rows(self, connector, request):
+            return started[-1]
+
+        async def close(self):
+            pass
+
+    async def scenario():
+        previews = PreviewProcess(None, tmp_path, check)
+        first = await previews.preview(CONNECTOR, PreviewRequest(("{}",)))
+        os.kill(first, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while not preview_process._has_ended(first):  # blocks: asyncio learns nothing meanwhile
+            assert time.monotonic() < deadline
+        second = await previews.preview(CONNECTOR, PreviewRequest(("{}",)))
+        os.kill(second, signal.SIGKILL)
+        await previews.close()
+        return first, second
+
+    monkeypatch.setattr(PreviewProcess, "_start", start)
+    first, second = asyncio.run(scenario())
+    assert started == [first, second]
+    assert first != second

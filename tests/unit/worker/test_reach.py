@@ -11,22 +11,31 @@ import pytest
 
 from penstock.model.config_def import parse
 from penstock.model.connector import CommitMode, Connector, ConnectorKind, Partition, TaskPlan
+from penstock.model.dead_letter_queue import DeadLetterQuery
 from penstock.model.errors import ConfigError
-from penstock.model.replay import LetterQuery
 from penstock.model.stream import StreamSchema
 from penstock.plugin import ConnectorSpec, Kind
 from penstock.secrets import NO_SECRETS, Secrets
-from penstock.secrets.provider import Answer
+from penstock.secrets.provider import ProviderResponse
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.worker.admin.dead_letters import LetterReader
-from penstock.worker.config.plugin_transforms import chain_of, plug, refused_by
-from penstock.worker.config.reach import NO_RULES, Rules, reach_rules
-from penstock.worker.config.resolved_config import Design, acquire, design_of, refuse_errors
-from penstock.worker.endpoints import EndMaker
-from penstock.worker.planning.monitor import watch_of
-from penstock.worker.planning.plans import Planner
+from penstock.worker.admin.dead_letter_reader import DeadLetterReader
+from penstock.worker.config.plugin_transforms import (
+    attach_plugins,
+    build_connector_chain,
+    validate_plugin_transforms,
+)
+from penstock.worker.config.reach import NO_RULES, ConnectorBounds, ReachRules, read_reach_rules
+from penstock.worker.config.resolved_config import (
+    ResolvedConfig,
+    WorkerContext,
+    acquire_plugin,
+    refuse_errors,
+    resolve_config,
+)
 from penstock.worker.process_keys import KEYS
-from penstock.worker.process_settings import machine_settings
+from penstock.worker.process_settings import read_worker_settings
+from penstock.worker.streams import StreamFactory
+from penstock.worker.task_plans import Planner, make_topic_watch
 
 NO_HOST: Any = None
 TEAM_A = {
@@ -37,38 +46,38 @@ TEAM_A = {
     "reach.team-a.hosts": "DB.example,10.1.0.0/16",
 }
 TOLD = {"reach.folders": "/data/team-a", "reach.hosts": "db.example,10.1.0.0/16"}
-OPEN = {f"reach.rest.{key}": "*" for key in ("topics", "secrets", "folders", "hosts")}
-REST = {"reach.rest.connectors": "rest-.*", **OPEN}
-NODE = reach_rules(["team-a", "rest"], {**TEAM_A, **REST})
+OPEN_PREFIXES = {f"reach.rest.{key}": "*" for key in ("topics", "secrets", "folders", "hosts")}
+REPLAN_INTERVAL_S = {"reach.rest.connectors": "rest-.*", **OPEN_PREFIXES}
+NODE = read_reach_rules(["team-a", "rest"], {**TEAM_A, **REPLAN_INTERVAL_S})
 
 
 class Everything:
-    """Knows every secret, and counts who asks."""
+    """Knows every secret, and counts its calls."""
 
     def __init__(self):
         self.asked = 0
 
     async def read(self, path, keys):
         self.asked += 1
-        return Answer(dict.fromkeys(keys, "S3CRET-of-another-team"))
+        return ProviderResponse(dict.fromkeys(keys, "S3CRET-of-another-team"))
 
     async def close(self):
         """Nothing is held."""
 
 
-def design(
+def resolved(
     name: str = "team-a-x",
     kind: ConnectorKind = ConnectorKind.SOURCE,
     secrets: Secrets = NO_SECRETS,
-    rules: Rules = NODE,
+    rules: ReachRules = NODE,
     **config: str,
-) -> Design:
+) -> ResolvedConfig:
     keys = {key.replace("__", "."): value for key, value in config.items()}
     given = keys if kind is ConnectorKind.PIPELINE else {"connector.class": "x", **keys}
-    return asyncio.run(design_of(NO_HOST, secrets, Connector(name, given, kind, "g1"), rules))
+    return asyncio.run(resolve_config(NO_HOST, secrets, Connector(name, given, kind, "g1"), rules))
 
 
-def refused(made: Design) -> list[tuple[str, str]]:
+def refused(made: ResolvedConfig) -> list[tuple[str, str]]:
     found = [one for one in made.findings if one.code.startswith("reach.")]
     for one in found:
         assert "reach.team-a.topics" in one.fix
@@ -76,20 +85,20 @@ def refused(made: Design) -> list[tuple[str, str]]:
 
 
 def test_without_rules_everything_may_be_reached():
-    made = design(rules=NO_RULES, topic="any")
+    made = resolved(rules=NO_RULES, topic="any")
     assert (made.findings, made.reach.rule) == ((), "")
 
 
 def test_the_first_rule_that_matches_the_whole_name_counts():
-    rules = reach_rules(
+    rules = read_reach_rules(
         ["one", "two"], {"reach.one.connectors": "a.*", "reach.two.connectors": ".*"}
     )
-    assert [rules.of(name).rule for name in ("ab", "ba", "a")] == ["one", "two", "one"]
+    assert [rules.for_connector(name).rule for name in ("ab", "ba", "a")] == ["one", "two", "one"]
 
 
-def test_a_connector_that_no_rule_is_for_is_refused():
+def test_a_connector_without_a_matching_rule_is_refused():
     with pytest.raises(ConfigError) as caught:
-        design("xteam-a-x")
+        resolved("xteam-a-x")
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == ("reach.no_rule", "name")
 
@@ -100,9 +109,11 @@ def test_a_connector_that_no_rule_is_for_is_refused():
         ("team-a-x", False), ("rest-x", True),
     ],
 )  # fmt: skip
-def test_what_a_rule_does_not_name_is_denied_and_a_star_opens_it(name, allowed):
-    rules = reach_rules(["a", "rest"], {"reach.a.connectors": "team-a-.*", **REST})
-    reach = rules.of(name)
+def test_unlisted_resources_are_denied_and_a_star_opens_them(name, allowed):
+    rules = read_reach_rules(
+        ["a", "rest"], {"reach.a.connectors": "team-a-.*", **REPLAN_INTERVAL_S}
+    )
+    reach = rules.for_connector(name)
     assert reach.has_topic("anything") is allowed
     assert (reach.folders, reach.hosts) == ((None, None) if allowed else ((), ()))
 
@@ -126,9 +137,9 @@ def test_what_a_rule_does_not_name_is_denied_and_a_star_opens_it(name, allowed):
          "reach.a.hosts"),
     ],
 )  # fmt: skip
-def test_a_rule_that_is_wrong_is_told_by_its_key(names, config, code, path):
+def test_a_wrong_rule_is_reported_with_its_key(names, config, code, path):
     with pytest.raises(ConfigError) as caught:
-        reach_rules(names, config)
+        read_reach_rules(names, config)
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == (code, path)
     assert found.fix
@@ -136,8 +147,8 @@ def test_a_rule_that_is_wrong_is_told_by_its_key(names, config, code, path):
 
 def test_a_worker_reads_its_rules():
     keys = {"reach": "team-a", **TEAM_A}
-    settings = machine_settings(parse(KEYS, {"reach": "team-a"}), keys, Path("topics"))
-    assert settings.reach.of("team-a-x").hosts == ("db.example", "10.1.0.0/16")
+    settings = read_worker_settings(parse(KEYS, {"reach": "team-a"}), keys, Path("topics"))
+    assert settings.reach.for_connector("team-a-x").hosts == ("db.example", "10.1.0.0/16")
 
 
 ALLOWED = ("${env:TEAM_A_PASS}", "a ${file:/etc/team-a/db.properties:password} b")
@@ -155,25 +166,25 @@ DENIED = (
 def test_a_secret_of_the_rule_is_looked_up(value):
     everything = Everything()
     providers = Secrets(dict.fromkeys(("env", "file", "dir"), everything))
-    made = design(secrets=providers, password=value)
+    made = resolved(secrets=providers, password=value)
     assert "S3CRET" in made.values["password"]
 
 
 @pytest.mark.parametrize("value", DENIED)
 @pytest.mark.parametrize("key", ["password", "transforms__t__static__value", "topic"])
-def test_a_secret_outside_of_the_rule_is_refused_before_anything_is_looked_up(key, value):
+def test_a_secret_out_of_reach_is_refused_before_any_lookup(key, value):
     everything = Everything()
     providers = Secrets(dict.fromkeys(("env", "file", "dir"), everything))
     with pytest.raises(ConfigError) as caught:
-        design(secrets=providers, **{key: value})
+        resolved(secrets=providers, **{key: value})
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == ("reach.secret", key.replace("__", "."))
     assert "reach.team-a.secrets" in found.fix
     assert everything.asked == 0
 
 
-def test_what_names_no_provider_is_text_and_no_secret():
-    assert design(password="${other:x}").values["password"] == "${other:x}"
+def test_a_reference_without_a_provider_is_text():
+    assert resolved(password="${other:x}").values["password"] == "${other:x}"
 
 
 @pytest.mark.parametrize(
@@ -186,14 +197,14 @@ def test_what_names_no_provider_is_text_and_no_secret():
          "errors__tolerance": "all"}, "errors.deadletterqueue.topic.name"),
     ],
 )  # fmt: skip
-def test_a_topic_that_is_named_and_outside_of_the_rule_is_refused(kind, config, path):
-    assert refused(design(kind=kind, **config)) == [("reach.topic", path)]
-    assert refused(design("rest-x", kind, **config)) == []
+def test_a_configured_topic_out_of_reach_is_refused(kind, config, path):
+    assert refused(resolved(kind=kind, **config)) == [("reach.topic", path)]
+    assert refused(resolved("rest-x", kind, **config)) == []
 
 
 def test_the_default_topic_of_dead_letters_is_one_of_them():
-    rules = reach_rules(["a"], {"reach.a.connectors": ".*", "reach.a.topics": "team-a-.*"})
-    made = design("other", rules=rules, errors__tolerance="all", topic="team-a-1")
+    rules = read_reach_rules(["a"], {"reach.a.connectors": ".*", "reach.a.topics": "team-a-.*"})
+    made = resolved("other", rules=rules, errors__tolerance="all", topic="team-a-1")
     found = [one.config_path for one in made.findings if one.code == "reach.topic"]
     assert found == ["errors.deadletterqueue.topic.name"]
 
@@ -211,15 +222,15 @@ def test_the_default_topic_of_dead_letters_is_one_of_them():
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("rules", [NODE, NO_RULES])
-def test_a_key_by_which_plugins_are_told_is_the_nodes_alone(kind, config, path, rules):
+def test_reserved_keys_are_refused(kind, config, path, rules):
     with pytest.raises(ConfigError) as caught:
-        design(kind=kind, rules=rules, **config)
+        resolved(kind=kind, rules=rules, **config)
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == ("reach.reserved", path)
 
 
 class Host:
-    """Has one connector, which keeps to what it is told or does not."""
+    """Has one connector, which enforces reach or does not."""
 
     def __init__(self, *, enforces: bool, kind: Kind = Kind.SOURCE):
         self.spec = ConnectorSpec("x", kind, enforces_reach=enforces)
@@ -230,10 +241,10 @@ class Host:
 
     async def acquire(self, name: str, version: str = "", owner: str = ""):
         del owner
-        link = SimpleNamespace(redact=SimpleNamespace(learn=list), idleness=None)
+        connection = SimpleNamespace(redact=SimpleNamespace(add_secrets=list), idle_timer=None)
         return SimpleNamespace(
-            spec=self.spec, connector=name, validate=self._validate, link=link,
-            address="", credential="", dial={},
+            spec=self.spec, connector=name, validate=self._validate, connection=connection,
+            address="", credential="", dial_info={},
         )  # fmt: skip
 
     async def _validate(self, target):
@@ -241,82 +252,91 @@ class Host:
         return SimpleNamespace(values=(), diagnostics=())
 
 
-def target_of(host: Any, made: Design):
-    _, target = asyncio.run(acquire(host, made, "source"))
+def target_of(host: Any, made: ResolvedConfig):
+    _, target = asyncio.run(acquire_plugin(host, made, "source"))
     return target
 
 
-def test_a_plugin_that_keeps_to_it_is_told_folders_and_hosts():
-    target = target_of(Host(enforces=True), design(file="/data/team-a/x"))
+def test_a_plugin_that_enforces_reach_gets_folders_and_hosts():
+    target = target_of(Host(enforces=True), resolved(file="/data/team-a/x"))
     assert dict(target.config) == {"file": "/data/team-a/x", **TOLD}
 
 
-def test_a_plugin_is_told_nothing_where_nothing_is_bounded():
+def test_a_plugin_gets_no_reach_keys_where_nothing_is_bounded():
     for enforces in (True, False):
-        target = target_of(Host(enforces=enforces), design("rest-x", file="/any"))
+        target = target_of(Host(enforces=enforces), resolved("rest-x", file="/any"))
         assert dict(target.config) == {"file": "/any"}
 
 
-def test_a_plugin_that_does_not_keep_to_it_is_refused_where_folders_or_hosts_are_bounded():
+def test_a_plugin_that_does_not_enforce_reach_is_refused_where_folders_or_hosts_are_bounded():
     with pytest.raises(ConfigError) as caught:
-        target_of(Host(enforces=False), design())
+        target_of(Host(enforces=False), resolved())
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == ("reach.plugin", "connector.class")
     assert "`reach.team-a.folders=*` and `reach.team-a.hosts=*`" in found.fix
     rules = {"reach.a.connectors": ".*", "reach.a.folders": "*", "reach.a.hosts": "x"}
     with pytest.raises(ConfigError, match=r"reach\.plugin") as caught:
-        target_of(Host(enforces=False), design(rules=reach_rules(["a"], rules)))
+        target_of(Host(enforces=False), resolved(rules=read_reach_rules(["a"], rules)))
     assert "folders=" not in caught.value.diagnostic.fix
 
 
-def test_a_transform_of_a_plugin_is_told_too_or_refused():
+def test_a_plugin_transform_gets_reach_keys_or_is_refused():
     transform = {"transforms": "t", "transforms.t.type": "x", "transforms.t.a": "1"}
-    made = design(**{key.replace(".", "__"): value for key, value in transform.items()})
+    made = resolved(**{key.replace(".", "__"): value for key, value in transform.items()})
     host: Any = Host(enforces=False, kind=Kind.TRANSFORM)
     with pytest.raises(ConfigError) as caught:
-        asyncio.run(refused_by(host, chain_of(host, made, ()), made))
+        asyncio.run(validate_plugin_transforms(host, build_connector_chain(host, made, ()), made))
     found = caught.value.diagnostic
     assert (found.code, found.config_path) == ("reach.plugin", "transforms.t.type")
     host = Host(enforces=True, kind=Kind.TRANSFORM)
-    assert asyncio.run(refused_by(host, chain_of(host, made, ()), made)) == []
+    assert (
+        asyncio.run(validate_plugin_transforms(host, build_connector_chain(host, made, ()), made))
+        == []
+    )
     assert host.told == {"a": "1", **TOLD}
-    routed, _ = asyncio.run(plug(host, chain_of(host, made, ()), made, lambda *_: None))
-    assert dict(routed.chain.remotes[0].config) == {"a": "1", **TOLD}
+    routed, _ = asyncio.run(
+        attach_plugins(host, build_connector_chain(host, made, ()), made, lambda *_: None)
+    )
+    assert dict(routed.chain.plugin_transforms[0].config) == {"a": "1", **TOLD}
 
 
 class Topics:
     """Topics of two teams."""
 
-    async def count(self, _: str) -> int:
+    async def count_partitions(self, _: str) -> int:
         return 1
 
-    async def names(self) -> list[str]:
+    async def list_names(self) -> list[str]:
         return ["team-a-1", "team-b-1", "team-a-2"]
 
 
 def planned(**config: str) -> list[str]:
     given = {"connector.class": "x", **{k.replace("__", "."): v for k, v in config.items()}}
     connector = Connector("team-a-x", given, ConnectorKind.SINK, "g1")
-    plan = asyncio.run(Planner(NO_HOST, Topics(), NO_SECRETS, NODE).plan(connector))
+    plan = asyncio.run(
+        Planner(WorkerContext(NO_HOST, bounds=ConnectorBounds(reach=NODE)), Topics()).plan(
+            connector
+        )
+    )
     return [part.key["topic"] for task in plan.plans for part in task.partitions]
 
 
-def test_topics_that_match_a_pattern_and_are_outside_are_left_out_with_one_warning(caplog):
+def test_matching_topics_out_of_reach_are_left_out_with_one_warning(caplog):
     assert planned(topics__regex=".*") == ["team-a-1", "team-a-2"]
     (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert "team-a-x: 1 topics" in warning
     assert "'team-a'" in warning
 
 
-def test_a_plan_with_a_named_topic_outside_is_refused():
+def test_a_plan_with_a_named_topic_out_of_reach_is_refused():
     with pytest.raises(ConfigError, match=r"reach\.topic"):
         planned(topics="team-b-1")
 
 
-def test_the_watch_of_a_sink_sees_no_topic_outside():
+def test_the_watch_of_a_sink_ignores_topics_out_of_reach():
     async def first() -> list[str]:
-        made = await design_of(NO_HOST, NO_SECRETS, SINK, NODE)
-        watch = watch_of(Topics(), made)
+        made = await resolve_config(NO_HOST, NO_SECRETS, SINK, NODE)
+        watch = make_topic_watch(Topics(), made)
         known = (TaskPlan("", tuple(Partition({"topic": f"team-a-{n}", "partition": 0})
                  for n in (1, 2))),)  # fmt: skip
         await watch.open(known)
@@ -346,14 +366,14 @@ def over(tmp_path, test):
 
 
 async def opened(topics, **config: str):
-    """Return the ends of a mirror, which reads and writes topics."""
+    """Return source and sink of a mirror, which reads and writes topics."""
     given = {"topics": "team-a-1"} | {k.replace("__", "."): v for k, v in config.items()}
     connector = Connector("team-a-x", given, ConnectorKind.MIRROR, "g1")
-    made = await design_of(NO_HOST, NO_SECRETS, connector, NODE)
-    return await EndMaker(NO_HOST, topics).make(made, TaskPlan("g1-0"), 1)
+    made = await resolve_config(NO_HOST, NO_SECRETS, connector, NODE)
+    return await StreamFactory(NO_HOST, topics).create(made, TaskPlan("g1-0"), 1)
 
 
-def test_a_topic_that_a_router_names_is_not_written_to_nor_made(tmp_path):
+def test_a_routed_topic_out_of_reach_is_neither_written_nor_created(tmp_path):
     async def test(topics):
         ends = await opened(topics)
         await ends.writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
@@ -364,7 +384,7 @@ def test_a_topic_that_a_router_names_is_not_written_to_nor_made(tmp_path):
         ):
             with pytest.raises(ConfigError, match=r"reach\.topic"):
                 await call
-        assert await topics.names() == ["team-a-2"]
+        assert await topics.list_names() == ["team-a-2"]
 
     over(tmp_path, test)
 
@@ -379,11 +399,11 @@ def test_a_topic_of_an_older_plan_is_not_read(tmp_path):
     over(tmp_path, test)
 
 
-def test_dead_letters_of_another_topic_are_neither_told_nor_replayed(tmp_path):
+def test_dead_letters_of_a_topic_out_of_reach_are_neither_listed_nor_replayed(tmp_path):
     async def test(topics):
-        reader = LetterReader(topics, NO_HOST, NODE)
+        reader = DeadLetterReader(topics, NO_HOST, NODE)
         with pytest.raises(ConfigError, match=r"reach\.topic"):
-            await anext(reader.read(LetterQuery("team-b-letters", "team-a-x")))
+            await anext(reader.read(DeadLetterQuery("team-b-letters", "team-a-x")))
         with pytest.raises(ConfigError, match=r"reach\.topic"):
             await opened(
                 topics,
@@ -397,4 +417,4 @@ def test_dead_letters_of_another_topic_are_neither_told_nor_replayed(tmp_path):
 
 def test_a_preview_of_another_teams_topic_is_refused():
     with pytest.raises(ConfigError, match=r"reach\.topic"):
-        refuse_errors(design(kind=ConnectorKind.SINK, topics="team-b-rows").findings)
+        refuse_errors(resolved(kind=ConnectorKind.SINK, topics="team-b-rows").findings)

@@ -9,23 +9,32 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.model.connector import CommitMode, TaskPlan
-from penstock.model.dead_letter import LETTER
+from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
+from penstock.model.dead_letter_queue import REPLAYED, DeadLetterId, RowEdits
 from penstock.model.errors import Diagnostic, ErrorClass
-from penstock.model.replay import REPLAYED, Changes, LetterId
 from penstock.model.stream import PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.spark import ends
+from penstock.spark.connector_io.sink_writer import write_rows
+from penstock.spark.connector_io.source_reader import read_rows
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic_files import write_files
-from penstock.worker.dead_letters.publishing import Lettered, Posting, Sender
-from penstock.worker.dead_letters.rejected_rows import LetterRules, Letters, read_tolerance
-from penstock.worker.dead_letters.replay import LetterStream
-from penstock.worker.job_retries import DEFAULT
-from penstock.worker.task.batching import FlushRules
-from penstock.worker.task.live_rows import Looks
-from penstock.worker.task.metrics import Numbers
-from penstock.worker.task.run_spec import Claim, RunSpec
-from penstock.worker.task.task_run import TaskRun
+from penstock.worker.dead_letters.dead_letter_writer import (
+    DeadLetterOrigin,
+    DeadLetterWriter,
+    SinkWithDeadLetters,
+)
+from penstock.worker.dead_letters.rejected_rows import (
+    RejectedRowHandler,
+    RejectedRowRules,
+    read_tolerance,
+)
+from penstock.worker.dead_letters.replay import ReplayReader
+from penstock.worker.job_retries import DEFAULT_RETRIES
+from penstock.worker.task.live_rows import Inspections
+from penstock.worker.task.metrics import TaskCounters
+from penstock.worker.task.micro_batches import FlushRules
+from penstock.worker.task.task_offsets import Claim
+from penstock.worker.task.task_run import RunSpec, TaskRun
 
 ROWS = pa.schema([("id", pa.int64()), ("value", pa.string())])
 TOPIC, LETTERS, BAD = "dead", 6, 5
@@ -33,11 +42,11 @@ WHY = Diagnostic("c.again", "still bad", ErrorClass.DATA)
 
 
 class Engine:
-    """Runs the ends of slots in this process; rows of one id cannot be changed."""
+    """Runs the slots in this process; rows of one id are rejected."""
 
     slots = 1
 
-    def build(self, name, schema, steps, slots, numbered=False):
+    def build(self, name, schema, steps, slots, number_rows=False):
         return SimpleNamespace(output_schema=schema, letters="#letters" in name)
 
     async def run(self, plan, ticket, lag=0):
@@ -45,17 +54,23 @@ class Engine:
         return [self._slot(plan, ticket, slot) for slot in ticket.slots]
 
     def _slot(self, plan, ticket, slot):
-        batches = list(ends.read(ticket, slot))
+        batches = list(read_rows(ticket, slot))
         rows = [b.slice(at, 1) for b in batches for at in range(b.num_rows)]
         bad = [
             at for at, row in enumerate(rows)
             if not plan.letters and row.column("id")[0].as_py() == BAD
         ]  # fmt: skip
         good = [row for at, row in enumerate(rows) if at not in bad]
-        done = ends.write(ticket, slot, 1, good)
+        done = write_rows(ticket, slot, 1, good)
         apart = tuple((at, WHY) for at in bad)
         return SlotReport(
-            slot.slot, 1, len(rows), done.rows, tuple(done.rejected), done.detail, set_apart=apart
+            slot.slot,
+            1,
+            len(rows),
+            done.rows,
+            tuple(done.rejected),
+            done.detail,
+            rejected_by_chain=apart,
         )
 
     def cancel(self, task_id):
@@ -87,51 +102,51 @@ class Chain:
     def compile(self, dataset, schema):
         return SimpleNamespace(dataset=f"out-{dataset}", steps=())
 
-    def moved(self, before, after):
+    def report_dataset(self, before, after):
         pass
 
 
 async def put_letters(topics):
     writer = topics.writer("g-0-letters", 1)
     await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
-    await writer.apply_schema(StreamSchema(1, TOPIC, LETTER))
+    await writer.apply_schema(StreamSchema(1, TOPIC, DEAD_LETTER_SCHEMA))
     schema = ROWS.serialize().to_pybytes()
     rows = [
         {"connector": "orders", "dataset": "d", "row": f'{{"id":{n},"value":"x"}}',
          "schema": schema, "stage": "transform", "partition": "{}"}
         for n in range(LETTERS)
     ]  # fmt: skip
-    batch = pa.RecordBatch.from_pylist(rows, schema=LETTER)
+    batch = pa.RecordBatch.from_pylist(rows, schema=DEAD_LETTER_SCHEMA)
     detail = write_files([batch], writer.ticket(1, 0, 1), attempt=1)
-    await writer.prepare(1, [PutSlot(0, 1, LETTERS, detail)], b"{}", {})
+    await writer.prepare(1, [PutSlot(0, 1, LETTERS, detail)], b"{}")
     await writer.commit(1)
 
 
 def spec_of(topics, offsets, epoch):
-    writer = Lettered(topics.writer("r-0", 1), topics.writer("r-0-letters", 1), TOPIC)
-    engine, sender = Engine(), Sender("orders", "r-0", epoch, 30)
-    changes = Changes({}, {LetterId(0, 2): {"value": "9"}})
+    writer = SinkWithDeadLetters(topics.writer("r-0", 1), topics.writer("r-0-letters", 1), TOPIC)
+    engine, sender = Engine(), DeadLetterOrigin("orders", "r-0", epoch, 30)
+    changes = RowEdits({}, {DeadLetterId(0, 2): {"value": "9"}})
 
     async def announce(dataset, rows, apply):
         await apply(rows)
 
     def letters(reader):
-        posting = Posting(sender, engine, reader, writer, DEFAULT)
-        return Letters(LetterRules(read_tolerance("all")), posting)
+        posting = DeadLetterWriter(sender, engine, reader, writer, DEFAULT_RETRIES)
+        return RejectedRowHandler(RejectedRowRules(read_tolerance("all")), posting)
 
     return RunSpec(
-        plan=TaskPlan("r-0", tuple(LetterId(0, n).within(TOPIC) for n in range(LETTERS))),
+        plan=TaskPlan("r-0", tuple(DeadLetterId(0, n).to_partition(TOPIC) for n in range(LETTERS))),
         epoch=epoch,
         commit_mode=CommitMode.UNSPECIFIED,
-        rules=FlushRules(interval=0.0),
-        stall=30,
-        drift=SimpleNamespace(announce=announce),
+        flush_rules=FlushRules(interval_s=0.0),
+        stall_timeout_s=30,
+        schema_announcer=SimpleNamespace(announce=announce),
         chain=Chain(),
         engine=engine,
         offsets=offsets,
         writer=writer,
-        open_reader=lambda p: LetterStream(topics.rows(TOPIC), p.partitions, changes),
-        letters=letters,
+        open_reader=lambda p: ReplayReader(topics.rows(TOPIC), p.partitions, changes),
+        make_rejected_row_handler=letters,
     )
 
 
@@ -144,7 +159,9 @@ def test_a_row_is_replayed_once_because_its_offset_says_so(tmp_path, forgets):
         async with asyncio.timeout(60), EmbeddedTopics(tmp_path) as topics:
             await put_letters(topics)
             for epoch in (1, 2):
-                run = TaskRun(spec_of(topics, offsets, epoch), Numbers(), Looks(), lambda _: None)
+                run = TaskRun(
+                    spec_of(topics, offsets, epoch), TaskCounters(), Inspections(), lambda _: None
+                )
                 await run.run()
                 assert run.completed, "a replay ends"
 
@@ -157,7 +174,9 @@ def test_a_row_is_replayed_once_because_its_offset_says_so(tmp_path, forgets):
     again = [one for one in letters if one["code"] == "c.again"]
     assert len(again) == times
     assert again[0]["connector"] == "orders"
-    assert again[0]["partition"] == LetterId(0, BAD).within(TOPIC).id, "it names the first"
+    assert again[0]["partition"] == DeadLetterId(0, BAD).to_partition(TOPIC).id, (
+        "it names the first"
+    )
     if not forgets:
         assert set(map(str, offsets.offsets.values())) == {str(REPLAYED)}
         assert len(offsets.offsets) == LETTERS

@@ -1,4 +1,4 @@
-"""What a worker answers over gRPC: a check of a connection, live rows, levels of loggers."""
+"""The worker over gRPC: connection checks, live rows, log levels."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from penstock.api.worker.v1 import worker_service_pb2_grpc as api
 from penstock.client import WorkerClient
 from penstock.model.connector import Connector, ConnectorKind, TaskState, TaskStatus
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.model.live_rows import LookedRow, LookRules, RowStage
+from penstock.model.inspection import InspectedRow, InspectRules, RowStage
 from penstock.plugin import PluginHost, PluginPath
 from penstock.rpc import Server
-from penstock.telemetry.levels import LoggerLevel
-from penstock.worker.admin.validation import Validator
-from penstock.worker.planning.plans import Planner
+from penstock.telemetry.log_levels import LoggerLevel
+from penstock.worker.admin.connector_plugins import Validator
+from penstock.worker.config.resolved_config import WorkerContext
 from penstock.worker.runtime.service import WorkerService
-from penstock.worker.task.live_rows import Looks
+from penstock.worker.task.live_rows import Inspections
+from penstock.worker.task_plans import Planner
 from support.waiting import until
 
 NAME = "penstock.test_worker_service"
 
 
-class Holdings:
-    """Holds one task, at whose rows people may look."""
+class TaskRegistry:
+    """Has one task, whose rows can be inspected."""
 
     def __init__(self) -> None:
-        self.looks = Looks()
+        self.inspections = Inspections()
 
     def task(self, id_: str) -> Any:
         return self if id_ == "g-0" else None
@@ -46,7 +47,7 @@ class Holdings:
 class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.holdings = Holdings()
+        self.task_registry = TaskRegistry()
         self.client: WorkerClient
         self.server: Server
 
@@ -58,13 +59,13 @@ def serving(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], No
     def run(test: Callable[[Bench], Awaitable[None]]) -> None:
         async def main(runtime: str) -> None:
             host = PluginHost(PluginPath((tmp_path / "plugins",)), Path(runtime) / "p")
-            bench = Bench(tmp_path)
+            bench, context = Bench(tmp_path), WorkerContext(host)
             worker: Any = SimpleNamespace(
-                asked=SimpleNamespace(validator=Validator(host), planner=Planner(host, None)),
-                holdings=bench.holdings,
+                admin=SimpleNamespace(validator=Validator(context), planner=Planner(context, None)),
+                task_registry=bench.task_registry,
                 host=host,
             )
-            bench.server = Server(f"unix:{runtime}/s", grace=5)
+            bench.server = Server(f"unix:{runtime}/s", grace_s=5)
             bench.server.add(api.add_WorkerServiceServicer_to_server, WorkerService(worker))
             client = WorkerClient(bench.server.address)
             async with asyncio.timeout(60), bench.server, client as bench.client:
@@ -85,7 +86,7 @@ def pipeline(folder: Path, to: str) -> Connector:
     return Connector("orders", config, ConnectorKind.PIPELINE)
 
 
-def test_what_is_installed_meanwhile_is_seen_on_request(serving):
+def test_newly_installed_plugins_are_loaded_on_request(serving):
     async def test(bench):
         folder = bench.folder / "plugins" / "new"
         folder.mkdir(parents=True)
@@ -108,7 +109,7 @@ def test_what_is_installed_meanwhile_is_seen_on_request(serving):
 def test_a_connection_is_checked_step_by_step_source_first(serving):
     async def test(bench):
         (bench.folder / "in").write_text("a\n")
-        steps = bench.client.check(pipeline(bench.folder, f"{bench.folder}/out"))
+        steps = bench.client.check_connection(pipeline(bench.folder, f"{bench.folder}/out"))
         found = [(step.end, step.step, step.ok) async for step in steps]
         assert found == [
             ("source", "config", True), ("source", "outside", True),
@@ -117,7 +118,7 @@ def test_a_connection_is_checked_step_by_step_source_first(serving):
         assert [file.name for file in bench.folder.iterdir()] == ["in"]  # it changes nothing
         (bench.folder / "in").unlink()
         os.mkfifo(bench.folder / "in")
-        steps = bench.client.check(pipeline(bench.folder, f"{bench.folder}/out"))
+        steps = bench.client.check_connection(pipeline(bench.folder, f"{bench.folder}/out"))
         failed = [step async for step in steps if not step.ok]
         assert [(step.end, step.step) for step in failed] == [("source", "outside")]
         assert str(bench.folder / "in") in failed[0].diagnostics[0].message
@@ -129,59 +130,59 @@ def test_a_connector_that_is_not_installed_cannot_be_checked(serving):
     async def test(bench):
         connector = Connector("orders", {"connector.class": "fiel-source"})
         with pytest.raises(ConfigError, match=r"plugin\.not_installed"):
-            await anext(bench.client.check(connector))
+            await anext(bench.client.check_connection(connector))
 
     serving(test)
 
 
-def row(offset: str, text: str) -> LookedRow:
-    return LookedRow("orders", '{"p":1}', offset, 7, text)
+def row(offset: str, text: str) -> InspectedRow:
+    return InspectedRow("orders", '{"p":1}', offset, 7, text)
 
 
-def test_live_rows_are_streamed_until_there_were_enough(serving):
+def test_live_rows_are_streamed_until_their_limit(serving):
     async def test(bench):
-        looks = bench.holdings.looks
-        rules = LookRules(RowStage.READ, rows=2, row_bytes=8, seconds=30)
-        looking = bench.client.inspect("g-0", rules)
+        inspections = bench.task_registry.inspections
+        rules = InspectRules(RowStage.READ, rows=2, row_bytes=8, seconds=30)
+        looking = bench.client.inspect_rows("g-0", rules)
         first = asyncio.ensure_future(anext(looking))
-        await until(looks.wanted, "somebody looks")
-        looks.show(RowStage.READ, [row("1", '{"a": 1}')])
-        looks.moved(5, 4)
+        await until(inspections.sample_requests, "somebody looks")
+        inspections.add_sample(RowStage.READ, [row("1", '{"a": 1}')])
+        inspections.record_batch(5, 4)
         word = await first
         assert word.rows == (row("1", '{"a": 1}'),)
-        looks.show(RowStage.READ, [row("2", '{"a": 12345}'), row("3", "{}")])
+        inspections.add_sample(RowStage.READ, [row("2", '{"a": 12345}'), row("3", "{}")])
         (word,) = [one async for one in looking]
-        assert word.rows == (LookedRow("orders", '{"p":1}', "2", 7, '{"a": 12', cut=True),)
+        assert word.rows == (InspectedRow("orders", '{"p":1}', "2", 7, '{"a": 12', cut=True),)
         assert word.missed in {0, 4}  # what passed may have been told with the first
-        await until(lambda: not looks._looks, "nobody looks")
+        await until(lambda: not inspections._inspections, "nobody looks")
 
     serving(test)
 
 
-def test_rows_behind_a_transform_are_asked_for_by_its_name(serving):
+def test_rows_after_a_transform_are_inspected_by_its_name(serving):
     async def test(bench):
-        looks = bench.holdings.looks
-        looks.begin(["read"])
-        looking = bench.client.inspect("g-0", LookRules("read", rows=1))
+        inspections = bench.task_registry.inspections
+        inspections.set_transforms(["read"])
+        looking = bench.client.inspect_rows("g-0", InspectRules("read", rows=1))
         first = asyncio.ensure_future(anext(looking))
-        await until(looks.wanted, "somebody looks")
-        looks.show(RowStage.READ, [row("1", "{}")])
-        looks.show("read", [row("2", "{}")])
+        await until(inspections.sample_requests, "somebody looks")
+        inspections.add_sample(RowStage.READ, [row("1", "{}")])
+        inspections.add_sample("read", [row("2", "{}")])
         assert (await first).rows == (row("2", "{}"),)
         with pytest.raises(ConfigError, match=r"worker\.no_stage.*read, transforms\.read, trans"):
-            await anext(bench.client.inspect("g-0", LookRules("keep")))
+            await anext(bench.client.inspect_rows("g-0", InspectRules("keep")))
 
     serving(test)
 
 
-def test_a_look_ends_with_its_reader_and_with_the_worker(serving):
+def test_an_inspection_ends_with_its_reader_and_with_the_worker(serving):
     async def test(bench):
-        looks = bench.holdings.looks
-        one, other = bench.client.inspect("g-0"), bench.client.inspect("g-0")
+        inspections = bench.task_registry.inspections
+        one, other = bench.client.inspect_rows("g-0"), bench.client.inspect_rows("g-0")
         first, second = asyncio.ensure_future(anext(one)), asyncio.ensure_future(anext(other))
-        await until(lambda: len(looks._looks) == 2, "two look")
+        await until(lambda: len(inspections._inspections) == 2, "two look")
         first.cancel()
-        await until(lambda: len(looks._looks) == 1, "one has gone")
+        await until(lambda: len(inspections._inspections) == 1, "one has gone")
         began = asyncio.get_running_loop().time()
         await bench.server.stop()
         assert asyncio.get_running_loop().time() - began < 4  # it does not wait for the minute
@@ -191,19 +192,19 @@ def test_a_look_ends_with_its_reader_and_with_the_worker(serving):
     serving(test)
 
 
-def test_a_task_that_is_not_here_is_not_found(serving):
+def test_an_unknown_task_is_not_found(serving):
     async def test(bench):
         with pytest.raises(ConfigError, match=r"worker\.not_found.*g-0"):
-            await anext(bench.client.inspect("g-1"))
+            await anext(bench.client.inspect_rows("g-1"))
 
     serving(test)
 
 
-def test_a_level_is_set_in_one_process(serving):
+def test_a_log_level_is_set_in_one_process(serving):
     async def test(bench):
         await bench.client.set_log_level(NAME, "warn")
         assert logging.getLogger(NAME).level == logging.WARNING
-        assert LoggerLevel(NAME, "WARNING", own=True) in await bench.client.log_levels()
+        assert LoggerLevel(NAME, "WARNING", own=True) in await bench.client.list_log_levels()
         await bench.client.set_log_level(NAME, "")
         assert logging.getLogger(NAME).level == logging.NOTSET
         with pytest.raises(ConfigError, match=r"config\.log_level\]"):

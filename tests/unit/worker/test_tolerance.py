@@ -1,4 +1,4 @@
-"""How many bad rows are tolerated: by their places, over micro-batches."""
+"""How many rejected rows are tolerated: by their positions, across micro-batches."""
 
 import pytest
 from hypothesis import given
@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from penstock.model.errors import ConfigError
 from penstock.worker.dead_letters.rejected_rows import (
-    ALL,
-    MAX_TOLERATED,
-    NONE,
+    MAX_TOLERANCE,
+    TOLERATE_ALL,
+    TOLERATE_NONE,
     Tolerance,
-    Tolerated,
+    ToleranceWindow,
     read_tolerance,
 )
 
@@ -18,37 +18,37 @@ from penstock.worker.dead_letters.rejected_rows import (
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("none", NONE),
-        ("all", ALL),
-        ("ALL", ALL),
+        ("none", TOLERATE_NONE),
+        ("all", TOLERATE_ALL),
+        ("ALL", TOLERATE_ALL),
         ("5/1000", Tolerance(5, 1000)),
         (" 1 / 2 ", Tolerance(1, 2)),
     ],
 )
-def test_what_it_says(text, meant):
+def test_valid_tolerances_are_parsed(text, meant):
     assert read_tolerance(text) == meant
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "some", "5", "5/", "0/10", "10/10", "11/10", "-1/10", f"{MAX_TOLERATED + 1}/10000000"],
+    ["", "some", "5", "5/", "0/10", "10/10", "11/10", "-1/10", f"{MAX_TOLERANCE + 1}/10000000"],
 )
-def test_what_it_cannot_be(text):
+def test_invalid_tolerances_are_refused(text):
     with pytest.raises(ConfigError) as caught:
         read_tolerance(text)
     assert caught.value.diagnostic.config_path == "errors.tolerance"
 
 
-def test_none_refuses_the_first_and_all_none():
-    assert Tolerated(NONE).refused([7, 8]) == 0
-    assert Tolerated(ALL).refused(range(1000)) is None
+def test_none_rejects_the_first_and_all_accepts_every_row():
+    assert ToleranceWindow(TOLERATE_NONE).find_excess([7, 8]) == 0
+    assert ToleranceWindow(TOLERATE_ALL).find_excess(range(1000)) is None
 
 
 def test_a_window_slides_over_micro_batches():
-    two_of_ten = Tolerated(Tolerance(2, 10))
-    assert two_of_ten.refused([0, 5]) is None
-    assert two_of_ten.refused([10]) is None  # 0 is ten rows away
-    assert two_of_ten.refused([14]) == 0  # 5, 10 and 14 are within ten
+    two_of_ten = ToleranceWindow(Tolerance(2, 10))
+    assert two_of_ten.find_excess([0, 5]) is None
+    assert two_of_ten.find_excess([10]) is None  # 0 is ten rows away
+    assert two_of_ten.find_excess([14]) == 0  # 5, 10 and 14 are within ten
 
 
 @given(
@@ -56,8 +56,8 @@ def test_a_window_slides_over_micro_batches():
     st.integers(1, 4),
     st.integers(5, 20),
 )
-def test_it_refuses_exactly_when_a_window_has_too_many(places, most, among):
-    """Against the definition: any `among` rows in a row with more than `most` bad ones."""
+def test_the_tolerance_is_exceeded_exactly_when_a_window_has_too_many(places, most, among):
+    """Against the definition: any `among` consecutive rows with more than `most` rejected ones."""
     first = next(
         (
             index
@@ -66,4 +66,4 @@ def test_it_refuses_exactly_when_a_window_has_too_many(places, most, among):
         ),
         None,
     )
-    assert Tolerated(Tolerance(most, among)).refused(places) == first
+    assert ToleranceWindow(Tolerance(most, among)).find_excess(places) == first

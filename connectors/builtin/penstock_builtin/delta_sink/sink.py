@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -167,22 +167,19 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
             tables.append([path, self._next_number(path), some, *merged])
         return json.dumps({"version": 1, "tables": tables}, separators=(",", ":")).encode()
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Add the files to their tables, or merge them, where that was not done yet."""
         del txn_id, epoch
-        versions = {}
         for path, number, files, *keys in json.loads(state)["tables"]:
             self.config.reach.require_path(path, "path")  # the rule may be newer than the state
             table = self._table(path)
             if keys:
                 packing = self.config.compression
-                version = table.merge(self._task, number, _merges(keys[0], files), packing)
+                table.merge(self._task, number, _merges(keys[0], files), packing)
                 _remove(path, files)
             else:
-                version = table.append(self._task, number, files)
+                table.append(self._task, number, files)
             self._numbered[path] = max(number, self._numbered.get(path, 0))
-            versions[f"version of {path}"] = str(version)
-        return versions
 
     def _next_number(self, path: str) -> int:
         if path not in self._numbered:

@@ -9,7 +9,7 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -28,7 +28,6 @@ from penstock_builtin.file_sink.writes import (
     RollingRules,
     Write,
     decode_state,
-    describe,
     encode_state,
     roll,
     write_of,
@@ -127,7 +126,7 @@ class LocalTarget:
             return spill(place, f"{self._life}-{txn_id}.part", state, fsync=self.config.fsync)
         return state
 
-    def commit(self, txn_id: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, state: bytes) -> None:
         """Make a transaction visible, if it is not yet."""
         spilled = spilled_in(state)
         if spilled:
@@ -140,12 +139,6 @@ class LocalTarget:
         if spilled:
             disk.unlink(self.places.at(spilled.folder, spilled.file).staging, spilled.name)
         self._pending.pop(txn_id, None)
-        return describe(writes)
-
-    def abort(self, txn_id: int) -> None:
-        """Forget a transaction. The file it would have grown is not appended to any more."""
-        for write in self._pending.pop(txn_id, []):
-            self._rolling.pop((write.folder, write.sub), None)
 
     def sweep(self) -> None:
         """Remove what earlier lives of the task staged and never prepared."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -30,8 +30,6 @@ that is open."""
 
 _PARTS_MOST: Final = 9_000
 """Parts of an object; stores take ten thousand. Then another object begins."""
-
-_DESCRIBED_MOST: Final = 5
 
 
 def check_bucket(config: FileSinkConfig) -> None:
@@ -146,27 +144,20 @@ class ObjectTarget:
         self._store.put(key, state)
         return json.dumps({"version": 1, "spilled": key}).encode()
 
-    def commit(self, txn_id: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, state: bytes) -> None:
         """End the uploads, those that are not yet."""
         del txn_id
         spilled = json.loads(state).get("spilled")
         if spilled:
             kept = self._store.read(spilled)
             if kept is None:
-                return {}  # it is removed last of all, so the uploads are ended
+                return  # it is removed last of all, so the uploads are ended
             state = kept
         uploads = json.loads(state)["uploads"]
         for key, upload, tags in uploads:
             self._end(key, upload, tags)
         if spilled:
             self._store.delete(spilled)
-        names = [self._url.at(key) for key, _, _ in uploads[:_DESCRIBED_MOST]]
-        more = len(uploads) - len(names)
-        shown = ", ".join(names) + (f" and {more} more" if more > 0 else "")
-        return {"files": shown} if names else {}
-
-    def abort(self, txn_id: int) -> None:
-        """The uploads are forgotten by their stagings."""
 
     def sweep(self) -> None:
         """Forget the uploads of earlier lives of the task. Those of newer epochs are not ours."""

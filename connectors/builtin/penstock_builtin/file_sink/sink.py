@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -28,11 +28,8 @@ class Target(Protocol):
     def prepare(self, txn_id: int, staged: Sequence[FileStaging]) -> bytes:
         """Decide which staged file goes where, durably."""
 
-    def commit(self, txn_id: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, state: bytes) -> None:
         """Make a transaction visible, if it is not yet."""
-
-    def abort(self, txn_id: int) -> None:
-        """Forget a transaction."""
 
     def sweep(self) -> None:
         """Remove what earlier lives of the task staged and never prepared."""
@@ -101,15 +98,10 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         files = [staging for staging in staged if isinstance(staging, FileStaging)]
         return self.target.prepare(txn_id, files)
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Make a transaction visible, if it is not yet."""
         del epoch
-        return self.target.commit(txn_id, state)
-
-    def abort(self, txn_id: int, staged: Sequence[Staging]) -> None:
-        """Forget a transaction."""
-        del staged
-        self.target.abort(txn_id)
+        self.target.commit(txn_id, state)
 
     def sweep(self, txn_id_done: int) -> None:
         """Remove what earlier lives of the task staged and never prepared."""

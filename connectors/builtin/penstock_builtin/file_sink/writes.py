@@ -165,10 +165,3 @@ def roll(
         current = current.with_part(part)
         plans[-1] = current, before, some
     return plans
-
-
-def describe(writes: Sequence[Write]) -> dict[str, str]:
-    """Return what people like to know about a commit."""
-    names = [f"{write.folder}/{write.path}" for write in writes]
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return {"files": shown} if names else {}

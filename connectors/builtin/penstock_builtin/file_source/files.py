@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from penstock_builtin.file_source.altering import check_offset
@@ -19,7 +19,7 @@ class Files(Protocol):
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on in every file where its offset says."""
 
-    def read_batch(self, paused: Collection[str]) -> Batch | None:
+    def read_batch(self) -> Batch | None:
         """Return the rows of the next block of a file that has one."""
 
     def wait(self, timeout: float) -> None:
@@ -68,7 +68,7 @@ class FilesSource(Source[K]):
 
     def read_batch(self) -> Batch | None:
         """Return the rows of the next block of a file that has one."""
-        return self.files.read_batch(self.paused)
+        return self.files.read_batch()
 
     def wait(self, timeout: float) -> None:
         """Block until there may be more rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from penstock_builtin.file_source.keys import ReadingKeys
@@ -13,7 +13,7 @@ from penstock_builtin.file_source.placed import PlacedReader, Placing
 from penstock_builtin.file_source.slicing import Slicer, file_key, reading_for
 from penstock_builtin.opening import Roots
 from penstock_builtin.places.port import Place
-from penstock_connector import Batch, Monitor, Partition, partition_id
+from penstock_connector import Batch, Monitor, Partition
 
 _LIST_SHARE: Final = 10
 """Listing may take one part in so many of the time: a store with very many files is listed more
@@ -77,7 +77,7 @@ class ListedFiles:
             if is_new and self._place.grows:
                 self._inherit(str(partition.key["file"]))
 
-    def read_batch(self, paused: Collection[str]) -> Batch | None:
+    def read_batch(self) -> Batch | None:
         """Return the rows of the next block of a file that has one."""
         if self._slices:
             return self._slices.popleft()
@@ -86,8 +86,6 @@ class ListedFiles:
             self._list()
             self._ready.update(dict.fromkeys(self._readers))
         for path in list(self._ready):
-            if partition_id(file_key(path)) in paused:
-                continue
             self._read(path)
             if self._slices:
                 return self._slices.popleft()

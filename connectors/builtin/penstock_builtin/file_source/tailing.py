@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from penstock_builtin.file_source.chunk import Chunk
@@ -23,7 +23,7 @@ from penstock_builtin.file_source.slicing import Slicer, file_key, reading_for
 from penstock_builtin.file_source.text import Decoded
 from penstock_builtin.file_source.watch import WATCHER
 from penstock_builtin.places.local import LocalPlace
-from penstock_connector import Batch, Partition, partition_id
+from penstock_connector import Batch, Partition
 
 _LOOK_EVERY: Final = 1.0
 """Seconds between two looks at all files, beside what the watcher tells. It is the net below: file
@@ -120,15 +120,13 @@ class TailedFiles:
         if self.config.tail:
             self._settle()
 
-    def read_batch(self, paused: Collection[str]) -> Batch | None:
+    def read_batch(self) -> Batch | None:
         """Return the rows of the next block of a file that has one."""
         if self._slices:
             return self._slices.popleft()
         began = time.monotonic()
         self._take_changes(began)
         for path in list(self._ready):
-            if partition_id(file_key(path)) in paused:
-                continue
             self._read(path)
             if self._slices:
                 return self._slices.popleft()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -136,10 +136,9 @@ class LogSink(TransactionalSink[LogSinkConfig]):
             self._print(staging)
         return b""
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing is left to do."""
         del txn_id, epoch, state
-        return {}
 
     def _print(self, staging: LogStaging) -> None:
         shown = 0

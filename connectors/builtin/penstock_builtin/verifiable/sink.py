@@ -6,7 +6,7 @@ import base64
 import json
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -133,7 +133,7 @@ class VerifiableSink(TransactionalSink[VerifiableSinkConfig]):
         }
         return zlib.compress(json.dumps(state).encode(), 1)
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Append the lines, unless they are there."""
         del txn_id, epoch
         fields: dict[str, Any] = json.loads(zlib.decompress(state))
@@ -141,7 +141,6 @@ class VerifiableSink(TransactionalSink[VerifiableSinkConfig]):
         with telling(self.config.ledger):
             self._ledger.append(fields["lines"], serial, token, once=self.config.mode != "host")
         self._serial = max(self._serial, serial)
-        return {"ledger": str(self._ledger.path)}
 
     def committed(self) -> tuple[int, int, bytes] | None:
         """Return the last transaction in the ledger: the token is stored with the rows."""

@@ -120,12 +120,11 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
         """Return the next rows of the partition whose turn it is."""
         for _ in range(len(self._turns)):
             self._turns.rotate(-1)
-            id_ = self._turns[-1]
-            sequence = self._sequences[id_]
+            sequence = self._sequences[self._turns[-1]]
             if sequence.committed < sequence.waits_for:
                 continue
             count = min(self.config.batch_rows, self._left(sequence))
-            count = sequence.pace.due(count) if id_ not in self.paused else 0
+            count = sequence.pace.due(count)
             if count:
                 return self._batch(sequence, count)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeVar
 
@@ -45,7 +45,6 @@ class _Prepared:
     last: Last
     statements: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    rows: dict[str, int] = field(default_factory=dict)
 
 
 class DatabendSink(TransactionalSink[DatabendSinkConfig]):
@@ -131,14 +130,12 @@ class DatabendSink(TransactionalSink[DatabendSinkConfig]):
                     prepared.files.append(name)
                     self._again(lambda n=name, f=file: self._opened.upload(n, f))  # type: ignore[misc] # as above
             prepared.statements.append(statement(write, name))
-            told = f"{write.verb.value} {write.route.table}"
-            prepared.rows[told] = prepared.rows.get(told, 0) + write.rows.num_rows
         for one in ours:
             one.discard()
         # the offsets are stored after COMMIT: a transaction that was only prepared is read again
         return json.dumps({"serial": self._serial}).encode()
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Write the rows and the commit row in one transaction."""
         del epoch, state
         prepared = self._prepared[txn_id]
@@ -147,19 +144,11 @@ class DatabendSink(TransactionalSink[DatabendSinkConfig]):
         del self._prepared[txn_id]
         remove(self._opened, prepared.files)
         self._ledger.tidy()
-        return {told: str(rows) for told, rows in prepared.rows.items()}
 
     def committed(self) -> tuple[int, int, bytes] | None:
         """Return the last transaction of the task: its token is stored with the rows."""
         last = self._last
         return (last.txn, last.epoch, last.token) if last.serial else None
-
-    def abort(self, txn_id: int, staged: Sequence[Staging]) -> None:
-        """Remove what was prepared."""
-        del staged
-        prepared = self._prepared.pop(txn_id, None)
-        if prepared is not None:
-            remove(self._opened, prepared.files)
 
     def sweep(self, txn_id_done: int) -> None:
         """Remove the files of earlier lives: they were not committed, and never will be."""

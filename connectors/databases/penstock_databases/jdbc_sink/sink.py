@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 import pyarrow as pa
@@ -204,14 +204,13 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
         session.finish()
         self._ledger.store(connection, txn_id, token)
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str] | None:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Make the rows visible; nothing is left to do when they are."""
         del epoch, state
         if self._open == txn_id:
             self._commit()
         elif self._done != txn_id:
             raise RetriableError("jdbc.txn_lost", f"transaction {txn_id} was lost with its session")
-        return None
 
     def _commit(self) -> None:
         """Commit what is open. When the answer is lost, the ledger knows what became of it."""
@@ -229,12 +228,6 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
             self._lose()
             raise
         self._done = txn_id
-
-    def abort(self, txn_id: int, staged: Sequence[Staging]) -> None:
-        """Undo what is open."""
-        del staged
-        if self._open == txn_id:
-            self._lose()
 
     def close(self) -> None:
         """Undo what is open, and end the session."""

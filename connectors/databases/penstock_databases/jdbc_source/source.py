@@ -137,8 +137,6 @@ class JdbcSource(Source[JdbcSourceConfig]):
         for turn in [turn for turn in self._turns if turn.due <= began]:
             if self.stopping.is_set():
                 return None
-            if turn.partition.id in self.paused:
-                continue
             self._turns.remove(turn)
             self._turns.append(turn)  # at the end of the line: tables take turns
             batch = self._poll(turn)
@@ -149,8 +147,7 @@ class JdbcSource(Source[JdbcSourceConfig]):
 
     def wait(self, timeout: float) -> None:
         """Block until the next poll is due."""
-        waiting = [turn.due for turn in self._turns if turn.partition.id not in self.paused]
-        due = min(waiting, default=float("inf")) - time.monotonic()
+        due = min((turn.due for turn in self._turns), default=float("inf")) - time.monotonic()
         self._woken.wait(max(min(timeout, due), 0))
         self._woken.clear()
 

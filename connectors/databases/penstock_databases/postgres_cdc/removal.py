@@ -10,7 +10,7 @@ from penstock_databases.postgres_cdc.slot import drop_slot, find_slot
 from penstock_databases.postgresql.connection import PostgresqlConnection
 
 
-def remove(config: PostgresCdcConfig, *, publication: bool, dry_run: bool) -> Sequence[str]:
+def remove(config: PostgresCdcConfig, *, publication: bool) -> Sequence[str]:
     """Remove the slot, and with `publication` the publication; return what was done.
 
     Raises:
@@ -22,12 +22,10 @@ def remove(config: PostgresCdcConfig, *, publication: bool, dry_run: bool) -> Se
     try:
         if find_slot(connection, slot) is not None:
             done.append(f"drop the replication slot {slot}")
-            if not dry_run:
-                drop_slot(connection, slot)
+            drop_slot(connection, slot)
         if publication and is_made_here(connection, published):
             done.append(f"drop the publication {published}")
-            if not dry_run:
-                drop_publication(connection, published)
+            drop_publication(connection, published)
     finally:
         connection.close()
     return done

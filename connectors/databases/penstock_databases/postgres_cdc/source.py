@@ -69,14 +69,13 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         action: ApplyAction,
         *,
         last: PostgresCdcConfig | None = None,
-        dry_run: bool,
     ) -> Sequence[str]:
         """Drop the slot, which would keep the log for ever, and a publication made here."""
         del last  # a slot that is not named any more may hold what was not read
         deleted = action is ApplyAction.DELETE and config.slot_drop_on_delete
         if not (deleted or action is ApplyAction.RESET):
             return ()
-        return remove(config, publication=deleted, dry_run=dry_run)
+        return remove(config, publication=deleted)
 
     def init(self, config: PostgresCdcConfig) -> None:
         """Take the configuration."""

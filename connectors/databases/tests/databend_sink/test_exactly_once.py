@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.api.connector.v1.sink_service_pb2 import WriteAbort
 from penstock_connector import FencedError, RetriableError
 from penstock_connector.testing import RemoteError, Testbed
 from penstock_databases.databend_sink import DatabendSink, DatabendSinkConfig
@@ -224,18 +223,6 @@ def test_what_earlier_lives_staged_is_removed(server, databend):
         task.prepare(txn, [(0, 0, 1)])
         assert staged(databend)
     with server.task(epoch=2) as task:
-        task.write([{"id": 2}], dataset="t")
-        task.close()
-    assert not staged(databend)
-    assert server.rows("t") == [(2,)]
-
-
-def test_an_aborted_transaction_leaves_nothing(server, databend):
-    with server.task() as task:
-        txn = task.next_txn()
-        task.put([{"id": 1}], txn_id=txn, dataset="t")
-        task.prepare(txn, [(0, 0, 1)])
-        task.send(abort=WriteAbort(txn_id=txn))
         task.write([{"id": 2}], dataset="t")
         task.close()
     assert not staged(databend)

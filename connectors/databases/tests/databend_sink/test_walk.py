@@ -40,8 +40,7 @@ def test_the_articles_walk(place):
         new = {"id": 20, "name": "new data", "description": "from kafka", "tms": noon}
         task.write([new], dataset="test_kafka")
         changed = {**new, "name": "update from kafka test"}
-        done = task.write([changed], dataset="test_kafka")
-        assert done.info == {f"upsert {place.database}.test_kafka": "1"}
+        task.write([changed], dataset="test_kafka")
         task.close()
     rows = place.rows("test_kafka", "id")
     assert [row[:2] for row in rows[:10]] == list(enumerate(NAMES, 10))
@@ -83,8 +82,7 @@ def test_only_the_attempts_that_count_are_written(folder):
         task.put([{"id": 1}], txn_id=txn, slot=0, attempt=1, dataset="t")
         task.put([{"id": 2}], txn_id=txn, slot=1, attempt=0, dataset="u")
         task.prepare(txn, [(0, 1, 1), (1, 0, 1)])
-        done = task.commit(txn)
-        assert done.info == {"insert default.t": "1", "insert default.u": "1"}
+        task.commit(txn)
         task.close()
     assert folder.rows("t") == [(1,)]
     assert folder.rows("u") == [(2,)]

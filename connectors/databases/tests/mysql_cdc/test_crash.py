@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from penstock.testing import wait_until
 from penstock_connector import Op
 from penstock_databases.mysql import wire
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql_cdc import MysqlCdc, chunks
 from penstock_databases.mysql_cdc.chunks import Chunk
 from penstock_databases.mysql_cdc.position import Place
+from penstock_kit.testing import wait_until
 
 from .conftest import BOTH
 

@@ -4,10 +4,10 @@ import contextlib
 
 import pytest
 
-from penstock.testing import wait_until
 from penstock_connector import ConfigError, Op
 from penstock_connector.testing import RemoteError, plan, validate
 from penstock_databases.mysql_cdc import MysqlCdc, MysqlCdcConfig
+from penstock_kit.testing import wait_until
 from support.mariadb import PASSWORD, USER, MariadbServer
 
 from .conftest import BOTH, Database

@@ -6,7 +6,6 @@ import time
 import psycopg
 import pytest
 
-from penstock.api.connector.v1.source_service_pb2 import ReadPause
 from penstock_connector import ApplyAction, ConfigError, ConnectorError
 from penstock_connector._config import parse_config
 from penstock_connector.testing import RemoteError, plan, validate
@@ -188,7 +187,6 @@ def test_a_task_that_is_not_asked_stays_connected(database, follow):
             reader.take(1)
             ((pid,),) = database.sql(_PID.format(database.slot))
             database.sql("INSERT INTO t SELECT i, 0 FROM generate_series(2, 3000) i")
-            reader.task.send(pause=ReadPause(all_partitions=True))
             end = time.monotonic() + 20  # longer than the server waits
             eventually(lambda: time.monotonic() > end, "the time is over")
             assert database.sql(_PID.format(database.slot)) == [(pid,)]
@@ -210,7 +208,7 @@ def test_the_slot_is_dropped_when_asked(database, follow):
 
 def applied(database, action, **config):
     given = parse_config(PostgresCdcConfig, database.config(**config))
-    return PostgresCdcSource.apply_action(given, action, dry_run=False)
+    return PostgresCdcSource.apply_action(given, action)
 
 
 def test_slot_and_publication_go_with_their_connector(database, follow):

@@ -55,19 +55,19 @@ func (l *lines) Prepare(txn connector.Txn) ([]byte, error) {
 }
 
 // Commit makes the files visible. One that is moved already is left alone.
-func (l *lines) Commit(_, _ uint64, state []byte) (map[string]string, error) {
+func (l *lines) Commit(_, _ uint64, state []byte) error {
 	var moves []move
 	if err := json.Unmarshal(state, &moves); err != nil {
-		return nil, err
+		return err
 	}
 	for _, one := range moves {
 		err := os.Rename(filepath.Join(l.hidden(), one.From), filepath.Join(l.Config.Folder, one.To))
 		if err != nil && !exists(filepath.Join(l.Config.Folder, one.To)) {
-			return nil, err
+			return err
 		}
 		l.files++
 	}
-	return nil, syncFolder(l.Config.Folder)
+	return syncFolder(l.Config.Folder)
 }
 
 // Sweep removes what dead attempts left.

@@ -76,7 +76,7 @@ func (m *moody) batch(partition connector.Partition) *connector.Batch {
 	}
 	batch := &connector.Batch{
 		Rows: m.rows.Take(), Partition: partition.Key, Offset: connector.Fields{"done": true},
-		Dataset: "moods", KeyColumns: []string{"number"}, Op: connector.OpUpsert,
+		Dataset: "moods", KeyColumns: []string{"number"},
 		BadRows:           []connector.BadRow{{Raw: []byte("\xff"), Reason: connector.DataErrorf("moody.row", "bad")}},
 		AwaitCommit:       m.Config.Mode == "await",
 		FinishedPartition: true,

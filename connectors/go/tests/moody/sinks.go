@@ -128,12 +128,12 @@ func (k *keeper) Prepare(txn connector.Txn) ([]byte, error) {
 	return nil, nil
 }
 
-func (k *keeper) Commit(txnID, _ uint64, _ []byte) (map[string]string, error) {
+func (k *keeper) Commit(txnID, _ uint64, _ []byte) error {
 	text, err := json.Marshal(k.pending[txnID])
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return map[string]string{"place": k.place()}, os.WriteFile(k.place(), text, 0o600)
+	return os.WriteFile(k.place(), text, 0o600)
 }
 
 func (k *keeper) Committed() (*connector.PreparedTxn, error) {

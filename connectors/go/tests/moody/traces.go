@@ -24,7 +24,7 @@ func (t *traced) Prepare(txn connector.Txn) ([]byte, error) {
 	return nil, sawTrace(t.Config.Folder, "Prepare", txn.TraceParent)
 }
 
-func (*traced) Commit(uint64, uint64, []byte) (map[string]string, error) { return nil, nil }
+func (*traced) Commit(uint64, uint64, []byte) error { return nil }
 
 // sawTrace appends a line to the file of traces: who saw which.
 func sawTrace(folder, who, parent string) error {

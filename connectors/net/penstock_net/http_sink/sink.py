@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -78,10 +78,9 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
             staging.discard()
         return b""
 
-    def commit(self, txn_id: int, epoch: int, state: bytes) -> Mapping[str, str]:
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing is left to do."""
         del txn_id, epoch, state
-        return {}
 
     def close(self) -> None:
         """Let go of all connections."""

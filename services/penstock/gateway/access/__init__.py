@@ -1,10 +1,8 @@
-"""Who may do what at the gateway.
+"""Authentication and authorization of requests, and the audit log.
 
-- `people`    who there is, and what each may do; a file of users
+- `users`     principals, their roles, the file of users, the role that each route needs
 - `passwords` hashes of passwords
 - `tokens`    bearer tokens of an OpenID provider
-- `choosing`  what the keys say of it
-- `rights`    what each route needs; nothing is open that is not named
-- `guard`     asks both of every request, before anything of it is read
-- `audit`     a line for every change: who, what, how it ended
+- `guard`     checks every request before its body is read: rate, site, principal, role
+- `audit`     a log line for every change: who, what, result
 """

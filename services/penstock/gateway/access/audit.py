@@ -1,6 +1,4 @@
-"""A line for every change that is asked for: who, what, of which connector, from where, and how it
-ended.
-"""
+"""The audit log: a line for every requested change, with principal, connector and status."""
 
 from __future__ import annotations
 
@@ -12,53 +10,53 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("penstock.audit")
 
-READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
-CHANGING: Final = frozenset({"/plugin/reload"})
-"""Paths by which a GET changes something, as RocketMQ Connect has it."""
+CHANGING_PATHS: Final = frozenset({"/plugin/reload"})
+"""Paths of RocketMQ Connect whose GET changes something."""
 
 
-class Audited:
-    """Passes requests on, and tells of those that may have changed something."""
+class AuditMiddleware:
+    """Logs each request that may change something."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app`: who gets the requests."""
+        """`app` receives the requests."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http" or (
-            scope["method"] in READING and scope["path"] not in CHANGING
+            scope["method"] in READ_METHODS and scope["path"] not in CHANGING_PATHS
         ):
             await self._app(scope, receive, send)
             return
-        written = False
+        logged = False
 
-        async def noted(message: Message) -> None:
-            nonlocal written
-            if message["type"] == "http.response.start" and not written:
-                written = True  # before the answer: who has it can look it up
-                _write(scope, message["status"])
+        async def send_logged(message: Message) -> None:
+            nonlocal logged
+            if message["type"] == "http.response.start" and not logged:
+                logged = True  # before the response: a client that has it finds the line
+                _log_request(scope, message["status"])
             await send(message)
 
         scope.setdefault("state", {})
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, send_logged)
         finally:
-            if not written:  # nobody waits for the answer any more, and it may have been done
-                _write(scope, None)
+            if not logged:  # the client has disconnected, but the change may have been made
+                _log_request(scope, None)
 
 
-def _write(scope: Scope, status: int | None) -> None:
+def _log_request(scope: Scope, status: int | None) -> None:
     state = scope["state"]
-    person = state.get("person")
+    principal = state.get("principal")
     line = {
-        "who": person.name if person else None,
+        "who": principal.name if principal else None,
         "from": scope["client"][0] if scope.get("client") else None,
         "method": scope["method"],
         "path": scope["path"],
         "connector": state.get("connector"),
         "status": status,
     }
-    # JSON: a name can neither end the line nor forge another one
+    # as JSON, so that a name cannot end the line and forge another one
     log.info("%s", json.dumps(line))

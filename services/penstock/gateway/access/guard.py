@@ -1,101 +1,205 @@
-"""Asks of every request who sends it, and whether that person may."""
+"""Checks of every request: its rate, its site, its principal, and the role of the principal."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import hashlib
+import ipaddress
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
 from penstock.gateway.access import passwords, users
-from penstock.gateway.access.request_limits import (
-    Rate,
-    of_this_machine,
-    refuse_other_names,
-    refuse_other_sites,
+from penstock.gateway.access.users import (
+    ANY_CONNECTOR,
+    Level,
+    Principal,
+    User,
+    UsersFile,
+    parse_grants,
 )
-from penstock.gateway.access.users import EVERY, FileOfUsers, Level, Person, User, grants_of
-from penstock.gateway.paths import decoded
-from penstock.gateway.server.listeners import Place
-from penstock.model.errors import AuthError, ConfigError
+from penstock.gateway.listeners import Listener
+from penstock.gateway.request_input import decode_name
+from penstock.model.errors import AuthError, ConfigError, RetriableError
 
 if TYPE_CHECKING:
-    from penstock.gateway.access.tokens import Tokens
+    from penstock.gateway.access.tokens import TokenVerifier
+
+MAX_SENDERS: Final = 10_000
+"""Senders that are remembered (invariant 12). A forgotten sender starts with a full burst."""
+
+BURST_S: Final = 10.0
+"""Seconds whose requests a sender may send at once: tools send requests in bursts."""
 
 
-KNOWN_FOR: Final = 60.0
-"""Seconds that a password which matched is known again without its hash being computed: 50 ms for
-each request of a tool that asks once a second would be a twentieth of a core."""
+class RateLimit:
+    """A limit of requests a second for each sender, which is a principal or an address."""
 
-MOST_KNOWN: Final = 1000
+    def __init__(self, per_second: float, now: Callable[[], float] = time.monotonic) -> None:
+        """`per_second`: 0 for any number."""
+        self._interval = 1 / per_second if per_second > 0 else 0.0
+        self._now = now
+        self._due: OrderedDict[str, float] = OrderedDict()
 
-HASHED_AT_ONCE: Final = 1
-"""Passwords whose hashes are computed at once: each has a core for 50 ms."""
+    def take(self, caller: str) -> None:
+        """Count one request.
 
-ANYBODY: Final = Person("anybody", grants_of([{"role": "admin", "connectors": EVERY}]))
-"""Who asks where nothing says who may: everybody may everything, on an address that only this
-machine reaches."""
+        Raises:
+            RetriableError: `http.too_many`: the limit is reached; the request is not counted.
+        """
+        if not self._interval:
+            return
+        self.check(caller)
+        self._due[caller] = max(self._due.get(caller, 0.0), self._now()) + self._interval
+        self._due.move_to_end(caller)
+        if len(self._due) > MAX_SENDERS:
+            self._due.popitem(last=False)
+
+    def refund(self, caller: str) -> None:
+        """Undo one `take`."""
+        if caller in self._due:
+            self._due[caller] -= self._interval
+
+    def check(self, caller: str) -> None:
+        """Refuse a sender that has reached the limit.
+
+        Raises:
+            RetriableError: `http.too_many`.
+        """
+        wait = self._due.get(caller, 0.0) - self._now() - BURST_S + self._interval
+        if self._interval and wait > 0:
+            raise RetriableError(
+                "http.too_many",
+                "too many requests of one sender",
+                fix=f"Send at most {1 / self._interval:g} requests a second. `Retry-After` has the "
+                "seconds to wait.",
+                retry_after_s=math.ceil(wait),
+            )
+
+
+_READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAME_SITE: Final = frozenset({"", "same-origin", "none"})
+
+
+def refuse_cross_site(method: str, headers: Mapping[str, str]) -> None:
+    """Refuse a change that a page of another site requests. Header names are in lower case.
+
+    Raises:
+        AuthError: `access.other_site`.
+    """
+    if method in _READ_METHODS:
+        return
+    origin, host = headers.get("origin", ""), headers.get("host", "")
+    same_site = not origin or urlsplit(origin).netloc.lower() == host.lower()
+    if not same_site or headers.get("sec-fetch-site", "") not in _SAME_SITE:
+        raise AuthError(
+            "access.other_site",
+            f"a web page of {origin[:200] or 'another site'} sent a request that changes something",
+            fix="Send it from a program, or from a page with the same host name as the gateway.",
+        )
+
+
+def refuse_foreign_hosts(headers: Mapping[str, str]) -> None:
+    """Refuse a request whose Host header is not a loopback name (DNS rebinding).
+
+    Raises:
+        AuthError: `access.other_name`.
+    """
+    host = headers.get("host", "")
+    if not is_loopback(host):
+        raise AuthError(
+            "access.other_name",
+            f"the Host header is {host[:200]!r}, expected localhost: the gateway has no users",
+            fix="Use 127.0.0.1 or localhost; or set `auth.users`; or `auth.open=true` to allow "
+            "every caller everything.",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether HOST or HOST:PORT is `localhost` or a loopback address."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+PASSWORD_CACHE_TTL_S: Final = 60.0
+"""Seconds that a correct password is accepted without computing its hash again. A hash takes 50 ms:
+a tool that sends a request a second would use a twentieth of a core."""
+
+MAX_CACHED_PASSWORDS: Final = 1000
+
+MAX_CONCURRENT_HASHES: Final = 1
+"""Password hashes that are computed at once. Each uses a core for 50 ms."""
+
+ANY_CALLER: Final = Principal(
+    "anybody", parse_grants([{"role": "admin", "connectors": ANY_CONNECTOR}])
+)
+"""The principal of all callers of a gateway without users, which only this machine reaches."""
 
 
 class Guard:
-    """Recognizes people: by a password, by a token; everybody when it has neither."""
+    """Authenticates callers by password or token. Without users and tokens it accepts everyone."""
 
     def __init__(
         self,
-        users: Mapping[str, User] | FileOfUsers | None = None,
-        tokens: Tokens | None = None,
+        users: Mapping[str, User] | UsersFile | None = None,
+        tokens: TokenVerifier | None = None,
         *,
-        requests: Rate | None = None,
-        mistakes: Rate | None = None,
+        requests: RateLimit | None = None,
+        mistakes: RateLimit | None = None,
         local: bool = False,
     ) -> None:
-        """`requests` bounds those of each person; `mistakes` the wrong passwords of an address: to
-        see that one is wrong takes 50 ms. Who is known is let in all the same. `local`: it listens
-        to this machine alone, and nobody is asked who he is.
+        """`requests` bounds the requests of each principal, `mistakes` the wrong passwords of an
+        address, each of which takes 50 ms. A cached password is accepted also beyond it. `local`:
+        only this machine can reach the gateway, and callers are not authenticated.
         """
         self._users, self._tokens = users, tokens
-        self._requests, self._mistakes = requests or Rate(0), mistakes or Rate(0)
+        self._requests, self._mistakes = requests or RateLimit(0), mistakes or RateLimit(0)
         self.local = local
-        self._hashing = asyncio.Semaphore(HASHED_AT_ONCE)
-        self._known: dict[bytes, tuple[float, Person]] = {}
+        self._hash_slots = asyncio.Semaphore(MAX_CONCURRENT_HASHES)
+        self._cache: dict[bytes, tuple[float, Principal]] = {}
 
-    async def admitted(self, header: str | None, address: str) -> Person:
-        """Return who sends a request from an address.
+    async def admit(self, header: str | None, address: str) -> Principal:
+        """Authenticate the sender of a request and count the request.
 
         Raises:
-            PenstockError: as `person`; `http.too_many`.
+            PenstockError: as `authenticate`; `http.too_many`.
         """
-        person = await self.person(header, address)
-        self._requests.take(address if person is ANYBODY else person.name)
-        return person
+        principal = await self.authenticate(header, address)
+        self._requests.take(address if principal is ANY_CALLER else principal.name)
+        return principal
 
-    async def person(self, header: str | None, address: str) -> Person:
-        """Return who sends an `Authorization` header.
+    async def authenticate(self, header: str | None, address: str) -> Principal:
+        """Return the principal of an `Authorization` header.
 
         Raises:
             PenstockError: `access.unauthenticated`, `access.token`, `http.too_many`.
         """
         if self._users is None and self._tokens is None:
-            return ANYBODY
-        scheme, _, said = (header or "").partition(" ")
+            return ANY_CALLER
+        scheme, _, credentials = (header or "").partition(" ")
         if scheme.lower() == "basic" and self._users is not None:
-            return await self._by_password(said.strip(), address)
+            return await self._by_password(credentials.strip(), address)
         if scheme.lower() == "bearer" and self._tokens is not None:
-            return await self._tokens.person(said.strip())
-        raise _unknown()
+            return await self._tokens.identify(credentials.strip())
+        raise _unauthenticated()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections to the OpenID provider."""
         if self._tokens is not None:
             await self._tokens.close()
 
     def schemes(self) -> str:
-        """Return what a 401 asks for."""
+        """Return the value of the header `WWW-Authenticate` of a 401."""
         found = []
         if self._users is not None:
             found.append('Basic realm="penstock", charset="UTF-8"')
@@ -103,36 +207,38 @@ class Guard:
             found.append('Bearer realm="penstock"')
         return ", ".join(found)
 
-    async def _by_password(self, said: str, address: str) -> Person:
-        assert self._users is not None  # noqa: S101 - asked above
+    async def _by_password(self, credentials: str, address: str) -> Principal:
+        assert self._users is not None  # noqa: S101 - checked above
         try:
-            name, sign, password = base64.b64decode(said, validate=True).decode().partition(":")
-        except ValueError:  # no base64, no ASCII, no UTF-8
-            raise _unknown() from None
+            name, sign, password = (
+                base64.b64decode(credentials, validate=True).decode().partition(":")
+            )
+        except ValueError:  # not base64, or not UTF-8
+            raise _unauthenticated() from None
         user = self._users.get(name)
-        stored = user.password if user else _NOBODYS
+        stored = user.password if user else _UNKNOWN_USER_HASH
         digest = hashlib.sha256(f"{stored}\0{name}\0{password}".encode()).digest()
-        known = self._known.get(digest)
+        known = self._cache.get(digest)
         if known and known[0] > time.monotonic():
             return known[1]
-        self._mistakes.take(address)  # before it is known: many may be on their way at once
-        async with self._hashing:
-            # also where there is no such user: the time that it takes must not tell
-            matched = await asyncio.to_thread(passwords.matches, password, stored)
+        self._mistakes.take(address)  # before the check: many may be checked at once
+        async with self._hash_slots:
+            # also for an unknown user: the duration must not reveal which users exist
+            matched = await asyncio.to_thread(passwords.verify_password, password, stored)
         if user is None or not matched or not sign:
-            raise _unknown()
-        self._mistakes.give_back(address)
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        self._known[digest] = (time.monotonic() + KNOWN_FOR, user.person)
-        return user.person
+            raise _unauthenticated()
+        self._mistakes.refund(address)
+        if len(self._cache) >= MAX_CACHED_PASSWORDS:
+            self._cache.clear()
+        self._cache[digest] = (time.monotonic() + PASSWORD_CACHE_TTL_S, user.principal)
+        return user.principal
 
 
-_NOBODYS: Final = passwords.hashed("nobody has this password")
+_UNKNOWN_USER_HASH: Final = passwords.hash_password("no user has this password")
 
 
-async def guard(request: Request) -> None:
-    """Let a request through, or refuse it. A dependency of every route.
+async def authorize(request: Request) -> None:
+    """Authenticate and authorize a request. A dependency of every route.
 
     Raises:
         PenstockError: `access.unauthenticated`, `access.token`, `access.denied`, `http.too_many`,
@@ -140,102 +246,103 @@ async def guard(request: Request) -> None:
     """
     method = "GET" if request.method == "HEAD" else request.method
     route = f"{method} {request.scope['route'].path}"
-    if route in users.OPEN:
+    if route in users.OPEN_ROUTES:
         return
-    asked: Guard = request.app.state.guard
-    refuse_other_sites(request.method, request.headers)
-    if asked.local:
-        refuse_other_names(request.headers)
+    guard: Guard = request.app.state.guard
+    refuse_cross_site(request.method, request.headers)
+    if guard.local:
+        refuse_foreign_hosts(request.headers)
     address = request.client.host if request.client else ""
-    person = await asked.admitted(request.headers.get("authorization"), address)
-    request.state.person = person
+    principal = await guard.admit(request.headers.get("authorization"), address)
+    request.state.principal = principal
     if "connector" in request.path_params:
-        request.state.connector = decoded(request.path_params["connector"])
-    needed = users.NEEDED.get(route)
-    if needed is None or _level(person, needed, request.path_params) < needed:
-        raise denied(person, route)
+        request.state.connector = decode_name(request.path_params["connector"])
+    needed = users.REQUIRED_LEVELS.get(route)
+    if needed is None or _level_for(principal, needed, request.path_params) < needed:
+        raise access_denied(principal, route)
 
 
-def _level(person: Person, needed: Level, names: Mapping[str, str]) -> Level:
+def _level_for(principal: Principal, needed: Level, names: Mapping[str, str]) -> Level:
     if "connector" in names:
-        return person.level(decoded(names["connector"]))
+        return principal.level(decode_name(names["connector"]))
     if needed is Level.ADMIN:
-        return person.level()
-    return person.highest()
+        return principal.level()
+    return principal.highest_level()
 
 
-def _person(request: Request) -> Person:
-    person: Person = request.state.person
-    return person
+def _get_caller(request: Request) -> Principal:
+    principal: Principal = request.state.principal
+    return principal
 
 
-Sender = Annotated[Person, Depends(_person)]
-"""Who sends a request, as a parameter of a route."""
+Caller = Annotated[Principal, Depends(_get_caller)]
+"""A route parameter: the principal that sent the request."""
 
 
-def require(request: Request, connector: str, level: Level) -> None:
-    """Refuse what the sender may not do with a connector that the body has named. The audit names
-    it, whoever it was.
+def require_level(request: Request, connector: str, level: Level) -> None:
+    """Refuse a caller without a level for a connector that the body names.
+
+    The audit log has the name of the connector in both cases.
 
     Raises:
         AuthError: `access.denied`.
     """
-    person, request.state.connector = _person(request), connector
-    if person.level(connector) < level:
-        raise denied(person, connector)
+    principal, request.state.connector = _get_caller(request), connector
+    if principal.level(connector) < level:
+        raise access_denied(principal, connector)
 
 
-def denied(person: Person, what: str) -> AuthError:
-    """Return the error for what somebody may not do."""
+def access_denied(principal: Principal, what: str) -> AuthError:
+    """Return the error for a route or a connector that needs a higher role."""
     return AuthError(
         "access.denied",
-        f"{person.name} may not: {what[:300]}",
-        fix="Ask whoever grants roles for more.",
+        f"{principal.name} has no role for {what[:300]}",
+        fix="Request a role from the administrator of the gateway.",
     )
 
 
-def _unknown() -> AuthError:
+def _unauthenticated() -> AuthError:
     return AuthError(
         "access.unauthenticated",
-        "the request does not say who sends it, or not so that it can be believed",
-        fix="Send an Authorization header: a user's name and password, or a token.",
+        "the request has no valid credentials",
+        fix="Send an Authorization header with the name and password of a user, or with a token.",
     )
 
 
-def guard_of(values: Mapping[str, Any], places: Iterable[Place]) -> Guard:
-    """Return who asks of requests who sends them.
+def guard_from_settings(values: Mapping[str, Any], listeners: Iterable[Listener]) -> Guard:
+    """Return the guard that the keys of a gateway describe.
 
     Raises:
-        ConfigError: `access.open`: nobody asks, and others than this machine may send requests;
-            `access.file`.
+        ConfigError: `access.open`: other machines reach a gateway without users; `access.file`.
     """
     file, issuer = values["auth.users"], values["auth.oidc.issuer"]
-    users = FileOfUsers(Path(file)) if file else None
+    users = UsersFile(Path(file)) if file else None
     tokens = None
     if issuer:
-        # only who takes tokens loads what checks them
-        from penstock.gateway.access.tokens import Provider, Tokens  # noqa: PLC0415
+        # httpx and PyJWT are loaded only when tokens are accepted
+        from penstock.gateway.access.tokens import OidcProvider, TokenVerifier  # noqa: PLC0415
 
-        tokens = Tokens(
-            Provider(
+        tokens = TokenVerifier(
+            OidcProvider(
                 issuer,
                 values["auth.oidc.audience"],
                 values["auth.oidc.claim"],
                 values["auth.oidc.name"],
             )
         )
-    reached = [place.address for place in places if not of_this_machine(place.address)]
+    reached = [listener.address for listener in listeners if not is_loopback(listener.address)]
     if users is None and tokens is None and reached and not values["auth.open"]:
         raise ConfigError(
             "access.open",
-            f"whoever reaches {reached[0]} may do everything: nothing says who may what",
-            fix="Set `auth.users` or `auth.oidc.issuer`; or `auth.open=true` where that is meant.",
+            f"other machines reach the listener {reached[0]}, but the gateway has no users",
+            fix="Set `auth.users` or `auth.oidc.issuer`; or `auth.open=true` to allow every caller "
+            "everything.",
             config_path="auth.users",
         )
     return Guard(
         users,
         tokens,
-        requests=Rate(values["rate.requests"]),
-        mistakes=Rate(values["rate.mistakes"]),
+        requests=RateLimit(values["rate.requests"]),
+        mistakes=RateLimit(values["rate.mistakes"]),
         local=users is None and tokens is None and not reached and not values["auth.open"],
     )

@@ -1,4 +1,4 @@
-"""Hashes of passwords: scrypt, with a salt of its own for each, as one text."""
+"""Password hashes: scrypt, each with a random salt, written as one string."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final
 from penstock.model.errors import ConfigError
 
 _COST: Final = (2**14, 8, 1)
-"""16 MiB and some 50 ms for each try: OWASP's least for scrypt, times one half in memory."""
+"""n, r, p of scrypt: 16 MiB and some 50 ms for each hash."""
 
 _NAME: Final = "scrypt"
 
 
-def hashed(password: str) -> str:
+def hash_password(password: str) -> str:
     """Return `scrypt$<n>$<r>$<p>$<salt>$<hash>`.
 
     Raises:
@@ -24,7 +24,9 @@ def hashed(password: str) -> str:
     """
     if "\0" in password:
         raise ConfigError(
-            "auth.password", "the password has a NUL character", fix="Choose one without it."
+            "auth.password",
+            "the password has a NUL character",
+            fix="Choose a password without it.",
         )
     salt = secrets.token_bytes(16)
     n, r, p = _COST
@@ -33,11 +35,11 @@ def hashed(password: str) -> str:
     )
 
 
-def matches(password: str, stored: str) -> bool:
-    """Tell whether a password is the one of a hash; a text that is no hash matches nothing."""
+def verify_password(password: str, stored: str) -> bool:
+    """Return whether a password has this hash. A string that is not a hash matches no password."""
     try:
         name, n, r, p, salt, key = stored.split("$")
-        if name != _NAME or "\0" in password:  # the hash pads with it: two texts would match
+        if name != _NAME or "\0" in password:  # scrypt pads with NUL: two passwords would match
             return False
         found = _key(password, base64.b64decode(salt), int(n), int(r), int(p))
         return hmac.compare_digest(found, base64.b64decode(key))

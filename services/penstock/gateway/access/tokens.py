@@ -1,4 +1,4 @@
-"""Bearer tokens of an OpenID provider: signed by a key that it publishes, for us, in time."""
+"""Bearer tokens of an OpenID provider. Signature, audience, issuer and expiry are verified."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from typing import Any, Final
 import httpx
 import jwt
 
-from penstock.gateway.access.users import Person, grants_of
+from penstock.gateway.access.users import Principal, parse_grants
 from penstock.model.errors import AuthError, ConfigError, RetriableError
 
 log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures with a public key. Never `none`, and never one with a shared secret: whoever knows the
-public key could make it."""
+"""Signatures with a public key. Not `none`, and none with a shared secret: a caller that knows the
+public key could sign with it."""
 
-KEPT: Final = 300.0
-"""Seconds that the provider's keys are kept. Longer trusts a key that was withdrawn."""
+KEYS_TTL_S: Final = 300.0
+"""Seconds that the keys of the provider are cached. A withdrawn key is accepted as long."""
 
-LONGEST: Final = 3600.0
-"""Seconds that keys count while the provider is away: a restart of it must lock nobody out."""
+MAX_STALE_KEYS_S: Final = 3600.0
+"""Seconds that cached keys are valid while the provider is unavailable, for example restarts."""
 
-AGAIN: Final = 10.0
-"""Least seconds between two looks for a key that is not known: a flood of made-up tokens must not
-become a flood of requests at the provider."""
+MIN_REFRESH_INTERVAL_S: Final = 10.0
+"""Seconds between two fetches of keys because of an unknown key: a flood of forged tokens must not
+become a flood of requests to the provider."""
 
-WITHIN: Final = 5.0
-MOST: Final = 1 << 20
-"""Seconds and bytes of an answer of the provider (invariant 12)."""
+PROVIDER_TIMEOUT_S: Final = 5.0
+MAX_RESPONSE_BYTES: Final = 1 << 20
+"""Seconds and bytes of a response of the provider (invariant 12)."""
 
-LEEWAY: Final = 30.0
-"""Seconds that clocks may differ."""
+CLOCK_SKEW_S: Final = 30.0
+"""Seconds that the clocks of the provider and the gateway may differ."""
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
-    """An OpenID provider. `claim` has the grants of a person: a list, as the file of users has
-    them; `name` the claim by which a person is called.
+class OidcProvider:
+    """An OpenID provider.
+
+    `claim` is the claim with the grants of a user: a list as in the file of users. `name` is the
+    claim with the name of the user.
     """
 
     issuer: str
@@ -52,28 +54,30 @@ class Provider:
     name: str = "sub"
 
 
-class Tokens:
-    """Recognizes people by their tokens. Keeps the provider's keys for a while."""
+class TokenVerifier:
+    """Verifies tokens. Caches the keys of the provider."""
 
-    def __init__(self, provider: Provider, client: httpx.AsyncClient | None = None) -> None:
+    def __init__(self, provider: OidcProvider, client: httpx.AsyncClient | None = None) -> None:
         """`client` is closed by `close`."""
         self._provider = provider
-        self._client = client or httpx.AsyncClient(timeout=WITHIN, follow_redirects=False)
+        self._client = client or httpx.AsyncClient(
+            timeout=PROVIDER_TIMEOUT_S, follow_redirects=False
+        )
         self._keys: Mapping[str, Any] = {}
-        self._read_at = self._tried_at = -LONGEST
-        self._away: RetriableError | None = None
-        self._reading = asyncio.Lock()
+        self._read_at = self._tried_at = -MAX_STALE_KEYS_S
+        self._provider_error: RetriableError | None = None
+        self._refresh_lock = asyncio.Lock()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections to the provider."""
         await self._client.aclose()
 
-    async def person(self, token: str) -> Person:
-        """Return whose token it is.
+    async def identify(self, token: str) -> Principal:
+        """Return the principal of a token.
 
         Raises:
-            AuthError: `access.token`: it is not one, or not for us, or its time is over.
-            RetriableError: `access.provider`: the provider's keys cannot be read.
+            AuthError: `access.token`: it is invalid, expired, or for another audience.
+            RetriableError: `access.provider`: the keys of the provider cannot be fetched.
         """
         try:
             head = jwt.get_unverified_header(token)
@@ -84,90 +88,101 @@ class Tokens:
                 algorithms=list(ALGORITHMS),
                 audience=self._provider.audience,
                 issuer=self._provider.issuer,
-                leeway=LEEWAY,
+                leeway=CLOCK_SKEW_S,
                 options={"require": ["exp", "iss", "aud"]},
             )
         except (jwt.PyJWTError, TypeError, ValueError) as error:
-            # TypeError: an algorithm that is not the key's
-            raise _refused(type(error).__name__) from None
-        return self._person(claims)
+            # TypeError: the algorithm does not fit the key
+            raise _token_refused(type(error).__name__) from None
+        return self._person_of(claims)
 
-    def _person(self, claims: Mapping[str, Any]) -> Person:
+    def _person_of(self, claims: Mapping[str, Any]) -> Principal:
         granted = claims.get(self._provider.claim, [])
         name = claims.get(self._provider.name)
         if not isinstance(granted, list) or not isinstance(name, str) or not name:
-            raise _refused(f"`{self._provider.claim}` or `{self._provider.name}` is not there")
+            raise _token_refused(
+                f"the claim `{self._provider.claim}` or `{self._provider.name}` is missing"
+            )
         try:
-            return Person(name, grants_of(granted))
+            return Principal(name, parse_grants(granted))
         except ConfigError as error:
-            raise _refused(error.diagnostic.message) from None
+            raise _token_refused(error.diagnostic.message) from None
 
     async def _key(self, kid: str) -> Any:
-        if kid in self._keys and time.monotonic() - self._read_at < KEPT:
+        if kid in self._keys and time.monotonic() - self._read_at < KEYS_TTL_S:
             return self._keys[kid]
-        async with self._reading:
-            await self._renew(kid)
+        async with self._refresh_lock:
+            await self._refresh_keys(kid)
         if kid not in self._keys:
-            raise self._away or _refused("it was signed by a key that the provider does not have")
+            raise self._provider_error or _token_refused(
+                "the provider does not have the key of its signature"
+            )
         return self._keys[kid]
 
-    async def _renew(self, kid: str) -> None:
-        """Read the keys anew, if that is due. While the provider is away, those that are known go
-        on to count for a while.
+    async def _refresh_keys(self, kid: str) -> None:
+        """Fetch the keys if they are expired or do not have `kid`.
+
+        While the provider is unavailable, cached keys stay valid for MAX_STALE_KEYS_S.
         """
         now = time.monotonic()
-        known = kid in self._keys and now - self._read_at < KEPT
-        if known or now - self._tried_at < AGAIN:
+        known = kid in self._keys and now - self._read_at < KEYS_TTL_S
+        if known or now - self._tried_at < MIN_REFRESH_INTERVAL_S:
             return
         self._tried_at = now
         try:
-            async with asyncio.timeout(WITHIN):
-                self._keys, self._read_at, self._away = await self._read(), now, None
+            async with asyncio.timeout(PROVIDER_TIMEOUT_S):
+                self._keys, self._read_at, self._provider_error = (
+                    await self._fetch_keys(),
+                    now,
+                    None,
+                )
         except (RetriableError, TimeoutError) as error:
-            self._away = _provider_away(error)
-            if now - self._read_at >= LONGEST:
+            self._provider_error = _provider_unavailable(error)
+            if now - self._read_at >= MAX_STALE_KEYS_S:
                 self._keys = {}
-            log.warning("%s", self._away)
+            log.warning("%s", self._provider_error)
 
-    async def _read(self) -> dict[str, Any]:
+    async def _fetch_keys(self) -> dict[str, Any]:
         issuer = self._provider.issuer.rstrip("/")
-        about = await self._json(f"{issuer}/.well-known/openid-configuration")
-        listed = await self._json(str(about.get("jwks_uri", "")))
+        about = await self._fetch_json(f"{issuer}/.well-known/openid-configuration")
+        listed = await self._fetch_json(str(about.get("jwks_uri", "")))
         keys = {}
         for one in listed.get("keys", []):
             try:
                 keys[str(one.get("kid", ""))] = jwt.PyJWK(one).key
             except jwt.PyJWTError:
-                continue  # one of a kind that we do not take
+                continue  # a key type that is not supported
         return keys
 
-    async def _json(self, url: str) -> Mapping[str, Any]:
+    async def _fetch_json(self, url: str) -> Mapping[str, Any]:
         try:
             async with self._client.stream("GET", url) as answer:
                 answer.raise_for_status()
                 found = bytearray()
                 async for part in answer.aiter_bytes():
                     found += part
-                    if len(found) > MOST:
+                    if len(found) > MAX_RESPONSE_BYTES:
                         raise ValueError("too large")
             document = json.loads(found)
         except (httpx.HTTPError, ValueError, RecursionError) as error:
-            raise _provider_away(error) from None
+            raise _provider_unavailable(error) from None
         return document if isinstance(document, dict) else {}
 
 
-def _provider_away(error: Exception) -> RetriableError:
+def _provider_unavailable(error: Exception) -> RetriableError:
     if isinstance(error, RetriableError):
         return error
     return RetriableError(
         "access.provider",
-        f"the OpenID provider does not tell its keys: {type(error).__name__}",
-        fix="See whether the gateway reaches `auth.oidc.issuer`.",
-        retry_after=5.0,
+        f"cannot fetch the keys of the OpenID provider: {type(error).__name__}",
+        fix="Check that the gateway can reach the URL of `auth.oidc.issuer`.",
+        retry_after_s=5.0,
     )
 
 
-def _refused(why: str) -> AuthError:
+def _token_refused(why: str) -> AuthError:
     return AuthError(
-        "access.token", f"the token is refused: {why}", fix="Get a new one from your provider."
+        "access.token",
+        f"the token is refused: {why}",
+        fix="Get a new token from the OpenID provider.",
     )

@@ -1,6 +1,6 @@
-"""Who there is, what each may do with which connectors, and what each route needs.
+"""Principals and their roles, the file of users, and the role that each route needs.
 
-A route that is not in the table is refused to all: a test names it.
+A route without an entry in the table is refused to all callers; a test reports it.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from typing import Any, Final, Protocol, TypeVar
 
 import yaml
 
-from penstock.model.errors import ConfigError, nearest
-from penstock.model.pattern import NoPatternError, Pattern
+from penstock.model.errors import ConfigError, nearest_names
+from penstock.model.pattern import InvalidPatternError, Pattern
 
 log = logging.getLogger(__name__)
 
 
-EVERY: Final = ".*"
+ANY_CONNECTOR: Final = ".*"
 
 
-class Named(Protocol):
-    """Something of a connector."""
+class HasName(Protocol):
+    """An object with the name of a connector."""
 
     @property
     def name(self) -> str:
-        """The connector's name."""
+        """The name of the connector."""
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=HasName)
 
 
 class Level(IntEnum):
-    """What somebody may do; each may do what those before may, too."""
+    """The level of a role. Each level includes the lower ones."""
 
-    NOBODY = 0
+    NONE = 0
     VIEWER = 1
-    """Look at configurations, states and offsets."""
+    """Read configurations, states and offsets."""
     OPERATOR = 2
-    """Pause, resume, stop, restart; alter offsets; look at rows."""
+    """Pause, resume, stop, restart; alter offsets; read rows."""
     EDITOR = 3
-    """Make, change and delete."""
+    """Create, change and delete."""
     ADMIN = 4
-    """What is of the cluster, and of no connector: loggers, workers."""
+    """Operate the cluster: loggers, workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A level, for connectors whose whole name matches."""
+    """A level for the connectors whose whole name matches a pattern."""
 
     level: Level
     connectors: Pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
-    """Somebody who was recognized."""
+class Principal:
+    """An authenticated user, with grants."""
 
     name: str
     grants: tuple[Grant, ...] = ()
 
     def level(self, connector: str | None = None) -> Level:
-        """Return what the person may do with a connector; with None, with the cluster.
+        """Return the level for a connector; with None, for the cluster.
 
         Raises:
             ConfigError: `config.slow_pattern`.
@@ -74,13 +74,13 @@ class Person:
         found = (
             grant.level
             for grant in self.grants
-            if (connector is None and grant.connectors.text == EVERY)
+            if (connector is None and grant.connectors.text == ANY_CONNECTOR)
             or (connector is not None and grant.connectors.matches(connector))
         )
-        return max(found, default=Level.NOBODY)
+        return max(found, default=Level.NONE)
 
-    def sees(self, connectors: Iterable[T]) -> list[T]:
-        """Return those of connectors, or of their statuses, that the person may look at.
+    def filter_visible(self, connectors: Iterable[T]) -> list[T]:
+        """Return those connectors, or statuses of connectors, that the principal may read.
 
         Raises:
             ConfigError: `config.slow_pattern`.
@@ -88,19 +88,19 @@ class Person:
         found = list(connectors)
         names = {one.name for one in found}
         grants = (grant for grant in self.grants if grant.level >= Level.VIEWER)
-        seen = {name for grant in grants for name in grant.connectors.among(names)}
+        seen = {name for grant in grants for name in grant.connectors.filter(names)}
         return [one for one in found if one.name in seen]
 
-    def highest(self) -> Level:
-        """Return the most that the person may do with anything."""
-        return max((grant.level for grant in self.grants), default=Level.NOBODY)
+    def highest_level(self) -> Level:
+        """Return the highest level of all grants."""
+        return max((grant.level for grant in self.grants), default=Level.NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person of the file, with the hash of a password."""
+    """A user of the file, with the hash of the password."""
 
-    person: Person
+    principal: Principal
     password: str = field(repr=False, default="")
 
 
@@ -108,21 +108,21 @@ def read_users(file: Path) -> Mapping[str, User]:
     """Return the users of a file.
 
     Raises:
-        ConfigError: `access.file`: it cannot be read, or is not written as it should be.
+        ConfigError: `access.file`: the file cannot be read or has the wrong form.
     """
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        # no text of it: it holds hashes
-        raise _wrong(file, f"cannot be read ({type(error).__name__})") from None
+        # without the text of the file, which has hashes
+        raise _file_error(file, f"cannot be read ({type(error).__name__})") from None
     users = document.get("users") if isinstance(document, dict) else None
     if not isinstance(users, dict):
-        raise _wrong(file, "has no `users`")
+        raise _file_error(file, "has no `users`")
     return {str(name): _user(file, str(name), one) for name, one in users.items()}
 
 
-def grants_of(values: Iterable[Any]) -> tuple[Grant, ...]:
-    """Return the grants that a list says: `{role, connectors}`, or the name of a role.
+def parse_grants(values: Iterable[Any]) -> tuple[Grant, ...]:
+    """Return the grants of a list, whose items are `{role, connectors}` or the name of a role.
 
     Raises:
         ConfigError: `access.grant`.
@@ -135,27 +135,29 @@ def _grant(value: Any) -> Grant:
     if not isinstance(fields, dict) or not fields.keys() <= {"role", "connectors"}:
         raise ConfigError(
             "access.grant",
-            "a grant is not one",
+            "a grant is neither a role nor an object with `role` and `connectors`",
             fix='Write {role: editor, connectors: "orders-.*"}, or only the role.',
             config_path="may",
         )
     role = str(fields.get("role", "")).upper()
-    if role not in Level.__members__ or role == Level.NOBODY.name:
+    if role not in Level.__members__ or role == Level.NONE.name:
         names = [level.name.lower() for level in Level if level]
-        near = nearest(role.lower(), names)
+        near = nearest_names(role.lower(), names)
         raise ConfigError(
             "access.grant",
-            f"{str(fields.get('role'))[:50]!r} is no role",
+            f"`role` is {str(fields.get('role'))[:50]!r}, which is not a role",
             fix=f"Did you mean {near[0]}?" if near else f"Valid: {', '.join(names)}.",
             config_path="role",
         )
     try:
-        pattern = Pattern.compile(str(fields.get("connectors", EVERY)), "connectors", re.DOTALL)
-    except NoPatternError as error:
+        pattern = Pattern.compile(
+            str(fields.get("connectors", ANY_CONNECTOR)), "connectors", re.DOTALL
+        )
+    except InvalidPatternError as error:
         raise ConfigError(
             "access.grant",
-            f"`connectors` is no pattern: {error}",
-            fix="Write a regular expression that the whole name matches.",
+            f"`connectors` is not a valid pattern: {error}",
+            fix="Write a regular expression for whole names of connectors.",
             config_path="connectors",
         ) from error
     return Grant(Level[role], pattern)
@@ -163,59 +165,62 @@ def _grant(value: Any) -> Grant:
 
 def _user(file: Path, name: str, value: Any) -> User:
     if not isinstance(value, dict) or not isinstance(value.get("may", []), list):
-        raise _wrong(file, f"says of {name!r} what it should not")
-    person = Person(name, grants_of(value.get("may", [])))
-    return User(person, str(value.get("password", "")))
+        raise _file_error(file, f"has a wrong entry for {name!r}")
+    principal = Principal(name, parse_grants(value.get("may", [])))
+    return User(principal, str(value.get("password", "")))
 
 
-def _wrong(file: Path, what: str) -> ConfigError:
+def _file_error(file: Path, what: str) -> ConfigError:
     return ConfigError(
         "access.file",
         f"{file} {what}",
-        fix="Write it as the gateway's README shows, readable by the process alone.",
+        fix="Write the file as in the README of the gateway, readable only by the process.",
         config_path="auth.users",
     )
 
 
-LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at the file."""
+CHECK_INTERVAL_S: Final = 1.0
+"""Seconds between checks for a changed file."""
 
 
-class FileOfUsers:
-    """Users of a file. One that cannot be read any more changes nothing, and is told in the log."""
+class UsersFile:
+    """The users of a file, which is read again when it changes.
+
+    When the changed file cannot be read, the users stay as they are and the error is logged.
+    """
 
     def __init__(self, file: Path, now: Callable[[], float] = time.monotonic) -> None:
-        """Read it.
+        """Read the file.
 
         Raises:
             ConfigError: `access.file`.
         """
         self._file, self._now = file, now
-        self._stamp = _stamp(file)
+        self._file_version = _file_version(file)
         self._users: Mapping[str, User] = read_users(file)
-        self._looked = now()
+        self._checked_at = now()
 
     def get(self, name: str) -> User | None:
-        """Return a user; None when there is none of that name."""
-        if self._now() - self._looked >= LOOK_EVERY:
-            self._looked = self._now()
-            self._look()
+        """Return the user with a name; None for an unknown name."""
+        if self._now() - self._checked_at >= CHECK_INTERVAL_S:
+            self._checked_at = self._now()
+            self._reload()
         return self._users.get(name)
 
-    def _look(self) -> None:
-        stamp = _stamp(self._file)
-        if stamp == self._stamp:
+    def _reload(self) -> None:
+        stamp = _file_version(self._file)
+        if stamp == self._file_version:
             return
-        self._stamp = stamp
+        self._file_version = stamp
         try:
             self._users = read_users(self._file)
         except ConfigError as error:
-            log.warning("the users stay as they were: %s", error)
+            log.warning("the changed file of users is not used: %s", error)
         else:
-            log.info("the users were read anew")
+            log.info("the file of users was read again")
 
 
-def _stamp(file: Path) -> tuple[int, ...]:
+def _file_version(file: Path) -> tuple[int, ...]:
     try:
         found = file.stat()
     except OSError:  # it is being replaced
@@ -223,10 +228,10 @@ def _stamp(file: Path) -> tuple[int, ...]:
     return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-OPEN: Final = frozenset({"GET /health"})
-"""What probes ask, who have no name; it tells whether everything answers, and nothing else."""
+OPEN_ROUTES: Final = frozenset({"GET /health"})
+"""Routes without authentication: for probes. The response has only the health of the services."""
 
-_LOOKS: Final = (
+_VIEWER_ROUTES: Final = (
     "GET /", "GET /openapi.json", "GET /connectors", "GET /connectors/{connector}",
     "GET /connectors/{connector}/config", "GET /connectors/{connector}/status",
     "GET /connectors/{connector}/tasks", "GET /connectors/{connector}/tasks/{task}/status",
@@ -240,7 +245,7 @@ _LOOKS: Final = (
     "GET /admin/loggers/{logger}", "GET /metrics",
 )  # fmt: skip
 
-_STEERS: Final = (
+_OPERATOR_ROUTES: Final = (
     "PUT /connectors/{connector}/pause", "PUT /connectors/{connector}/resume",
     "PUT /connectors/{connector}/stop", "POST /connectors/{connector}/stop",
     "POST /connectors/{connector}/restart", "POST /connectors/{connector}/tasks/{task}/restart",
@@ -250,26 +255,26 @@ _STEERS: Final = (
     "GET /v1/connectors/{connector}/letters", "GET /v1/connectors/{connector}/letters/replay",
 )  # fmt: skip
 
-_EDITS: Final = (
+_EDITOR_ROUTES: Final = (
     "POST /connectors", "POST /connectors/{connector}", "DELETE /connectors/{connector}",
     "PUT /connectors/{connector}/config", "PATCH /connectors/{connector}/config",
     "POST /v1/connectors/{connector}/letters/replay",
     "POST /v1/connectors/{connector}/rollback", "POST /v1/connectors/validate",
     "POST /v1/connectors/check", "POST /v1/connectors/compare",
     "POST /v1/connectors/rehearse",
-    # references are looked up for it
+    # it resolves references to secrets
     "PUT /connector-plugins/{plugin}/config/validate",
 )  # fmt: skip
 
-_RULES: Final = (
+_ADMIN_ROUTES: Final = (
     "PUT /admin/loggers/{logger}", "PUT /v1/workers/{worker}/drain",
     "DELETE /v1/workers/{worker}/drain", "GET /plugin/reload", "GET /v1/logs",
 )  # fmt: skip
 
-NEEDED: Final[Mapping[str, Level]] = {
-    **dict.fromkeys(_LOOKS, Level.VIEWER),
-    **dict.fromkeys(_STEERS, Level.OPERATOR),
-    **dict.fromkeys(_EDITS, Level.EDITOR),
-    **dict.fromkeys(_RULES, Level.ADMIN),
+REQUIRED_LEVELS: Final[Mapping[str, Level]] = {
+    **dict.fromkeys(_VIEWER_ROUTES, Level.VIEWER),
+    **dict.fromkeys(_OPERATOR_ROUTES, Level.OPERATOR),
+    **dict.fromkeys(_EDITOR_ROUTES, Level.EDITOR),
+    **dict.fromkeys(_ADMIN_ROUTES, Level.ADMIN),
 }
-"""The level that each route needs, by its method and path."""
+"""The level that each route needs, by method and path."""

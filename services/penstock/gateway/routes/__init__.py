@@ -1,1 +1,9 @@
-"""Kafka Connect's routes, and RocketMQ Connect's."""
+"""Kafka Connect's routes, and those of RocketMQ Connect.
+
+- `connectors`  `/connectors`: create, read, change, delete; pause, resume, stop, restart; topics
+- `offsets`     `/connectors/{connector}/offsets`: read, alter, reset
+- `plugins`     `/connector-plugins`: installed plugins, their keys, validation
+- `loggers`     `/admin/loggers`: log levels of workers
+- `root`        `/`, `/health`, `/openapi.json`
+- `rocketmq`    RocketMQ Connect's routes
+"""

@@ -1,203 +1,224 @@
-"""`/connectors`: what should run, and how it is."""
+"""`/connectors`: configurations, statuses, target states, restarts and topics of connectors."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import configs, documents, response_bodies
-from penstock.gateway.access.guard import Sender, require
+from penstock.gateway import configs, openapi_models, response_bodies
+from penstock.gateway.access.guard import Caller, require_level
 from penstock.gateway.access.users import Level
-from penstock.gateway.clients import Asks, Services
-from penstock.gateway.offset_changes import reset
-from penstock.gateway.paths import Name, Number
-from penstock.gateway.request_body import Json, objects
-from penstock.model.config_size import check_keys
+from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.request_input import JsonBody, PathName, PathNumber, require_object
+from penstock.gateway.routes.offsets import clear_offsets
+from penstock.model.config_def import check_key_count
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import ConnectorStatus
 
-routes = APIRouter(tags=["connectors"])
+router = APIRouter(tags=["connectors"])
 
 _REVISION: Final = {"pattern": r'^(\*|"[0-9]{1,18}")$'}
 
 IfMatch = Annotated[
     str,
     Header(
-        alias="If-Match", description="The revision it is for, any: *.", json_schema_extra=_REVISION
+        alias="If-Match",
+        description="The revision that is changed; *: any.",
+        json_schema_extra=_REVISION,
     ),
 ]
 
-UNKNOWN: Final = "scheduler.not_found"
-"""The scheduler has not begun with a connector that has just been made."""
+NOT_STARTED: Final = "scheduler.not_found"
+"""Code of the scheduler for a connector that it has not seen yet, such as one just created."""
 
 
-@routes.get("/connectors", responses=documents.answers(200, documents.ListedConnectors))
+@router.get("/connectors", responses=openapi_models.responses(200, openapi_models.ListedConnectors))
 async def list_connectors(
-    asks: Services, sender: Sender, expand: Annotated[list[str] | None, Query()] = None
+    clients: Clients, caller: Caller, expand: Annotated[list[str] | None, Query()] = None
 ) -> Response:
-    """Return the names of all connectors, or with `expand=status`, `expand=info` what they are."""
+    """Return the names of all connectors; with `expand=status`, `expand=info` their details."""
     if not expand:
-        seen = sender.sees((await asks.config.list()).connectors)
+        seen = caller.filter_visible((await clients.config.list()).connectors)
         return JSONResponse([connector.name for connector in seen])
-    found, statuses = await asyncio.gather(asks.config.list(), asks.scheduler.statuses())
+    found, statuses = await asyncio.gather(clients.config.list(), clients.scheduler.list_statuses())
     by_generation = {status.generation: status for status in statuses}
     return JSONResponse(
-        response_bodies.expanded(sender.sees(found.connectors), by_generation, set(expand))
+        response_bodies.expand_connectors(
+            caller.filter_visible(found.connectors), by_generation, set(expand)
+        )
     )
 
 
-@routes.post(
+@router.post(
     "/connectors",
-    responses=documents.answers(201, documents.ConnectorInfo),
-    openapi_extra=documents.takes(documents.CreateConnector),
+    responses=openapi_models.responses(201, openapi_models.ConnectorInfo),
+    openapi_extra=openapi_models.request_body(openapi_models.CreateConnector),
 )
-async def create(request: Request, asks: Services, body: Json) -> Response:
-    """Make a connector."""
-    asked = configs.requested(body)
-    require(request, asked.name, Level.EDITOR)
-    configs.refuse_masks(asked.config)
-    wanted = await _checked(asks, asked)
+async def create_connector(request: Request, clients: Clients, body: JsonBody) -> Response:
+    """Create a connector."""
+    requested = configs.parse_connector(body)
+    require_level(request, requested.name, Level.EDITOR)
+    configs.refuse_redacted(requested.config)
+    wanted = await _validate(clients, requested)
     state = wanted.target_state or TargetState.RUNNING
-    stored = await asks.config.create(replace(wanted, target_state=state))
-    return _shown(stored, response_bodies.info(stored, []), created=True)
+    stored = await clients.config.create(replace(wanted, target_state=state))
+    return _response(stored, response_bodies.connector_info(stored, []), created=True)
 
 
-@routes.get("/connectors/{connector}", responses=documents.answers(200, documents.ConnectorInfo))
-async def get(asks: Services, connector: Name) -> Response:
+@router.get(
+    "/connectors/{connector}", responses=openapi_models.responses(200, openapi_models.ConnectorInfo)
+)
+async def get_connector(clients: Clients, connector: PathName) -> Response:
     """Return a connector."""
-    stored = await asks.config.get(connector)
-    return _shown(
-        stored, response_bodies.info(stored, response_bodies.numbers(await status_of(asks, stored)))
+    stored = await clients.config.get(connector)
+    return _response(
+        stored,
+        response_bodies.connector_info(
+            stored, response_bodies.task_numbers(await find_status(clients, stored))
+        ),
     )
 
 
-@routes.delete("/connectors/{connector}", status_code=204, response_class=Response)
-async def delete(
-    asks: Services,
-    connector: Name,
+@router.delete("/connectors/{connector}", status_code=204, response_class=Response)
+async def delete_connector(
+    clients: Clients,
+    connector: PathName,
     offsets: Literal["keep", "delete"] = "keep",
     if_match: IfMatch = "*",
 ) -> Response:
-    """Delete a connector. Its offsets are kept for a while, of no use to a namesake; or they are
-    deleted before it, which is refused unless it is STOPPED and its plugin agrees.
+    """Delete a connector. Its offsets are kept for a while, but a new connector of the same name
+    does not use them. With `offsets=delete` they are deleted first: the connector must be STOPPED,
+    and its plugin must agree.
     """
-    expected = revision_of(if_match)
+    expected = parse_if_match(if_match)
     if offsets == "delete":
-        stored = await asks.config.get(connector)
+        stored = await clients.config.get(connector)
         expected = expected or stored.revision
-        if expected == stored.revision:  # else it is the config service that refuses
-            await reset(asks, stored, forget=True)
-    await asks.config.delete(connector, expected)
+        if expected == stored.revision:  # another revision: the config service refuses it
+            await clear_offsets(clients, stored, forget=True)
+    await clients.config.delete(connector, expected)
     return Response(status_code=204)
 
 
-@routes.get("/connectors/{connector}/config", responses=documents.answers(200, documents.Config))
-async def get_config(asks: Services, connector: Name) -> Response:
-    """Return the configuration of a connector; secrets in it are ***."""
-    stored = await asks.config.get(connector)
-    return _shown(stored, configs.masked(stored.config, stored.secret_keys))
+@router.get(
+    "/connectors/{connector}/config", responses=openapi_models.responses(200, openapi_models.Config)
+)
+async def get_config(clients: Clients, connector: PathName) -> Response:
+    """Return the configuration of a connector. Secrets are `***`."""
+    stored = await clients.config.get(connector)
+    return _response(stored, configs.redact_config(stored.config, stored.secret_keys))
 
 
-@routes.put(
+@router.put(
     "/connectors/{connector}/config",
-    responses=documents.answers(200, documents.ConnectorInfo, 201),
-    openapi_extra=documents.takes(documents.Config),
+    responses=openapi_models.responses(200, openapi_models.ConnectorInfo, 201),
+    openapi_extra=openapi_models.request_body(openapi_models.Config),
 )
 async def put_config(
-    asks: Services, connector: Name, body: Json, if_match: IfMatch = "*"
+    clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
 ) -> Response:
-    """Give a connector another configuration, or make it."""
-    given, before = configs.texts(body), await found_or_none(asks, connector)
+    """Create a connector, or replace its configuration."""
+    given, before = configs.parse_config(body), await find_connector(clients, connector)
     secret_keys = before.secret_keys if before else ()
-    config = configs.unmasked(given, before.config if before else {}, secret_keys)
-    configs.refuse_masks(config, secret_keys)
-    wanted = await _checked(asks, configs.named(connector, config))
-    expected = revision_of(if_match)
+    config = configs.restore_secrets(given, before.config if before else {}, secret_keys)
+    configs.refuse_redacted(config, secret_keys)
+    wanted = await _validate(clients, configs.make_connector(connector, config))
+    expected = parse_if_match(if_match)
     if before is not None and config != given:
-        # a secret that was put back must not be older than what is stored by now
+        # a secret was restored from this revision: a newer one may have another
         expected = expected or before.revision
-    stored, _ = await asks.config.put(wanted, expected)
-    tasks = response_bodies.numbers(await status_of(asks, stored)) if before else []
-    return _shown(stored, response_bodies.info(stored, tasks), created=before is None)
+    stored, _ = await clients.config.put(wanted, expected)
+    tasks = response_bodies.task_numbers(await find_status(clients, stored)) if before else []
+    return _response(stored, response_bodies.connector_info(stored, tasks), created=before is None)
 
 
-@routes.patch(
+@router.patch(
     "/connectors/{connector}/config",
-    responses=documents.answers(200, documents.ConnectorInfo),
-    openapi_extra=documents.takes(documents.ConfigPatch),
+    responses=openapi_models.responses(200, openapi_models.ConnectorInfo),
+    openapi_extra=openapi_models.request_body(openapi_models.ConfigPatch),
 )
 async def patch_config(
-    asks: Services, connector: Name, body: Json, if_match: IfMatch = "*"
+    clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
 ) -> Response:
-    """Change single keys of a configuration; null takes a key away."""
-    before = await asks.config.get(connector)
-    given_changes = objects(body, "the changes")
-    check_keys("these changes", len(given_changes))
-    changes = {key: configs.text(key, value) for key, value in given_changes.items()}
+    """Change keys of a configuration; null removes a key."""
+    before = await clients.config.get(connector)
+    given_changes = require_object(body, "the changes")
+    check_key_count("these changes", len(given_changes))
+    changes = {key: configs.parse_value(key, value) for key, value in given_changes.items()}
     kept = {key: value for key, value in before.config.items() if key not in changes}
     given = {key: value for key, value in changes.items() if value is not None}
-    unmasked = configs.unmasked(given, before.config, before.secret_keys)
-    configs.refuse_masks(unmasked, before.secret_keys)
-    config = kept | unmasked
-    wanted = await _checked(asks, configs.named(connector, config))
-    # what was checked is what is stored: another change in between is a conflict
-    expected = revision_of(if_match) or before.revision
-    stored, _ = await asks.config.put(wanted, expected)
-    return _shown(
-        stored, response_bodies.info(stored, response_bodies.numbers(await status_of(asks, stored)))
+    restore_secrets = configs.restore_secrets(given, before.config, before.secret_keys)
+    configs.refuse_redacted(restore_secrets, before.secret_keys)
+    config = kept | restore_secrets
+    wanted = await _validate(clients, configs.make_connector(connector, config))
+    # store exactly what was validated: a change in between is a conflict
+    expected = parse_if_match(if_match) or before.revision
+    stored, _ = await clients.config.put(wanted, expected)
+    return _response(
+        stored,
+        response_bodies.connector_info(
+            stored, response_bodies.task_numbers(await find_status(clients, stored))
+        ),
     )
 
 
-@routes.get(
-    "/connectors/{connector}/status", responses=documents.answers(200, documents.ConnectorState)
+@router.get(
+    "/connectors/{connector}/status",
+    responses=openapi_models.responses(200, openapi_models.ConnectorState),
 )
-async def get_status(asks: Services, connector: Name) -> Response:
-    """Tell how a connector and its tasks are."""
-    stored = await asks.config.get(connector)
-    return JSONResponse(response_bodies.state_info(stored, await status_of(asks, stored)))
+async def get_connector_status(clients: Clients, connector: PathName) -> Response:
+    """Return the states of a connector and its tasks."""
+    stored = await clients.config.get(connector)
+    return JSONResponse(
+        response_bodies.connector_state_info(stored, await find_status(clients, stored))
+    )
 
 
-@routes.get("/connectors/{connector}/tasks", responses=documents.answers(200, documents.Tasks))
-async def get_tasks(asks: Services, connector: Name) -> Response:
-    """Return the tasks of a connector with what each one does."""
-    stored = await asks.config.get(connector)
-    plans = [one.plan for one in await asks.config.list_plans(stored.name, stored.generation)]
+@router.get(
+    "/connectors/{connector}/tasks", responses=openapi_models.responses(200, openapi_models.Tasks)
+)
+async def get_tasks(clients: Clients, connector: PathName) -> Response:
+    """Return the tasks of a connector with their configurations."""
+    stored = await clients.config.get(connector)
+    plans = [one.plan for one in await clients.config.list_plans(stored.name, stored.generation)]
     tasks = ((int(plan.task_id.rpartition("-")[2]), plan) for plan in plans)
     return JSONResponse([response_bodies.task_info(stored, number, plan) for number, plan in tasks])
 
 
-@routes.get(
+@router.get(
     "/connectors/{connector}/tasks/{task}/status",
-    responses=documents.answers(200, documents.TaskState),
+    responses=openapi_models.responses(200, openapi_models.TaskState),
 )
-async def get_task_status(asks: Services, connector: Name, task: Number) -> Response:
-    """Tell how a task is."""
-    stored = await asks.config.get(connector)
-    found = task_of(await status_of(asks, stored), stored, task)
+async def get_task_status(clients: Clients, connector: PathName, task: PathNumber) -> Response:
+    """Return the state of a task."""
+    stored = await clients.config.get(connector)
+    found = require_task(await find_status(clients, stored), stored, task)
     return JSONResponse(response_bodies.task_state(found, stored.target_state))
 
 
-async def status_of(asks: Asks, connector: Connector) -> ConnectorStatus | None:
-    """Return how a connector is; None while the scheduler has not begun with it (invariant 10: a
-    namesake that is gone is another one).
+async def find_status(clients: ServiceClients, connector: Connector) -> ConnectorStatus | None:
+    """Return the status of a connector; None while the scheduler has not seen it.
+
+    A status of another generation is that of a deleted connector of the same name (invariant 10).
     """
     try:
-        found = await asks.scheduler.statuses(connector.name)
+        found = await clients.scheduler.list_statuses(connector.name)
     except PenstockError as error:
-        if error.code == UNKNOWN:
+        if error.code == NOT_STARTED:
             return None
         raise
     return next((one for one in found if one.generation == connector.generation), None)
 
 
-def task_of(status: ConnectorStatus | None, connector: Connector, number: int) -> Any:
-    """Return how a task is.
+def require_task(status: ConnectorStatus | None, connector: Connector, number: int) -> Any:
+    """Return the status of a task.
 
     Raises:
         ConfigError: `task.not_found`.
@@ -209,12 +230,12 @@ def task_of(status: ConnectorStatus | None, connector: Connector, number: int) -
     raise ConfigError(
         "task.not_found",
         f"{connector.name} has no task {number}",
-        fix=f"It has {count} tasks; their numbers begin with 0." if count else "It has none yet.",
+        fix=f"It has {count} tasks, numbered from 0." if count else "It has no tasks yet.",
     )
 
 
-def revision_of(if_match: str) -> int:
-    """Return the revision that a change is for; 0 for any.
+def parse_if_match(if_match: str) -> int:
+    """Return the revision that `If-Match` names; 0 for any.
 
     Raises:
         ConfigError: `http.if_match`.
@@ -226,31 +247,141 @@ def revision_of(if_match: str) -> int:
     if not number.isdecimal() or not number.isascii() or len(number) > 18:
         raise ConfigError(
             "http.if_match",
-            "If-Match names no revision",
-            fix="Send the ETag of the answer that the change was made from.",
+            "If-Match is not a revision",
+            fix="Send the ETag of the response that the change is based on.",
         )
     return int(number)
 
 
-async def found_or_none(asks: Asks, name: str) -> Connector | None:
-    """Return a connector; None when there is none of this name."""
+async def find_connector(clients: ServiceClients, name: str) -> Connector | None:
+    """Return a connector; None for an unknown name."""
     try:
-        return await asks.config.get(name)
+        return await clients.config.get(name)
     except PenstockError as error:
         if error.code == "config.not_found":
             return None
         raise
 
 
-async def _checked(asks: Asks, wanted: Connector) -> Connector:
-    """Return a connector with its kind, when its configuration is valid."""
-    found = await asks.config.validate(wanted)
-    configs.check_findings(found.diagnostics)
+async def _validate(clients: ServiceClients, wanted: Connector) -> Connector:
+    """Return a connector with the kind and secret keys that validation found.
+
+    Raises:
+        InvalidConfigError: the configuration has errors.
+    """
+    found = await clients.config.validate(wanted)
+    configs.refuse_errors(found.diagnostics)
     return replace(wanted, kind=found.kind, secret_keys=tuple(found.secret_keys))
 
 
-def _shown(stored: Connector, body: Any, *, created: bool = False) -> JSONResponse:
+def _response(stored: Connector, body: Any, *, created: bool = False) -> JSONResponse:
     headers = {"ETag": f'"{stored.revision}"'}
     if created:
         headers["Location"] = f"/connectors/{quote(stored.name, safe='')}"
     return JSONResponse(body, 201 if created else 200, headers)
+
+
+@router.put("/connectors/{connector}/pause", status_code=202, response_class=Response)
+async def pause_connector(clients: Clients, connector: PathName) -> Response:
+    """Pause a connector: it processes no rows, and keeps its source and sink open."""
+    await clients.config.set_target_state(connector, TargetState.PAUSED)
+    return Response(status_code=202)
+
+
+@router.put("/connectors/{connector}/resume", status_code=202, response_class=Response)
+async def resume_connector(clients: Clients, connector: PathName) -> Response:
+    """Resume a connector."""
+    await clients.config.set_target_state(connector, TargetState.RUNNING)
+    return Response(status_code=202)
+
+
+@router.put("/connectors/{connector}/stop", status_code=204, response_class=Response)
+async def stop_connector(clients: Clients, connector: PathName) -> Response:
+    """Stop a connector and release its resources. Configuration and offsets are kept."""
+    await clients.config.set_target_state(connector, TargetState.STOPPED)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/connectors/{connector}/restart",
+    status_code=204,
+    response_class=Response,
+    responses=openapi_models.responses(202, openapi_models.ConnectorState),
+)
+async def restart_connector(
+    clients: Clients,
+    connector: PathName,
+    includeTasks: bool = False,  # noqa: N803 - Kafka Connect's name
+    onlyFailed: bool = False,  # noqa: N803
+) -> Response:
+    """Restart a connector: only itself, or also its tasks, or only what has failed."""
+    stored = await clients.config.get(connector)
+    await clients.config.request_restart(
+        connector, include_tasks=includeTasks, only_failed=onlyFailed
+    )
+    if not includeTasks and not onlyFailed:
+        return Response(status_code=204)
+    now = await find_status(clients, stored) or ConnectorStatus(stored.name, stored.generation)
+    soon = response_bodies.mark_restarting(now, include_tasks=includeTasks, only_failed=onlyFailed)
+    return JSONResponse(response_bodies.connector_state_info(stored, soon), 202)
+
+
+@router.post(
+    "/connectors/{connector}/tasks/{task}/restart", status_code=204, response_class=Response
+)
+async def restart_task(clients: Clients, connector: PathName, task: PathNumber) -> Response:
+    """Restart a task."""
+    stored = await clients.config.get(connector)
+    found = require_task(await find_status(clients, stored), stored, task)
+    await clients.config.request_restart(connector, task_id=found.task_id)
+    return Response(status_code=204)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTracking:
+    """Whether the topics of connectors are shown, and may be reset.
+
+    They are recorded in any case, for other gateways and for a later change of these keys.
+    """
+
+    enabled: bool = True
+    reset_allowed: bool = True
+
+
+def topic_tracking_from_settings(values: Mapping[str, Any]) -> TopicTracking:
+    """Return the topic tracking that the keys of a gateway describe."""
+    return TopicTracking(values["topic.tracking.enable"], values["topic.tracking.allow.reset"])
+
+
+@router.get(
+    "/connectors/{connector}/topics", responses=openapi_models.responses(200, openapi_models.Topics)
+)
+async def list_connector_topics(
+    request: Request, clients: Clients, connector: PathName
+) -> Response:
+    """Return the topics that a connector had rows of since its creation or the last reset."""
+    _require_tracking(request.app.state.tracking)
+    return JSONResponse({connector: {"topics": await clients.config.list_topics(connector)}})
+
+
+@router.put("/connectors/{connector}/topics/reset", status_code=202, response_class=Response)
+async def reset_connector_topics(
+    request: Request, clients: Clients, connector: PathName
+) -> Response:
+    """Reset the topics of a connector. Topics that it still uses are back within a minute."""
+    tracking: TopicTracking = request.app.state.tracking
+    _require_tracking(tracking)
+    if not tracking.reset_allowed:
+        raise _disabled("topics.no_reset", "Topic tracking reset is disabled.", "allow.reset")
+    await clients.config.reset_topics(connector)
+    return Response(status_code=202)
+
+
+def _require_tracking(tracking: TopicTracking) -> None:
+    if not tracking.enabled:
+        raise _disabled("topics.not_told", "Topic tracking is disabled.", "enable")
+
+
+def _disabled(code: str, message: str, key: str) -> ConfigError:
+    fix = f"Set `topic.tracking.{key}=true` in the configuration of the gateway."
+    return ConfigError(code, message, fix=fix, config_path=f"topic.tracking.{key}")

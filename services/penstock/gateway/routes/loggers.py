@@ -1,4 +1,4 @@
-"""`/admin/loggers`: how much is logged, by all workers or as configuration of the cluster."""
+"""`/admin/loggers`: log levels of all workers, or of the whole cluster."""
 
 from __future__ import annotations
 
@@ -8,92 +8,93 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import documents
-from penstock.gateway.clients import Asks, Services
-from penstock.gateway.paths import Name
-from penstock.gateway.request_body import Json, objects
+from penstock.gateway import openapi_models
+from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.request_input import JsonBody, PathName, require_object
 from penstock.model.errors import ConfigError
-from penstock.telemetry.levels import ROOT, check_logger, level_named
+from penstock.telemetry.log_levels import ROOT, check_logger, parse_level
 
-routes = APIRouter(tags=["loggers"])
+router = APIRouter(tags=["loggers"])
 
 SERVICE: Final = "worker"
-"""Whose loggers they are: workers run connectors."""
+"""The service whose loggers these are: workers run connectors."""
 
-_KAFKAS: Final[Mapping[str, str]] = {
+_KAFKA_LEVELS: Final[Mapping[str, str]] = {
     "DEBUG": "DEBUG",
     "INFO": "INFO",
     "WARNING": "WARN",
     "ERROR": "ERROR",
     "CRITICAL": "FATAL",
 }
-"""Levels by Kafka Connect's names; what a library has set above them logs nothing."""
+"""Kafka Connect's names of levels. Any other level of a library logs nothing (OFF)."""
 
 
-@routes.get("/admin/loggers", responses=documents.answers(200, documents.Loggers))
-async def get_all(asks: Services) -> Response:
-    """Return the loggers that have a level; the others follow the one above them."""
-    return JSONResponse(await _levels(asks))
+@router.get("/admin/loggers", responses=openapi_models.responses(200, openapi_models.Loggers))
+async def list_loggers(clients: Clients) -> Response:
+    """Return the loggers that have a level. Others inherit the level of their parent."""
+    return JSONResponse(await _levels(clients))
 
 
-@routes.get("/admin/loggers/{logger}", responses=documents.answers(200, documents.Logger))
-async def get(asks: Services, logger: Name) -> Response:
+@router.get(
+    "/admin/loggers/{logger}", responses=openapi_models.responses(200, openapi_models.Logger)
+)
+async def get_logger(clients: Clients, logger: PathName) -> Response:
     """Return the level of a logger."""
     check_logger(logger)
-    levels = await _levels(asks)
+    levels = await _levels(clients)
     return JSONResponse(levels[nearest_above(logger, levels)])
 
 
-@routes.put(
+@router.put(
     "/admin/loggers/{logger}",
-    responses=documents.answers(200, documents.Names) | documents.answers(204),
-    openapi_extra=documents.takes(documents.Level),
+    responses=openapi_models.responses(200, openapi_models.Names) | openapi_models.responses(204),
+    openapi_extra=openapi_models.request_body(openapi_models.Level),
 )
-async def put(
-    asks: Services, logger: Name, body: Json, scope: Annotated[str, Query()] = "worker"
+async def set_logger_level(
+    clients: Clients, logger: PathName, body: JsonBody, scope: Annotated[str, Query()] = "worker"
 ) -> Response:
-    """Set the level of a logger and of those below it, in all workers that there are; with
-    `scope=cluster` also in those that come.
+    """Set the level of a logger and its children in all present workers. With `scope=cluster`, new
+    workers get it too.
     """
     check_logger(logger)
-    level = objects(body, "the level").get("level")
+    level = require_object(body, "the level").get("level")
     if not isinstance(level, str) or not level:
         raise ConfigError(
             "http.no_level",
             "Desired 'level' parameter was not specified in request.",
             fix='Send {"level": "DEBUG"}.',
         )
-    name = level_named(level.upper())
+    name = parse_level(level.upper())
     if scope == "cluster":
-        await asks.config.set_log_level(SERVICE, logger, name)
-        # what was said to single workers would count more there
-        await asks.workers.each(lambda worker: worker.set_log_level(logger, ""))
+        await clients.config.set_log_level(SERVICE, logger, name)
+        # a level that was set on a single worker has precedence there
+        await clients.workers.call_all(lambda worker: worker.set_log_level(logger, ""))
         return Response(status_code=204)
-    await asks.workers.each(lambda worker: worker.set_log_level(logger, name))
-    affected = sorted({logger, *(one for one in await _levels(asks) if below(one, logger))})
+    await clients.workers.call_all(lambda worker: worker.set_log_level(logger, name))
+    affected = sorted({logger, *(one for one in await _levels(clients) if is_below(one, logger))})
     return JSONResponse(affected)
 
 
-def below(logger: str, other: str) -> bool:
-    """Tell whether a logger follows another one."""
+def is_below(logger: str, other: str) -> bool:
+    """Return whether a logger inherits from another one."""
     return other == ROOT or logger.startswith(f"{other}.")
 
 
 def nearest_above(logger: str, levels: Mapping[str, Any]) -> str:
-    """Return the logger whose level counts for another one."""
+    """Return the logger whose level another logger inherits."""
     while logger not in levels and logger:
         logger = logger.rpartition(".")[0]
     return logger or ROOT
 
 
-async def _levels(asks: Asks) -> dict[str, dict[str, Any]]:
-    answers = await asks.workers.each(lambda worker: worker.log_levels())
-    set_at = {one.logger: one.modified_at for one in await asks.config.log_levels(SERVICE)}
+async def _levels(clients: ServiceClients) -> dict[str, dict[str, Any]]:
+    answers = await clients.workers.call_all(lambda worker: worker.list_log_levels())
+    set_at = {one.logger: one.modified_at for one in await clients.config.list_log_levels(SERVICE)}
     found: dict[str, dict[str, Any]] = {}
     for one in (level for levels in answers for level in levels):
         modified = None if one.own else set_at.get(one.logger)
         found[one.logger] = {
-            "level": _KAFKAS.get(one.level, "OFF"),
+            "level": _KAFKA_LEVELS.get(one.level, "OFF"),
             "last_modified": None if modified is None else round(modified * 1000),
         }
     return dict(sorted(found.items()))

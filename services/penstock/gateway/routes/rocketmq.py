@@ -1,7 +1,7 @@
-"""RocketMQ Connect's calls, as far as they do not clash with Kafka Connect's.
+"""RocketMQ Connect's routes that do not clash with Kafka Connect's.
 
-Its GETs that change something (`GET /connectors/{c}/stop`) are not here: whatever follows a link
-would stop a connector. Its article's POSTs do the same.
+GET routes that change something, such as `GET /connectors/{c}/stop`, are left out: a client that
+follows a link would stop a connector. The POST routes of its documentation do the same.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import configs, documents
-from penstock.gateway.access.guard import Sender
-from penstock.gateway.clients import Asks, Services
-from penstock.gateway.paths import Name
-from penstock.gateway.request_body import Json
-from penstock.gateway.routes import connectors, plugins, target_state
+from penstock.gateway import configs, openapi_models
+from penstock.gateway.access.guard import Caller
+from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.request_input import JsonBody, PathName
+from penstock.gateway.routes import connectors, plugins
 from penstock.model.status import ConnectorStatus, RunState
 
-routes = APIRouter(tags=["rocketmq"])
+router = APIRouter(tags=["rocketmq"])
 
 _GROUPS = {
     "pending": {RunState.UNASSIGNED, RunState.UNSPECIFIED, RunState.RESTARTING},
@@ -30,64 +29,70 @@ _GROUPS = {
 }
 
 
-@routes.post(
+@router.post(
     "/connectors/{connector}",
-    responses=documents.answers(200, documents.ConnectorInfo, 201),
-    openapi_extra=documents.takes(documents.Config),
+    responses=openapi_models.responses(200, openapi_models.ConnectorInfo, 201),
+    openapi_extra=openapi_models.request_body(openapi_models.Config),
 )
-async def create(asks: Services, connector: Name, body: Json) -> Response:
-    """Make a connector, or give it another configuration: the body is the configuration."""
-    return await connectors.put_config(asks, connector, body)
+async def create_or_update_connector(
+    clients: Clients, connector: PathName, body: JsonBody
+) -> Response:
+    """Create a connector, or replace its configuration. The body is the configuration."""
+    return await connectors.put_config(clients, connector, body)
 
 
-@routes.post("/connectors/{connector}/stop", status_code=204, response_class=Response)
-async def stop(asks: Services, connector: Name) -> Response:
-    """Have it let go of everything; configuration and offsets are kept."""
-    return await target_state.stop(asks, connector)
+@router.post("/connectors/{connector}/stop", status_code=204, response_class=Response)
+async def stop_connector(clients: Clients, connector: PathName) -> Response:
+    """Stop a connector and release its resources. Configuration and offsets are kept."""
+    return await connectors.stop_connector(clients, connector)
 
 
-@routes.get("/getClusterInfo", responses=documents.answers(200, documents.Listed))
-async def cluster(asks: Services) -> Response:
-    """Return the workers."""
-    found = await asks.scheduler.cluster()
-    return _body([worker.id for worker in found.workers])
+@router.get("/getClusterInfo", responses=openapi_models.responses(200, openapi_models.Listed))
+async def list_workers(clients: Clients) -> Response:
+    """Return the ids of the workers."""
+    found = await clients.scheduler.get_cluster()
+    return _response([worker.id for worker in found.workers])
 
 
-@routes.get("/allocated/connectors", responses=documents.answers(200, documents.ByName))
-async def allocated_connectors(asks: Services, sender: Sender) -> Response:
+@router.get("/allocated/connectors", responses=openapi_models.responses(200, openapi_models.ByName))
+async def allocated_connectors(clients: Clients, caller: Caller) -> Response:
     """Return all connectors with their configurations."""
-    found = sender.sees((await asks.config.list()).connectors)
-    return _body({one.name: configs.masked(one.config, one.secret_keys) for one in found})
+    found = caller.filter_visible((await clients.config.list()).connectors)
+    return _response(
+        {one.name: configs.redact_config(one.config, one.secret_keys) for one in found}
+    )
 
 
-@routes.get("/allocated/tasks", responses=documents.answers(200, documents.ByName))
-async def allocated_tasks(asks: Services, sender: Sender) -> Response:
-    """Return the tasks by how they are."""
-    return _body(grouped(sender.sees(await asks.scheduler.statuses())))
+@router.get("/allocated/tasks", responses=openapi_models.responses(200, openapi_models.ByName))
+async def allocated_tasks(clients: Clients, caller: Caller) -> Response:
+    """Return the tasks, grouped by state."""
+    return _response(group_tasks(caller.filter_visible(await clients.scheduler.list_statuses())))
 
 
-@routes.get("/plugin/list", responses=documents.answers(200, documents.Listed))
-async def list_plugins(asks: Services) -> Response:
-    """Return what is installed on any worker."""
-    return _body(await _installed(asks, connectors_only=False))
+@router.get("/plugin/list", responses=openapi_models.responses(200, openapi_models.Listed))
+async def list_plugins(clients: Clients) -> Response:
+    """Return the plugins of all workers."""
+    return _response(await _list_installed(clients, connectors_only=False))
 
 
-@routes.get("/plugin/list/connectors", responses=documents.answers(200, documents.Listed))
-async def list_connectors(asks: Services) -> Response:
-    """Return the connectors that are installed on any worker."""
-    return _body(await _installed(asks, connectors_only=True))
+@router.get(
+    "/plugin/list/connectors", responses=openapi_models.responses(200, openapi_models.Listed)
+)
+async def list_connectors(clients: Clients) -> Response:
+    """Return the connectors of the plugins of all workers."""
+    return _response(await _list_installed(clients, connectors_only=True))
 
 
-@routes.get("/plugin/reload", responses=documents.answers(200, documents.Listed))
-async def reload(asks: Services) -> Response:
-    """Have all workers look again at what is installed, as they do by themselves."""
-    answers = await asks.workers.each(lambda worker: worker.reload_plugins())
+@router.get("/plugin/reload", responses=openapi_models.responses(200, openapi_models.Listed))
+async def reload(clients: Clients) -> Response:
+    """Have all workers scan their plugin folders now. They also do it regularly."""
+    answers = await clients.workers.call_all(lambda worker: worker.reload_plugins())
     found = (plugin for answer in answers for plugin in answer.plugins)
-    return _body(plugins.listed(found, connectors_only=False))
+    return _response(plugins.list_bodies(found, connectors_only=False))
 
 
-def grouped(statuses: Iterable[ConnectorStatus]) -> dict[str, list[dict[str, Any]]]:
-    """Return the tasks of connectors by how they are, each with its connector and its worker."""
+def group_tasks(statuses: Iterable[ConnectorStatus]) -> dict[str, list[dict[str, Any]]]:
+    """Return the tasks grouped by state, each with its connector and worker."""
     found: dict[str, list[dict[str, Any]]] = {group: [] for group in _GROUPS}
     for status in statuses:
         for task in status.tasks:
@@ -97,11 +102,13 @@ def grouped(statuses: Iterable[ConnectorStatus]) -> dict[str, list[dict[str, Any
     return found
 
 
-async def _installed(asks: Asks, *, connectors_only: bool) -> list[dict[str, Any]]:
-    answers = await asks.workers.each(lambda worker: worker.list_plugins())
+async def _list_installed(
+    clients: ServiceClients, *, connectors_only: bool
+) -> list[dict[str, Any]]:
+    answers = await clients.workers.call_all(lambda worker: worker.list_plugins())
     found = (plugin for installed in answers for plugin in installed)
-    return plugins.listed(found, connectors_only=connectors_only)
+    return plugins.list_bodies(found, connectors_only=connectors_only)
 
 
-def _body(body: Any) -> Response:
+def _response(body: Any) -> Response:
     return JSONResponse({"status": 200, "body": body})

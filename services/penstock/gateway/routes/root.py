@@ -1,4 +1,4 @@
-"""`/` and `/health`: what this is, and whether it can do what it is for."""
+"""`/`, `/openapi.json` and `/health`: the version, the document, the health of the cluster."""
 
 from __future__ import annotations
 
@@ -9,55 +9,57 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import documents
-from penstock.gateway.clients import Asks, Services
+from penstock.gateway import openapi_models
+from penstock.gateway.clients import Clients, ServiceClients
 from penstock.model.errors import PenstockError
 from penstock.rpc.deadlines import deadline
 
-routes = APIRouter(tags=["cluster"])
+router = APIRouter(tags=["cluster"])
 
-HEALTH_WITHIN: Final = 8.0
-"""Seconds for all that is asked: probes give up after 10 by default."""
+HEALTH_TIMEOUT_S: Final = 8.0
+"""Seconds for all checks. Probes time out after 10 s by default."""
 
 
-@routes.get("/", responses=documents.answers(200, documents.ServerInfo))
-async def root(request: Request) -> Response:
-    """Tell the version, and the name of the cluster."""
+@router.get("/", responses=openapi_models.responses(200, openapi_models.ServerInfo))
+async def get_server_info(request: Request) -> Response:
+    """Return the version and the name of the cluster."""
     cluster = request.app.state.cluster
     return JSONResponse(
         {"version": version("penstock"), "commit": "unknown", "kafka_cluster_id": cluster}
     )
 
 
-@routes.get("/openapi.json", include_in_schema=False)
-async def document(request: Request) -> Response:
+@router.get("/openapi.json", include_in_schema=False)
+async def get_openapi(request: Request) -> Response:
     """Return the OpenAPI document."""
     return JSONResponse(request.app.openapi())
 
 
-@routes.get(
+@router.get(
     "/health",
-    responses=documents.answers(200, documents.Health)
-    | documents.answers(503, documents.Health)
-    | documents.answers(500, documents.Health),
+    responses=openapi_models.responses(200, openapi_models.Health)
+    | openapi_models.responses(503, openapi_models.Health)
+    | openapi_models.responses(500, openapi_models.Health),
 )
-async def health(request: Request, asks: Services) -> Response:
-    """Tell whether connectors can be made and run: the services answer, and a worker takes part."""
+async def get_health(request: Request, clients: Clients) -> Response:
+    """Return whether connectors can be created and run: services answer, a worker is present."""
     try:
-        async with deadline("gateway.health", HEALTH_WITHIN):
-            wrong = await _wrong(asks)
+        async with deadline("gateway.health", HEALTH_TIMEOUT_S):
+            problem = await _find_problem(clients)
     except PenstockError as error:
-        wrong = error.diagnostic.message
-    if not wrong:
+        problem = error.diagnostic.message
+    if not problem:
         request.app.state.was_healthy = True
-        return JSONResponse({"status": "healthy", "message": "Everything answers."})
+        return JSONResponse({"status": "healthy", "message": "All services answer."})
     if request.app.state.was_healthy:
-        return JSONResponse({"status": "unhealthy", "message": wrong}, 500)
-    return JSONResponse({"status": "starting", "message": wrong}, 503)
+        return JSONResponse({"status": "unhealthy", "message": problem}, 500)
+    return JSONResponse({"status": "starting", "message": problem}, 503)
 
 
-async def _wrong(asks: Asks) -> str:
-    _, cluster = await asyncio.gather(asks.config.log_levels(), asks.scheduler.cluster())
+async def _find_problem(clients: ServiceClients) -> str:
+    _, cluster = await asyncio.gather(
+        clients.config.list_log_levels(), clients.scheduler.get_cluster()
+    )
     if any(worker.connected for worker in cluster.workers):
         return ""
-    return "No worker takes part in the cluster."
+    return "The cluster has no worker."

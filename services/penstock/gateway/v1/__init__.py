@@ -1,11 +1,11 @@
-"""`/v1`: what Kafka Connect's REST API has no words for. Each is a call of gRPC with a path.
+"""`/v1`: routes that Kafka Connect's REST API does not have. Each is a gRPC call with a path.
 
-- `configurations`  what a connector is, its versions, what differs, the way back
-- `checking`        a configuration, before it is stored
-- `times`           the offsets that a partition had, and the way back to a time
-- `looking`         live rows
-- `letters`         dead letters; `replaying` sends their rows on their way again
-- `numbers`         how everything is, with its numbers
-- `machines`        the workers, and emptying one
-- `lines`           answers that go on, a JSON object on each line
+- `history`       a connector with its versions, differences, rollback; earlier offsets, rewind
+- `validation`    validate, compare, check the connection, preview rows before it is stored
+- `live_streams`  live rows of a task, log lines of workers
+- `dead_letters`  counts and lists of dead letters
+- `replay`        replays of dead letters
+- `cluster`       the workers, drain; statuses of all connectors with their metrics
+- `ndjson`        streamed responses: a JSON object on each line
+- `bodies`        models that validate requests and serialize responses
 """

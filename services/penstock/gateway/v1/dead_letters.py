@@ -1,4 +1,4 @@
-"""`/v1/connectors/{connector}/letters`: dead letters in a topic."""
+"""`/v1/connectors/{connector}/letters`: the dead letters of a connector."""
 
 from __future__ import annotations
 
@@ -8,54 +8,59 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from penstock.gateway import documents
-from penstock.gateway.clients import Asks, Services
-from penstock.gateway.paths import Name
-from penstock.gateway.routes.connectors import found_or_none
-from penstock.gateway.v1 import replay_config
-from penstock.gateway.v1.lines import lines
-from penstock.gateway.v1.offset_history import moment
+from penstock.gateway import openapi_models
+from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.request_input import PathName
+from penstock.gateway.routes.connectors import find_connector
+from penstock.gateway.v1.bodies import parse_time
+from penstock.gateway.v1.ndjson import stream_lines
 from penstock.model.connector import Connector
-from penstock.model.replay import (
-    MOST_LETTERS,
-    USUAL_LETTERS,
-    LetterFound,
-    LetterQuery,
-    LettersTold,
-    read_ids,
+from penstock.model.dead_letter_queue import (
+    DEFAULT_DEAD_LETTERS,
+    MAX_DEAD_LETTERS,
+    REPLAY_SUFFIX,
+    DeadLetter,
+    DeadLetterQuery,
+    DeadLetterResult,
+    default_dead_letter_topic,
+    parse_ids,
 )
+from penstock.model.errors import ConfigError
 
-routes = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
+router = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
+
+TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
+_SINK_PREFIX: Final = "errors.deadletterqueue.sink."
 
 
-@routes.get("", responses=documents.answers_lines())
-async def letters(
+@router.get("", responses=openapi_models.line_responses())
+async def list_dead_letters(
     request: Request,
-    asks: Services,
-    connector: Name,
+    clients: Clients,
+    connector: PathName,
     *,
     stage: str = "",
     code: str = "",
     dataset: str = "",
     since: Annotated[str, Query(description="ISO 8601, with its zone.")] = "",
-    limit: Annotated[int, Query(ge=1, le=MOST_LETTERS)] = USUAL_LETTERS,
-    ids: Annotated[str, Query(description="These alone: 0/3,0/17-20.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_DEAD_LETTERS)] = DEFAULT_DEAD_LETTERS,
+    ids: Annotated[str, Query(description="Only these: 0/3,0/17-20.")] = "",
     whole: bool = False,
 ) -> Response:
-    """Count dead letters, and tell the newest: a line with the counts, then one for each letter;
-    with `whole`, with its row or bytes. Letters that `ids` names are not counted.
+    """Count and list the newest dead letters. The first line has the counts, each further line one
+    dead letter; with `whole` also its row or bytes. With `ids` there are no counts.
     """
-    stored = await asks.config.get(connector)
-    since_us = round(moment(since, "since").timestamp() * 1_000_000) if since else 0
-    query = LetterQuery(
-        replay_config.letters_topic(stored),
+    stored = await clients.config.get(connector)
+    since_us = round(parse_time(since, "since").timestamp() * 1_000_000) if since else 0
+    query = DeadLetterQuery(
+        dead_letter_topic(stored),
         stored.name,
-        tuple(read_ids(ids)),
+        tuple(parse_ids(ids)),
         stage,
         code,
         dataset,
@@ -63,35 +68,41 @@ async def letters(
         limit,
         whole=whole,
     )
-    return await lines(request, _told(asks, await marked(asks, query, stored)))
+    return await stream_lines(request, _lines(clients, await mark_replayed(clients, query, stored)))
 
 
-async def marked(asks: Asks, query: LetterQuery, stored: Connector) -> LetterQuery:
-    """Return a question that also asks which letters were replayed."""
-    found = await found_or_none(asks, replay_config.name_of(stored))
+async def mark_replayed(
+    clients: ServiceClients, query: DeadLetterQuery, stored: Connector
+) -> DeadLetterQuery:
+    """Return a query whose result also has which dead letters were replayed."""
+    found = await find_connector(clients, replay_name(stored))
     return query if found is None else replace(query, replays=found.generation)
 
 
-async def answered(asks: Asks, query: LetterQuery) -> AsyncGenerator[LettersTold, None]:
-    """Ask a worker: any of them reads all topics."""
-    worker = await asks.workers.any()
-    async with aclosing(worker.letters(query)) as answers:
-        async for told in answers:
-            yield told
+async def read_dead_letters(
+    clients: ServiceClients, query: DeadLetterQuery
+) -> AsyncGenerator[DeadLetterResult, None]:
+    """Read dead letters with any worker: each can read all topics."""
+    worker = await clients.workers.get_any()
+    async with aclosing(worker.read_dead_letters(query)) as answers:
+        async for part in answers:
+            yield part
 
 
-async def _told(asks: Asks, query: LetterQuery) -> AsyncGenerator[Mapping[str, Any], None]:
-    async with aclosing(answered(asks, query)) as answers:
+async def _lines(
+    clients: ServiceClients, query: DeadLetterQuery
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    async with aclosing(read_dead_letters(clients, query)) as answers:
         first = True
-        async for told in answers:
+        async for part in answers:
             if first and not query.ids:
-                yield {"topic": query.topic, "counts": _counts(told), "more": told.more}
+                yield {"topic": query.topic, "counts": _count_bodies(part), "more": part.more}
             first = False
-            for letter in told.letters:
-                yield _letter(letter, whole=query.whole)
+            for letter in part.letters:
+                yield _dead_letter_body(letter, whole=query.whole)
 
 
-def _counts(told: LettersTold) -> list[dict[str, Any]]:
+def _count_bodies(part: DeadLetterResult) -> list[dict[str, Any]]:
     return [
         {
             "stage": one.stage,
@@ -100,11 +111,11 @@ def _counts(told: LettersTold) -> list[dict[str, Any]]:
             "letters": one.letters,
             "replayed": one.replayed,
         }
-        for one in told.counts
+        for one in part.counts
     ]
 
 
-def _letter(letter: LetterFound, *, whole: bool) -> dict[str, Any]:
+def _dead_letter_body(letter: DeadLetter, *, whole: bool) -> dict[str, Any]:
     at = datetime.fromtimestamp(letter.failed_at_us / 1_000_000, UTC)
     body: dict[str, Any] = {
         "id": str(letter.id),
@@ -133,3 +144,33 @@ def _letter(letter: LetterFound, *, whole: bool) -> dict[str, Any]:
             name: value.decode(errors="backslashreplace") for name, value in letter.headers.items()
         },
     }
+
+
+def dead_letter_topic(connector: Connector) -> str:
+    """Return the topic with the dead letters of a connector.
+
+    Raises:
+        ConfigError: `letters.no_topic`.
+    """
+    topic = connector.config.get(TOPIC_KEY) or _default_topic(connector)
+    if topic and not any(key.startswith(_SINK_PREFIX) for key in connector.config):
+        return topic
+    raise ConfigError(
+        "letters.no_topic",
+        f"{connector.name} has no topic for dead letters",
+        fix=f"Set `{TOPIC_KEY}` to replay later dead letters. If a sink writes them, read them "
+        "in its target system.",
+        config_path=TOPIC_KEY,
+    )
+
+
+def _default_topic(connector: Connector) -> str:
+    """Return the topic of a connector that tolerates rejected rows and names no target for them."""
+    tolerant = connector.config.get("errors.tolerance", "none") != "none"
+    skips = connector.config.get("errors.skip", "false") == "true"
+    return default_dead_letter_topic(connector.name) if tolerant and not skips else ""
+
+
+def replay_name(connector: Connector) -> str:
+    """Return the name of the connector that replays the dead letters of another one."""
+    return f"{connector.name}{REPLAY_SUFFIX}"

@@ -1,230 +1,219 @@
-"""`/v1/connectors/{connector}/letters/replay`: letters go the way of their rows again."""
+"""`/v1/connectors/{connector}/letters/replay`: replays of dead letters.
+
+A replay is a connector of its own: `replay_connector` builds it from the connector whose dead
+letters are replayed.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
-from penstock.gateway import configs, documents
-from penstock.gateway.clients import Asks, Services
-from penstock.gateway.paths import Name
-from penstock.gateway.request_body import Json, objects, plain
-from penstock.gateway.routes.connectors import found_or_none, status_of
-from penstock.gateway.v1 import replay_config
-from penstock.gateway.v1.dead_letters import answered, marked
-from penstock.gateway.v1.documents import Replay, ReplayBegun, ReplayState
-from penstock.model.connector import Connector, TargetState
-from penstock.model.errors import ConfigError
-from penstock.model.replay import (
-    MOST_LETTERS,
-    LetterFound,
-    LetterId,
-    LetterQuery,
-    read_changes,
-    read_ids,
-    written_ids,
+from penstock.gateway import configs, openapi_models
+from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.request_input import JsonBody, PathName
+from penstock.gateway.routes.connectors import find_connector, find_status
+from penstock.gateway.v1.bodies import Replay, ReplayedRow, ReplayStarted, ReplayState
+from penstock.gateway.v1.dead_letters import (
+    TOPIC_KEY,
+    dead_letter_topic,
+    mark_replayed,
+    read_dead_letters,
+    replay_name,
 )
+from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.model.dead_letter_queue import (
+    MAX_DEAD_LETTERS,
+    DeadLetter,
+    DeadLetterId,
+    DeadLetterQuery,
+    RowEdits,
+    format_ids,
+    parse_edits,
+    parse_ids,
+)
+from penstock.model.errors import ConfigError
 from penstock.model.status import ConnectorStatus, RunState
 
-routes = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
+router = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
 
-SHOWN: Final = 100
-"""Rows that a dry run shows."""
+_OF_KEY: Final = "replay.of"
+_DROPPED_KEYS: Final = ("lag.target", "tasks.min", "placement")
+"""Keys about several tasks or their workers. A replay has one task."""
 
-_DONE: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.STOPPED})
-_CHOICES: Final = ("code", "stage", "dataset")
+MAX_SHOWN_ROWS: Final = 100
+"""Rows in the response of a dry run."""
+
+_ENDED_STATES: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.STOPPED})
 
 
-@routes.post(
+@router.post(
     "/replay",
-    responses=documents.answers(200, ReplayBegun),
-    openapi_extra=documents.takes(Replay),
+    responses=openapi_models.responses(200, ReplayStarted),
+    openapi_extra=openapi_models.request_body(Replay),
 )
-async def begin(asks: Services, connector: Name, body: Json) -> Response:
-    """Replay letters that were not replayed yet: through the chain and the write end of their
-    connector, by a connector beside it. With `dry_run`, tell which, and how their rows would be.
+async def start_replay(clients: Clients, connector: PathName, body: JsonBody) -> Response:
+    """Replay dead letters that were not replayed yet, through the transforms and the sink of their
+    connector. With `dry_run`, only return which dead letters and what their rows would be.
     """
-    stored = await asks.config.get(connector)
-    asked = _asked(stored, plain(objects(body, "the request")))
-    before = await found_or_none(asks, replay_config.name_of(stored))
+    stored = await clients.config.get(connector)
+    requested = Replay.read(body)
+    query = _query(stored, requested)
+    before = await find_connector(clients, replay_name(stored))
     if before is not None:
-        replay_config.refuse_foreign(before, stored.name)
-    status = await status_of(asks, before) if before else None
-    chosen = await _chosen(asks, await marked(asks, asked.query, stored))
-    if chosen.letters and not asked.dry_run:
-        await _start(
-            asks,
+        refuse_other_connector(before, stored.name)
+    status = await find_status(clients, before) if before else None
+    selection = await _select(clients, await mark_replayed(clients, query, stored))
+    if selection.letters and not requested.dry_run:
+        await _run_replay(
+            clients,
             before,
             status,
-            replay_config.replay_of(stored, chosen.letters, asked.query.changes),
+            replay_connector(stored, selection.letters, query.edits),
         )
-    return JSONResponse(
-        {
-            "connector": replay_config.name_of(stored),
-            "letters": written_ids(sorted(chosen.letters)),
-            "count": len(chosen.letters),
-            "epoch": _epoch(status),
-            "replayed_before": written_ids(sorted(chosen.done)),
-            "without_row": written_ids(sorted(chosen.without)),
-            "rows": [
-                {"id": str(letter), "row": json.loads(row)} for letter, row in chosen.rows.items()
-            ],
-        }
-    )
+    return ReplayStarted(
+        connector=replay_name(stored),
+        letters=format_ids(sorted(selection.letters)),
+        count=len(selection.letters),
+        epoch=_epoch(status),
+        replayed_before=format_ids(sorted(selection.replayed)),
+        without_row=format_ids(sorted(selection.without_row)),
+        rows=[
+            ReplayedRow(id=str(letter), row=json.loads(row))
+            for letter, row in selection.rows.items()
+        ],
+    ).respond()
 
 
-@routes.get("/replay", responses=documents.answers(200, ReplayState))
-async def state(asks: Services, connector: Name) -> Response:
-    """Tell how far the newest replay is."""
-    stored = await asks.config.get(connector)
-    topic, found = (
-        replay_config.letters_topic(stored),
-        await asks.config.get(replay_config.name_of(stored)),
+@router.get("/replay", responses=openapi_models.responses(200, ReplayState))
+async def get_replay_state(clients: Clients, connector: PathName) -> Response:
+    """Return the progress of the newest replay."""
+    stored = await clients.config.get(connector)
+    topic = dead_letter_topic(stored)
+    found = await clients.config.get(replay_name(stored))
+    refuse_other_connector(found, stored.name)
+    letters = parse_ids(found.config.get("replay.letters", ""))
+    replayed = await clients.offset.get(
+        found.generation, [one.to_partition(topic).id for one in letters]
     )
-    replay_config.refuse_foreign(found, stored.name)
-    letters = read_ids(found.config.get("replay.letters", ""))
-    done = await asks.offset.get(found.generation, [one.within(topic).id for one in letters])
-    status = await status_of(asks, found)
+    status = await find_status(clients, found)
     task = status.tasks[0] if status and status.tasks else None
-    # its numbers are whole when the task has ended, which is told a moment after the last offset
-    ended = len(done) == len(letters) and (task is None or task.state is RunState.COMPLETED)
-    told = RunState.COMPLETED if ended else task.state if task else _state(status)
+    # the metrics are final when the task has completed, which is shortly after the last offset
+    ended = len(replayed) == len(letters) and (task is None or task.state is RunState.COMPLETED)
+    state = RunState.COMPLETED if ended else task.state if task else _state(status)
     why = (task.diagnostic if task else None) or (status.diagnostic if status else None)
-    return JSONResponse(
-        {
-            "connector": found.name,
-            "state": told.name,
-            "epoch": _epoch(status),
-            "letters": len(letters),
-            "replayed": len(done),
-            "failed_again": task.task.rows_failed if task and task.task else 0,
-            "why": str(why) if why and not ended else None,
-        }
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    query: LetterQuery
-    dry_run: bool
+    return ReplayState(
+        connector=found.name,
+        state=state.name,
+        epoch=_epoch(status),
+        letters=len(letters),
+        replayed=len(replayed),
+        failed_again=task.task.rows_failed if task and task.task else 0,
+        why=str(why) if why and not ended else None,
+    ).respond()
 
 
 @dataclass(slots=True)
-class _Chosen:
-    """Letters that are replayed, and those that are not."""
+class _Selection:
+    """Dead letters to replay, and those that cannot be replayed."""
 
-    letters: list[LetterId] = field(default_factory=list)
-    done: list[LetterId] = field(default_factory=list)
-    without: list[LetterId] = field(default_factory=list)
-    rows: dict[LetterId, str] = field(default_factory=dict)
+    letters: list[DeadLetterId] = field(default_factory=list)
+    replayed: list[DeadLetterId] = field(default_factory=list)
+    without_row: list[DeadLetterId] = field(default_factory=list)
+    rows: dict[DeadLetterId, str] = field(default_factory=dict)
 
-    def take(self, letter: LetterFound, *, show: bool) -> None:
-        """Put a letter where it belongs."""
+    def take(self, letter: DeadLetter, *, show: bool) -> None:
+        """Add a dead letter to its group."""
         if letter.replayed:
-            self.done.append(letter.id)
+            self.replayed.append(letter.id)
         elif not letter.has_row:
-            self.without.append(letter.id)
+            self.without_row.append(letter.id)
         else:
             self.letters.append(letter.id)
-            if show and len(self.rows) < SHOWN:
+            if show and len(self.rows) < MAX_SHOWN_ROWS:
                 self.rows[letter.id] = letter.row
 
 
-def _asked(stored: Connector, fields: Mapping[str, Any]) -> _Asked:
-    """Return what a body asks for.
+def _query(stored: Connector, requested: Replay) -> DeadLetterQuery:
+    """Return the query for the dead letters that a request selects.
 
     Raises:
-        ConfigError: `http.parameter`, `letters.none_chosen`, `letters.no_id`, `letters.bad_edit`.
+        ConfigError: `letters.none_chosen`, `letters.no_id`, `letters.bad_edit`.
     """
-    texts = {name: fields.get(name, "") for name in ("ids", *_CHOICES)}
-    every, edits = fields.get("set", {}), fields.get("edits", {})
-    flags = {name: fields.get(name, False) for name in ("all", "dry_run")}
-    right = (
-        all(isinstance(text, str) for text in texts.values())
-        and all(isinstance(flag, bool) for flag in flags.values())
-        and isinstance(every, dict)
-        and isinstance(edits, dict)
-        and all(isinstance(one, dict) for one in edits.values())
-    )
-    if not right:
-        raise ConfigError(
-            "http.parameter",
-            "the request is not as the document has it",
-            fix='Send {"ids": "0/3,0/17-20", "set": {"amount": 12}}.',
-        )
-    ids = tuple(read_ids(texts["ids"] or ("" if flags["all"] else ",".join(edits))))
-    chosen = [bool(ids), flags["all"], any(texts[name] for name in _CHOICES)]
-    if sum(chosen) != 1:
+    edits = {key: json.dumps(one) for key, one in requested.edits.items()}
+    ids = tuple(parse_ids(requested.ids or ("" if requested.all else ",".join(edits))))
+    has_filter = any((requested.code, requested.stage, requested.dataset))
+    if sum((bool(ids), requested.all, has_filter)) != 1:
         raise ConfigError(
             "letters.none_chosen",
-            "it is not said which letters to replay, or more than once",
-            fix="Name letters, or what they have in common (`code`, `stage`, `dataset`), or say "
-            "`all`.",
+            "expected one selection of dead letters, found none or several",
+            fix="Send either `ids`, or `code`, `stage` and `dataset`, or `all`.",
         )
-    changes = read_changes(json.dumps(every), {key: json.dumps(one) for key, one in edits.items()})
-    query = LetterQuery(
-        replay_config.letters_topic(stored),
+    return DeadLetterQuery(
+        dead_letter_topic(stored),
         stored.name,
         ids,
-        texts["stage"],
-        texts["code"],
-        texts["dataset"],
-        limit=MOST_LETTERS,
+        requested.stage,
+        requested.code,
+        requested.dataset,
+        limit=MAX_DEAD_LETTERS,
         waiting=not ids,
-        whole=flags["dry_run"],
-        changes=changes,
+        whole=requested.dry_run,
+        edits=parse_edits(json.dumps(requested.set), edits),
     )
-    return _Asked(query, flags["dry_run"])
 
 
-async def _chosen(asks: Asks, query: LetterQuery) -> _Chosen:
-    chosen, left = _Chosen(), set(query.changes.single)
-    async with aclosing(answered(asks, query)) as answers:
-        async for told in answers:
-            for letter in told.letters:
-                chosen.take(letter, show=query.whole)
+async def _select(clients: ServiceClients, query: DeadLetterQuery) -> _Selection:
+    selection, left = _Selection(), set(query.edits.by_id)
+    async with aclosing(read_dead_letters(clients, query)) as answers:
+        async for part in answers:
+            for letter in part.letters:
+                selection.take(letter, show=query.whole)
                 left.discard(letter.id)
     if left:
         raise ConfigError(
             "letters.bad_edit",
-            f"letter {min(left)} is to be changed, and not to be replayed",
-            fix="Name it, or leave its change out.",
+            f"`edits` has dead letter {min(left)}, which is not selected for the replay",
+            fix="Add it to `ids`, or remove its edit.",
         )
-    return chosen
+    return selection
 
 
-async def _start(
-    asks: Asks, before: Connector | None, status: ConnectorStatus | None, wanted: Connector
+async def _run_replay(
+    clients: ServiceClients,
+    before: Connector | None,
+    status: ConnectorStatus | None,
+    replay: Connector,
 ) -> None:
-    """Have a replay run. One that runs goes on first: its letters are its configuration.
+    """Start a replay. A running one must end first, because its configuration has its dead letters.
 
     Raises:
-        ConfigError: `letters.replay_runs`; what is wrong with the connector whose letters they are.
+        ConfigError: `letters.replay_runs`; or an error in the configuration of the replay.
     """
-    if before and before.target_state is TargetState.RUNNING and not _is_over(status):
+    if before and before.target_state is TargetState.RUNNING and not _has_ended(status):
         raise ConfigError(
             "letters.replay_runs",
-            f"{before.name} replays letters just now",
-            fix="Wait until it has ended, or stop it: what it has not replayed can be replayed "
+            f"{before.name} is replaying dead letters",
+            fix="Wait until it has completed, or stop it and replay the remaining dead letters "
             "later.",
         )
-    found = await asks.config.validate(wanted)
-    configs.check_findings(found.diagnostics)
-    stored, _ = await asks.config.put(wanted, before.revision if before else 0)
+    found = await clients.config.validate(replay)
+    configs.refuse_errors(found.diagnostics)
+    stored, _ = await clients.config.put(replay, before.revision if before else 0)
     if stored.target_state is not TargetState.RUNNING:
-        await asks.config.set_target_state(stored.name, TargetState.RUNNING)
+        await clients.config.set_target_state(stored.name, TargetState.RUNNING)
     if before and stored.version == before.version:
-        await asks.config.restart(stored.name, include_tasks=True)
+        await clients.config.request_restart(stored.name, include_tasks=True)
 
 
 def _epoch(status: ConnectorStatus | None) -> int:
-    """Return the epoch of a replay's task: what is told of an older one is not about the newest."""
+    """Return the epoch of the task of a replay. An older epoch belongs to an older replay."""
     return status.tasks[0].epoch if status and status.tasks else 0
 
 
@@ -232,5 +221,50 @@ def _state(status: ConnectorStatus | None) -> RunState:
     return status.state if status else RunState.UNASSIGNED
 
 
-def _is_over(status: ConnectorStatus | None) -> bool:
-    return status is not None and all(task.state in _DONE for task in status.tasks)
+def _has_ended(status: ConnectorStatus | None) -> bool:
+    return status is not None and all(task.state in _ENDED_STATES for task in status.tasks)
+
+
+def refuse_other_connector(found: Connector, of: str) -> None:
+    """Refuse a connector with the name of a replay that is not the replay of connector `of`.
+
+    Raises:
+        ConfigError: `letters.name_taken`.
+    """
+    if found.config.get(_OF_KEY) != of:
+        raise ConfigError(
+            "letters.name_taken",
+            f"{found.name} has the name of the replay of {of}, but is another connector",
+            fix="Rename that connector.",
+        )
+
+
+def replay_connector(
+    connector: Connector, letters: Iterable[DeadLetterId], edits: RowEdits
+) -> Connector:
+    """Return the connector that replays dead letters of another connector.
+
+    It has the transforms, the sink and the dead-letter queue of that connector. Rows without a
+    dataset go to the same target as before.
+    """
+    config = {key: value for key, value in connector.config.items() if key not in _DROPPED_KEYS}
+    if connector.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
+        config.setdefault("topic", connector.name)
+    by_id = {str(letter): dict(one) for letter, one in sorted(edits.by_id.items())}
+    config |= {
+        "name": replay_name(connector),
+        "tasks.max": "1",
+        "errors.tolerance": "all",  # a row that fails again becomes a dead letter again
+        TOPIC_KEY: dead_letter_topic(connector),  # also where it is the default
+        _OF_KEY: connector.name,
+        "replay.letters": format_ids(letters),
+        "replay.set": _json(edits.all_rows),
+        "replay.edits": _json(by_id),
+    }
+    return Connector(replay_name(connector), config, connector.kind)
+
+
+def _json(value: Mapping[str, object]) -> str:
+    # references in a configuration are resolved: `${` of a row must not become a reference
+    text = json.dumps(value, sort_keys=True, separators=(",", ":")) if value else ""
+    return text.replace("${", "\\u0024{")

@@ -1,1 +1,1 @@
-"""A plugin's process, here or elsewhere: its start, its log, its connection, its end."""
+"""A plugin process, local or remote: its start, log, connection and end."""

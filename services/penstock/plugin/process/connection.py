@@ -1,4 +1,7 @@
-"""The way to a plugin that runs: its channel, its credential, and what its silence means."""
+"""The connection to a plugin: its channel, its credential, its health, and its use.
+
+`ProcessHandle` is the process behind it: a `LocalProcess` or a `RemotePlugin`.
+"""
 
 from __future__ import annotations
 
@@ -13,68 +16,82 @@ from opentelemetry.trace import SpanKind
 
 from penstock.model.errors import PenstockError
 from penstock.plugin import errors
-from penstock.plugin.process.launch import CREDENTIAL_KEY
 from penstock.plugin.process.logs import Redactor
-from penstock.rpc.channels import authority
-from penstock.rpc.status import cut_off
-from penstock.rpc.tls import ClientTls
-from penstock.rpc.tracing import span, with_trace
+from penstock.rpc.channels import ClientTls, authority_options
+from penstock.rpc.status import is_cut_off
+from penstock.rpc.tracing import span, trace_arguments
+
+CREDENTIAL_KEY: Final = "penstock-credential"
+"""gRPC metadata key of the credential. Each launch has a new credential."""
+
+SERVING: Final = "SERVING"
+_HEALTH_SERVICE: Final = "plugin"
+
+_MAX_CONTROL_BYTES: Final = 64 << 20
+"""Largest message on a control stream: a row that could not be read is sent with its bytes, and a
+checkpoint may have the offsets of a hundred thousand partitions."""
+_EXIT_NOTICE_S: Final = 1.0
+"""Time from a closed socket to the end of the process. With a shorter time a crash is reported as
+`unavailable`; a longer one delays the restart of a stream whose plugin runs but closed its
+socket."""
+
+_R = TypeVar("_R")
 
 
-class Life(Protocol):
-    """A plugin from its start to its end. Ends once; `end` is idempotent."""
+class ProcessHandle(Protocol):
+    """A plugin process, local or remote. It ends once; `terminate` is idempotent."""
 
     exited: asyncio.Future[int]
-    """Its end, with its exit code."""
+    """Done, with the exit code, when the process has ended."""
 
     @property
     def pid(self) -> int:
-        """Its process here; 0 for one elsewhere."""
+        """The local process; 0 for a remote plugin."""
 
-    async def ended(self, within: float) -> bool:
-        """Find out, within so many seconds, whether it ended."""
+    async def wait_for_exit(self, timeout_s: float) -> bool:
+        """Return, after at most `timeout_s`, whether it has ended."""
 
-    def death(self) -> PenstockError | None:
-        """Return why it ended, None while it lives."""
+    def exit_error(self) -> PenstockError | None:
+        """Return why it ended; None while it runs."""
 
-    async def end(self) -> None:
-        """Let go of it, and leave nothing of it that is ours."""
+    async def terminate(self) -> None:
+        """End a local process and clean up; disconnect from a remote plugin."""
 
 
-class Idleness:
-    """Counts who uses something, and tells once nobody has for some seconds."""
+class IdleTimer:
+    """Counts the users of a connection and calls back when it was unused for some time."""
 
     def __init__(self) -> None:
         self._users = 0
-        self._seconds = 0.0
-        self._then: Callable[[], None] | None = None
+        self._timeout_s = 0.0
+        self._on_idle: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def tell(self, seconds: float, then: Callable[[], None]) -> None:
-        """Call `then` when nobody has used it for so long, from now on."""
-        self._seconds, self._then = seconds, then
-        self.touch()
+    def start(self, timeout_s: float, on_idle: Callable[[], None]) -> None:
+        """From now on, call `on_idle` when there was no user for `timeout_s`."""
+        self._timeout_s, self._on_idle = timeout_s, on_idle
+        self.restart()
 
-    def touch(self) -> None:
-        """Note that somebody is about to use it: the time begins anew."""
+    def restart(self) -> None:
+        """Restart the time, because a user is about to come."""
         self._cancel()
-        if self._then and not self._users:
+        if self._on_idle and not self._users:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._seconds, self._then)
+            self._timer = loop.call_later(self._timeout_s, self._on_idle)
 
-    def begin(self) -> None:
-        """Note a user; `end` is called for it."""
+    def begin_use(self) -> None:
+        """Count a user. Call `end_use` for each."""
         self._users += 1
         self._cancel()
 
-    def end(self, *_: Any) -> None:
-        """Note that a user is done."""
+    def end_use(self, *_: Any) -> None:
+        """Discount a user. Takes any arguments, to be a callback of calls."""
         self._users -= 1
-        self.touch()
+        self.restart()
 
     def close(self) -> None:
-        """Tell nobody any more."""
-        self._then = None
+        """Stop: `on_idle` is not called any more."""
+        self._on_idle = None
         self._cancel()
 
     def _cancel(self) -> None:
@@ -83,28 +100,15 @@ class Idleness:
         self._timer = None
 
 
-_R = TypeVar("_R")
-
-SERVING: Final = "SERVING"
-_HEALTH_SERVICE: Final = "plugin"
-
-_MOST_CONTROL_BYTES: Final = 64 << 20
-"""Largest message on a control stream: a row that could not be read comes with its bytes, and a
-checkpoint may move a hundred thousand partitions."""
-_DEATH_NOTICE: Final = 1.0
-"""Seconds from a socket that closed to the process seen to end. Shorter calls a crash
-`unavailable`; longer delays the restart of a stream whose plugin lives but closed its socket."""
-
-
-class Link:
-    """One per process, shared by its calls and streams."""
+class Connection:
+    """The connection to one plugin process, shared by its calls and streams."""
 
     def __init__(
         self,
         who: str,
         address: str,
         credential: str,
-        life: Life,
+        process: ProcessHandle,
         redact: Redactor,
         tls: ClientTls | None = None,
     ) -> None:
@@ -114,76 +118,77 @@ class Link:
         self.tls = tls
         self.metadata = ((CREDENTIAL_KEY, credential),) if credential else ()
         self.redact = redact
-        self.idleness = Idleness()
-        self.life = life
-        self.channel = _channel(address, tls)
+        self.idle_timer = IdleTimer()
+        self.process = process
+        self.channel = _open_channel(address, tls)
 
     @property
     def exited(self) -> asyncio.Future[int]:
         """The end of the process."""
-        return self.life.exited
+        return self.process.exited
 
-    async def health(self, seconds: float, *, wait: bool = True) -> str:
-        """Return the status that its health service tells, `wait` for one that listens soon.
+    async def check_health(self, timeout_s: float, *, wait: bool = True) -> str:
+        """Return the status of its health service; `wait` for a server that listens soon.
 
         Raises:
-            PenstockError: it does not answer.
+            PenstockError: the health service does not answer.
         """
         stub: Any = health_pb2_grpc.HealthStub(self.channel)  # its stubs name no methods
         request = health_pb2.HealthCheckRequest(service=_HEALTH_SERVICE)
         try:
-            answer = await stub.Check(
-                request, timeout=seconds, wait_for_ready=wait, metadata=self.metadata
+            response = await stub.Check(
+                request, timeout=timeout_s, wait_for_ready=wait, metadata=self.metadata
             )
         except grpc.aio.AioRpcError as error:
-            raise errors.from_status(error, "plugin.health", seconds, self.redact) from None
-        return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+            raise errors.error_from_status(error, "plugin.health", timeout_s, self.redact) from None
+        return health_pb2.HealthCheckResponse.ServingStatus.Name(response.status)
 
     async def call(
-        self, stage: str, seconds: float, method: Callable[..., Awaitable[_R]], request: Any
+        self, stage: str, timeout_s: float, method: Callable[..., Awaitable[_R]], request: Any
     ) -> _R:
-        """Make a unary call with a deadline that names its stage.
+        """Make a unary call; `stage` is its name in errors and traces.
 
         Raises:
-            PenstockError: the plugin's own diagnostic, or `plugin.*` for what happened to the call.
+            PenstockError: the diagnostic of the plugin, or `plugin.*` for what happened to the
+                call.
         """
-        if death := self.death():
-            raise death
-        self.idleness.begin()
+        if exit_error := self.exit_error():
+            raise exit_error
+        self.idle_timer.begin_use()
         try:
             with span(stage, SpanKind.CLIENT):
-                return await method(request, timeout=seconds, **with_trace(self.metadata))
+                return await method(request, timeout=timeout_s, **trace_arguments(self.metadata))
         except grpc.aio.AioRpcError as error:
-            raise await self.failure(error, stage, seconds) from None
+            raise await self.call_error(error, stage, timeout_s) from None
         finally:
-            self.idleness.end()
+            self.idle_timer.end_use()
 
-    async def failure(
-        self, error: grpc.aio.AioRpcError, stage: str, seconds: float | None = None
+    async def call_error(
+        self, error: grpc.aio.AioRpcError, stage: str, timeout_s: float | None = None
     ) -> PenstockError:
-        """Return the error for a status; a process that ended meanwhile is the reason."""
-        lost = cut_off(error.code(), error.details())
+        """Return the error for a failed call: the end of the process when it ended meanwhile."""
+        lost = is_cut_off(error.code(), error.details())
         if lost or error.code() is grpc.StatusCode.UNAVAILABLE:
-            await self.life.ended(_DEATH_NOTICE)
-        return self.death() or errors.from_status(error, stage, seconds, self.redact)
+            await self.process.wait_for_exit(_EXIT_NOTICE_S)
+        return self.exit_error() or errors.error_from_status(error, stage, timeout_s, self.redact)
 
-    def death(self) -> PenstockError | None:
-        """Return the error for a process that ended, None while it lives."""
-        return self.life.death()
+    def exit_error(self) -> PenstockError | None:
+        """Return why the process ended; None while it runs."""
+        return self.process.exit_error()
 
-    async def close(self, grace: float = 0.5) -> None:
-        """End all calls; those that have their end in hand may still read it."""
-        self.idleness.close()
-        await self.channel.close(grace)
+    async def close(self, grace_s: float = 0.5) -> None:
+        """End all calls; a call whose end has been received may still read it."""
+        self.idle_timer.close()
+        await self.channel.close(grace_s)
 
 
-def _channel(address: str, tls: ClientTls | None) -> grpc.aio.Channel:
+def _open_channel(address: str, tls: ClientTls | None) -> grpc.aio.Channel:
     options: list[tuple[str, int | str]] = [
-        ("grpc.max_receive_message_length", _MOST_CONTROL_BYTES),
+        ("grpc.max_receive_message_length", _MAX_CONTROL_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_http_proxy", 0),
-        *authority(address),
+        *authority_options(address),
     ]
     if tls is None:
         return grpc.aio.insecure_channel(address, options=options)

@@ -1,7 +1,8 @@
-"""The one line by which a plugin says where it listens: `1|1|unix|/dir/s|grpc|<certificate>`.
+"""The handshake: one line in which a plugin names its socket, `1|1|unix|/dir/s|grpc|<certificate>`.
 
-`find` and `address_of` are pure; `first_handshake` waits. It may stand anywhere in a dirty stdout,
-also behind text that has no newline, or come in a file. The first that matches counts.
+`parse_handshake` and `dial_address` are pure; `wait_for_handshake` waits. The line may stand
+anywhere in stdout, also after text without a newline, or in the handshake file. The first line that
+matches counts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.model.errors import InternalError, PenstockError, RetriableError
-from penstock.plugin.errors import printable
+from penstock.plugin.errors import escape_text
 
 CORE_VERSION: Final = 1
 PROTOCOL_VERSION: Final = 1
@@ -24,11 +25,11 @@ _LINE: Final = re.compile(
     r"(?<!\d)(\d{1,9})\|(\d{1,9})\|(unix|tcp)\|([^|\s][^|]*)\|([a-z]+)"
     r"(?:\|([^|]*))?(?:\|(?:true|false))?\s*$"
 )
-_ALMOST: Final = re.compile(r"^\d{1,9}\|\d{1,9}\|(?:unix|tcp)\b")
-_MOST_FILE_BYTES: Final = 64 * 1024
-_FILE_LOOK_EVERY: Final = 0.01
-"""Seconds between looks at the handshake file, only while a plugin starts. Larger delays plugins
-that use it; smaller costs CPU at each start."""
+_LINE_START: Final = re.compile(r"^\d{1,9}\|\d{1,9}\|(?:unix|tcp)\b")
+_MAX_FILE_BYTES: Final = 64 * 1024
+_FILE_POLL_S: Final = 0.01
+"""Time between reads of the handshake file, only while a plugin starts. A longer time delays
+plugins that use the file; a shorter one costs CPU at each start."""
 
 _CAUSES: Final = (
     "The four usual causes: the program or one of its libraries is missing; it is not executable "
@@ -49,11 +50,11 @@ class Handshake:
     certificate: str = ""
 
 
-def find(line: str) -> Handshake | None:
-    """Return the handshake in a line, None when it is some other text.
+def parse_handshake(line: str) -> Handshake | None:
+    """Return the handshake in a line; None when the line is other text.
 
     Raises:
-        InternalError: `plugin.bad_handshake`, for a line that begins like one and does not end so.
+        InternalError: `plugin.bad_handshake`: the line begins like a handshake and is incomplete.
     """
     match = _LINE.search(line)
     if match:
@@ -61,26 +62,26 @@ def find(line: str) -> Handshake | None:
         return Handshake(
             int(core), int(protocol), network, address, transport, (certificate or "").strip()
         )
-    if _ALMOST.match(line):
+    if _LINE_START.match(line):
         raise InternalError(
             "plugin.bad_handshake",
-            f"the handshake line is not complete: {printable(line, 200)!r}",
+            f"the handshake line is not complete: {escape_text(line, 200)!r}",
             fix="Print `1|1|unix|<path>|grpc|` and a newline, in one write.",
         )
     return None
 
 
-def address_of(handshake: Handshake, folder: Path) -> str:
-    """Return the gRPC address that a handshake names, when it may be dialled.
+def dial_address(handshake: Handshake, folder: Path) -> str:
+    """Return the gRPC address of a handshake, after checking that it may be dialled.
 
     Raises:
-        InternalError: with one code per reason.
+        InternalError: one code for each reason.
     """
     if handshake.core != CORE_VERSION or handshake.protocol != PROTOCOL_VERSION:
         raise InternalError(
             "plugin.wrong_protocol",
-            f"the plugin speaks protocol {handshake.core}|{handshake.protocol}, "
-            f"this host {CORE_VERSION}|{PROTOCOL_VERSION}",
+            f"the plugin uses protocol {handshake.core}|{handshake.protocol}; "
+            f"this host uses {CORE_VERSION}|{PROTOCOL_VERSION}",
             fix="Install a version of the plugin that is made for this host.",
         )
     if handshake.transport != "grpc" or handshake.network != "unix":
@@ -92,33 +93,33 @@ def address_of(handshake: Handshake, folder: Path) -> str:
     if handshake.certificate:
         raise InternalError(
             "plugin.unwanted_tls",
-            "the plugin wants TLS, which this host did not ask for",
+            "the plugin offers TLS, which this host did not request",
             fix="Serve without TLS when PLUGIN_CLIENT_CERT is not set.",
         )
     if Path(handshake.address).resolve().parent != folder.resolve():
-        # A socket outside the private folder could be someone else's (threat X15).
+        # Another process could own a socket outside the private folder (threat X15).
         raise InternalError(
             "plugin.foreign_address",
-            f"the plugin listens at {printable(handshake.address, 200)!r}, "
+            f"the plugin listens at {escape_text(handshake.address, 200)!r}, "
             "which is outside its private folder",
             fix="Listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR.",
         )
     return f"unix:{handshake.address}"
 
 
-class FirstHandshake:
-    """Takes lines until one is a handshake; later ones are ordinary text."""
+class HandshakeScanner:
+    """Scans lines for the first handshake; later handshakes are ordinary text."""
 
     def __init__(self) -> None:
         self.result: asyncio.Future[Handshake] = asyncio.get_running_loop().create_future()
-        self.result.add_done_callback(_seen)
+        self.result.add_done_callback(_retrieve_failure)
 
-    def took(self, line: str) -> bool:
-        """Tell whether the line was the handshake, right or wrong."""
+    def scan(self, line: str) -> bool:
+        """Return whether the line is the handshake, valid or not."""
         if self.result.done():
             return False
         try:
-            handshake = find(line)
+            handshake = parse_handshake(line)
         except InternalError as error:
             self.result.set_exception(error)
             return True
@@ -127,51 +128,51 @@ class FirstHandshake:
         self.result.set_result(handshake)
         return True
 
-    async def watch(self, file: Path) -> None:
-        """Look for the handshake in a file until there is one, from here or from elsewhere."""
+    async def watch_file(self, file: Path) -> None:
+        """Scan a file until there is a handshake, from the file or from stdout."""
         while not self.result.done():
             with suppress(FileNotFoundError), file.open("rb") as opened:
-                text = opened.read(_MOST_FILE_BYTES).decode("utf-8", "replace")
-                any(self.took(line) for line in text.splitlines())
-            await asyncio.wait([self.result], timeout=_FILE_LOOK_EVERY)
+                text = opened.read(_MAX_FILE_BYTES).decode("utf-8", "replace")
+                any(self.scan(line) for line in text.splitlines())
+            await asyncio.wait([self.result], timeout=_FILE_POLL_S)
 
 
-async def first_handshake(
-    first: FirstHandshake,
+async def wait_for_handshake(
+    scanner: HandshakeScanner,
     exited: asyncio.Future[int],
     file: Path,
-    seconds: float,
-    unfinished: Callable[[], str],
+    timeout_s: float,
+    unfinished_line: Callable[[], str],
 ) -> Handshake:
     """Wait for the handshake of a process that was started.
 
     Args:
-        first: takes the lines of stdout.
+        scanner: scans the lines of stdout.
         exited: the end of the process.
         file: PENSTOCK_HANDSHAKE_FILE.
-        seconds: the deadline of the stage `plugin.handshake`.
-        unfinished: the text on stdout after the last newline.
+        timeout_s: the deadline of the stage `plugin.handshake`.
+        unfinished_line: returns the text on stdout after the last newline.
 
     Raises:
         PenstockError: `plugin.handshake_timeout`, `plugin.handshake_unfinished`,
-            `plugin.bad_handshake`; `EarlyExit` when the process ended.
+            `plugin.bad_handshake`; `EarlyExitError` when the process ended.
     """
-    watching = asyncio.create_task(first.watch(file))
+    watching = asyncio.create_task(scanner.watch_file(file))
     try:
-        waits: set[asyncio.Future[int] | asyncio.Future[Handshake]] = {first.result, exited}
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        waits: set[asyncio.Future[int] | asyncio.Future[Handshake]] = {scanner.result, exited}
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    if first.result.done():
-        return first.result.result()
+    if scanner.result.done():
+        return scanner.result.result()
     if exited.done():
-        raise EarlyExit
-    raise _late(seconds, unfinished())
+        raise EarlyExitError
+    raise _handshake_timeout(timeout_s, unfinished_line())
 
 
-class EarlyExit(Exception):  # noqa: N818 - it names what happened; the caller makes the error of it
-    """The process ended before its handshake."""
+class EarlyExitError(Exception):
+    """The process ended before its handshake; the caller knows its exit code and last lines."""
 
 
 def exited_early(how: str, last_lines: str) -> PenstockError:
@@ -183,23 +184,23 @@ def exited_early(how: str, last_lines: str) -> PenstockError:
     )
 
 
-def _late(seconds: float, unfinished: str) -> PenstockError:
-    if _LINE.search(unfinished):
+def _handshake_timeout(timeout_s: float, unfinished_line: str) -> PenstockError:
+    if _LINE.search(unfinished_line):
         return InternalError(
             "plugin.handshake_unfinished",
-            f"stage plugin.handshake took longer than {seconds:g} s: "
+            f"stage plugin.handshake took longer than {timeout_s:g} s: "
             "the handshake line has no newline",
-            fix="End the handshake line by a newline and flush it.",
+            fix="End the handshake line with a newline and flush it.",
         )
     return RetriableError(
         "plugin.handshake_timeout",
-        f"stage plugin.handshake took longer than {seconds:g} s: "
+        f"stage plugin.handshake took longer than {timeout_s:g} s: "
         "the plugin runs, but printed no handshake line",
         fix="Flush stdout after the handshake line, or write it to PENSTOCK_HANDSHAKE_FILE.",
     )
 
 
-def _seen(result: asyncio.Future[Handshake]) -> None:
-    """Mark a failure as looked at: nobody waits for it when the process ended first."""
+def _retrieve_failure(result: asyncio.Future[Handshake]) -> None:
+    """Mark a failure as retrieved: when the process ends first, no caller awaits the result."""
     if not result.cancelled():
         result.exception()

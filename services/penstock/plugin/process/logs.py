@@ -1,8 +1,8 @@
-"""What a plugin prints, as log records of the host: attributed, escaped, bounded.
+"""The output of a plugin as log records of the host: attributed, escaped, redacted, bounded.
 
-Text is INFO. JSON lines in hclog's form (`@level`, `@message`) or OpenTelemetry's (`severityText`,
-`body`) keep their level. Nothing that a plugin prints can forge a second line, block the plugin, or
-make the host grow (invariants 8, 12).
+Text is logged at INFO. JSON lines in the form of hclog (`@level`, `@message`) or OpenTelemetry
+(`severityText`, `body`) keep their level. No output can forge a second line, block the plugin or
+fill the memory of the host (invariants 8, 12).
 """
 
 from __future__ import annotations
@@ -16,62 +16,63 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from penstock.plugin.errors import printable
-from penstock.telemetry import masked
+from penstock.plugin.errors import escape_text
+from penstock.telemetry import redact_secrets
 
-HIDDEN: Final = "***"
-_SHORTEST: Final = 4
-"""Shorter values are left: replacing every `1` of a log would hide the log, not the secret."""
-_MOST: Final = 1_000
+_log = logging.getLogger(__name__)
+
+REDACTED: Final = "***"
+_MIN_SECRET_CHARACTERS: Final = 4
+"""Shorter values are not redacted: to replace every `1` would make a log unreadable."""
+_MAX_SECRETS: Final = 1_000
 
 
 class Redactor:
-    """Knows the secrets that were given to a process, newest `_MOST`, and hides them in text."""
+    """Redacts the secrets that a process was given, the newest `_MAX_SECRETS`, in text."""
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
         self._pattern: re.Pattern[str] | None = None
 
-    def learn(self, secrets: Iterable[str]) -> None:
-        """Hide these values from now on."""
-        new = [s for s in secrets if len(s) >= _SHORTEST and s not in self._values]
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Redact these values from now on."""
+        new = [s for s in secrets if len(s) >= _MIN_SECRET_CHARACTERS and s not in self._values]
         if not new:
             return
         self._values.update(dict.fromkeys(new))
-        while len(self._values) > _MOST:
+        while len(self._values) > _MAX_SECRETS:
             del self._values[next(iter(self._values))]
         longest_first = sorted(self._values, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def __call__(self, text: str) -> str:
-        """Return the text without secrets, those that the whole worker knows included: a plugin
-        may quote a part of a value that it was given.
+        """Return the text with secrets redacted: those of the plugin and those of the worker,
+        because a plugin may quote a part of a value that it was given.
         """
-        return masked(self._pattern.sub(HIDDEN, text) if self._pattern else text)
+        return redact_secrets(self._pattern.sub(REDACTED, text) if self._pattern else text)
 
 
-MOST_BYTES: Final = 16 * 1024
-"""Longest line that is kept. A handshake with a certificate is about 1 KiB; what is longer is cut
-and the rest of it dropped."""
+MAX_LINE_BYTES: Final = 16 * 1024
+"""Longest line that is kept; longer lines are cut. A handshake with a certificate has 1 KiB."""
 
-CUT: Final = "…".encode()
+ELLIPSIS: Final = "…".encode()
 
 
-class LineCutter:
-    """Holds at most one line, of at most `most` bytes (invariant 12)."""
+class LineBuffer:
+    """Splits chunks into lines; holds one line of at most `max_bytes` (invariant 12)."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._held = bytearray()
-        self._cut = False
+        self._is_cut = False
 
     @property
     def held(self) -> bytes:
-        """The line that has no end yet."""
+        """The line that has no newline yet."""
         return bytes(self._held)
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that this chunk ends."""
+        """Return the lines that end in this chunk."""
         *ended, rest = chunk.split(b"\n")
         lines = []
         for part in ended:
@@ -81,32 +82,30 @@ class LineCutter:
         return lines
 
     def finish(self) -> list[bytes]:
-        """Return what stands after the last newline."""
+        """Return the text after the last newline as a line."""
         return [self._take()] if self._held else []
 
     def _hold(self, part: bytes) -> None:
-        room = self._most - len(self._held)
-        self._held += part[:room]
-        self._cut |= len(part) > room
+        free = self._max_bytes - len(self._held)
+        self._held += part[:free]
+        self._is_cut |= len(part) > free
 
     def _take(self) -> bytes:
-        line = bytes(self._held).rstrip(b"\r") + (CUT if self._cut else b"")
+        line = bytes(self._held).rstrip(b"\r") + (ELLIPSIS if self._is_cut else b"")
         self._held.clear()
-        self._cut = False
+        self._is_cut = False
         return line
 
 
-_log = logging.getLogger(__name__)
-
 LINES_PER_SECOND: Final = 200.0
-LINES_AT_ONCE: Final = 1_000
-"""A stack trace or a start-up banner fits in; a flood does not."""
+MAX_BURST_LINES: Final = 1_000
+"""Enough for a stack trace or a start-up banner."""
 BYTES_PER_SECOND: Final = 32 << 20
-"""How fast a plugin's output is taken away. A larger figure lets a flood use the host's CPU (about
-0.3 ms for 64 KiB); a smaller one slows the plugin that floods, never another."""
+"""How fast the output of a plugin is read. With a larger figure a flood uses more CPU of the host
+(about 0.3 ms for 64 KiB); a smaller one slows only the plugin that floods."""
 TAIL_LINES: Final = 20
 _CHUNK: Final = 64 * 1024
-_MOST_FIELDS: Final = 20
+_MAX_FIELDS: Final = 20
 
 _LEVELS: Final[Mapping[str, int]] = {
     "trace": logging.DEBUG,
@@ -131,30 +130,30 @@ def parse_line(text: str) -> tuple[int, str]:
         record = json.loads(text)
     except (ValueError, RecursionError):
         return logging.INFO, text
-    message = _first(record, _MESSAGE_KEYS)
+    message = _first_value(record, _MESSAGE_KEYS)
     if message is None:
         return logging.INFO, text
-    level = _LEVELS.get(str(_first(record, _LEVEL_KEYS)).lower(), logging.INFO)
-    return level, f"{message}{_rest(record)}"
+    level = _LEVELS.get(str(_first_value(record, _LEVEL_KEYS)).lower(), logging.INFO)
+    return level, f"{message}{_other_fields(record)}"
 
 
 class LineBudget:
-    """Tells how many lines may pass: `burst` at once, then `rate` a second."""
+    """A token bucket for lines: `burst` at once, then `rate` per second."""
 
     def __init__(
         self,
         rate: float = LINES_PER_SECOND,
-        burst: float = LINES_AT_ONCE,
+        burst: float = MAX_BURST_LINES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
-        self._left, self._at = burst, clock()
+        self._left, self._updated_at = burst, clock()
 
     def take(self) -> bool:
-        """Use up one line; False when there is none."""
+        """Take one line from the budget; return False when it is used up."""
         now = self._clock()
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-        self._at = now
+        self._left = min(self._burst, self._left + (now - self._updated_at) * self._rate)
+        self._updated_at = now
         if self._left < 1:
             return False
         self._left -= 1
@@ -162,7 +161,7 @@ class LineBudget:
 
 
 class PluginLog:
-    """The log of one process, both pipes together."""
+    """The log of one process: the lines of both pipes."""
 
     def __init__(
         self,
@@ -171,7 +170,7 @@ class PluginLog:
         redact: Redactor,
         budget: LineBudget | None = None,
     ) -> None:
-        self._who = {"plugin": plugin, "connector": connector}
+        self._extra = {"plugin": plugin, "connector": connector}
         self._name = f"{plugin}/{connector}"
         self._redact = redact
         self._budget = budget or LineBudget()
@@ -180,68 +179,68 @@ class PluginLog:
 
     @property
     def tail(self) -> str:
-        """The last lines, for the error of a process that ended."""
+        """The last lines, for the error when the process ends."""
         return " | ".join(self._tail)
 
     @property
     def dropped(self) -> int:
-        """Lines left out since the last one that was logged."""
+        """Number of lines dropped since the last one that was logged."""
         return self._dropped
 
     def line(self, raw: bytes) -> None:
-        """Log a line, or count it when there are too many."""
+        """Log a line; when the budget is used up, count it as dropped."""
         text = raw.decode("utf-8", "backslashreplace").strip()
         if not text:
             return
         if not self._budget.take():
             self._dropped += 1
-            self._tail.append(printable(self._redact(text[:400]), 200))
+            self._tail.append(escape_text(self._redact(text[:400]), 200))
             return
-        self.note_dropped()
+        self.report_dropped()
         level, message = parse_line(text)
-        message = printable(self._redact(message))
-        self._tail.append(printable(message, 400))
-        _log.log(level, "%s: %s", self._name, message, extra=self._who)
+        message = escape_text(self._redact(message))
+        self._tail.append(escape_text(message, 400))
+        _log.log(level, "%s: %s", self._name, message, extra=self._extra)
 
-    def note_dropped(self) -> None:
-        """Say how many lines were left out."""
+    def report_dropped(self) -> None:
+        """Log the number of dropped lines, if any."""
         if self._dropped:
             _log.warning(
-                "%s: %d lines left out, it prints too much",
+                "%s: %d lines dropped, the plugin prints too much",
                 self._name,
                 self._dropped,
-                extra=self._who,
+                extra=self._extra,
             )
             self._dropped = 0
 
 
 async def forward(
     pipe: asyncio.StreamReader,
-    cutter: LineCutter,
-    take: Callable[[bytes], None],
+    buffer: LineBuffer,
+    on_line: Callable[[bytes], None],
     bytes_per_second: int = BYTES_PER_SECOND,
 ) -> None:
-    """Give each line of a pipe to `take` until the pipe ends. The plugin never waits for a log."""
+    """Pass each line of a pipe to `on_line` until its end. Logging never blocks the plugin."""
     clock = asyncio.get_running_loop().time
-    since, taken = clock(), 0
+    since, read = clock(), 0
     while chunk := await pipe.read(_CHUNK):
-        for line in cutter.feed(chunk):
-            take(line)
-        taken += len(chunk)
+        for line in buffer.feed(chunk):
+            on_line(line)
+        read += len(chunk)
         if clock() - since >= 1:
-            since, taken = clock(), 0
-        elif taken >= bytes_per_second:
+            since, read = clock(), 0
+        elif read >= bytes_per_second:
             await asyncio.sleep(1 - (clock() - since))
-            since, taken = clock(), 0
-    for line in cutter.finish():
-        take(line)
+            since, read = clock(), 0
+    for line in buffer.finish():
+        on_line(line)
 
 
-def _first(record: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+def _first_value(record: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((record[key] for key in keys if key in record), None)
 
 
-def _rest(record: Mapping[str, Any]) -> str:
+def _other_fields(record: Mapping[str, Any]) -> str:
     named = {*_LEVEL_KEYS, *_MESSAGE_KEYS, *_IGNORED_KEYS}
     others = [(k, v) for k, v in record.items() if k not in named]
-    return "".join(f" {key}={value}" for key, value in others[:_MOST_FIELDS])
+    return "".join(f" {key}={value}" for key, value in others[:_MAX_FIELDS])

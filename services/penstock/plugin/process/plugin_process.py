@@ -1,78 +1,89 @@
-"""One plugin that runs, here or elsewhere, from its start to its end."""
+"""A plugin process that serves one connector: its control calls, its health and its end."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
+import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
-from penstock.api.connector.v1 import plugin_service_pb2 as pb
+from penstock.api.connector.v1 import connector_service_pb2 as pb
+from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
+from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
+from penstock.model.connector import ApplyAction, Partition, Target
 from penstock.model.errors import PenstockError
-from penstock.plugin import describe
-from penstock.plugin.control import ControlCalls
-from penstock.plugin.deadlines import Deadlines
-from penstock.plugin.installed.manifest import ConnectorEntry, Manifest
-from penstock.plugin.process.connection import SERVING, Life, Link
+from penstock.plugin import responses
+from penstock.plugin.catalog.manifest import ConnectorEntry, Manifest
+from penstock.plugin.errors import protocol_violation
+from penstock.plugin.limits import Deadlines
+from penstock.plugin.process.connection import Connection, ProcessHandle
+from penstock.wire import connector as connector_wire
+from penstock.wire import record as record_wire
+
+_MAX_STEPS: Final = 1_000
 
 
-class PluginProcess(ControlCalls):
-    """A running plugin that serves one connector to many tasks. Made by `start_plugin`.
+class PluginProcess:
+    """A running plugin that serves one connector to many tasks. Created by `start_plugin`.
 
-    `exited` is done, with the exit code, when the process has ended, however it did; streams watch
-    it. Owned by the host; ends exactly once.
+    `exited` is done, with the exit code, when the process has ended; streams watch it. The host
+    owns the process. Secrets of a target are redacted in everything that its calls return.
     """
 
     def __init__(
         self,
         manifest: Manifest,
         entry: ConnectorEntry,
-        life: Life,
-        link: Link,
-        description: describe.PluginDescription,
+        process: ProcessHandle,
+        connection: Connection,
+        description: responses.PluginDescription,
         deadlines: Deadlines,
     ) -> None:
-        super().__init__(link, deadlines)
+        self.connection = connection
+        self.deadlines = deadlines
         self.plugin = manifest.name
         self.connector = entry.name
         self.description = description
-        self._running = life
+        self._process = process
+        self._stub = ConnectorServiceStub(connection.channel)
 
     @property
     def who(self) -> str:
-        """`plugin/connector`, for people."""
-        return self.link.who
+        """`plugin/connector`, for messages."""
+        return self.connection.who
 
     @property
     def address(self) -> str:
-        """Where executors dial it."""
-        return self.link.address
+        """The gRPC address, which executors dial too."""
+        return self.connection.address
 
     @property
     def credential(self) -> str:
-        """What calls must carry; made anew at each launch."""
-        return self.link.credential
+        """The credential that calls must carry; new at each launch."""
+        return self.connection.credential
 
     @property
-    def dial(self) -> dict[str, Any]:
-        """What executors need to reach it, for a ticket."""
-        place: dict[str, Any] = {"address": self.address, "credential": self.credential}
-        if self.link.tls:
-            place["tls"] = self.link.tls.to_dict()
-        return place
+    def dial_info(self) -> dict[str, Any]:
+        """The part of a ticket that executors need to dial the plugin."""
+        info: dict[str, Any] = {"address": self.address, "credential": self.credential}
+        if self.connection.tls:
+            info["tls"] = self.connection.tls.to_dict()
+        return info
 
     @property
     def pid(self) -> int:
-        """The process, which leads a group of the same number; 0 for a plugin elsewhere."""
-        return self._running.pid
+        """The process, which leads a group of the same number; 0 for a remote plugin."""
+        return self._process.pid
 
     @property
     def exited(self) -> asyncio.Future[int]:
         """The end of the process."""
-        return self.link.exited
+        return self.connection.exited
 
     @property
     def alive(self) -> bool:
@@ -80,44 +91,128 @@ class PluginProcess(ControlCalls):
         return not self.exited.done()
 
     @property
-    def spec(self) -> describe.ConnectorSpec:
-        """What the plugin says about the connector."""
+    def spec(self) -> responses.ConnectorSpec:
+        """The connector, as Describe returned it."""
         spec = self.description.connector(self.connector)
         assert spec is not None  # noqa: S101 - checked at the start
         return spec
 
-    async def healthy(self) -> bool:
-        """Ask the health service; a process that ended is not healthy."""
-        if not self.alive:
-            return False
-        try:
-            return await self.link.health(self.deadlines.health) == SERVING
-        except PenstockError:
-            return False
-
-    async def answers(self) -> bool:
-        """Tell whether a task may count on it. One elsewhere is asked: nobody sees it end."""
+    async def is_reachable(self) -> bool:
+        """Return whether a task may use it. A remote plugin is probed: its end is not reported."""
         if self.alive and not self.pid:
-            await self._running.ended(self.deadlines.health)
+            await self._process.wait_for_exit(self.deadlines.health_s)
         return self.alive
 
-    async def stop(self, grace: float = 5.0) -> None:
-        """End the process: Shutdown, then SIGTERM, then SIGKILL of its group. One elsewhere is
-        only let go: others may use it. Idempotent.
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """End the process: Shutdown, then SIGTERM, then SIGKILL of its group. Idempotent.
+
+        From a remote plugin the host only disconnects: other hosts may use it.
         """
         if self.alive and self.pid:
-            await self._shutdown(grace)
-        await self.link.close()
-        await self._running.end()
+            await self._shut_down(grace_s)
+        await self.connection.close()
+        await self._process.terminate()
 
-    async def _shutdown(self, grace: float) -> None:
+    async def validate(self, target: Target) -> responses.Validation:
+        """Validate a configuration."""
+        request = pb.ValidateConfigRequest(target=self._target_to_proto(target))
+        response = await self.connection.call(
+            "plugin.validate", self.deadlines.validate_s, self._stub.ValidateConfig, request
+        )
+        return responses.validation_from_proto(response, self.connection.redact)
+
+    async def plan(
+        self, target: Target, max_tasks: int, known: Sequence[Partition] = ()
+    ) -> responses.PlanResult:
+        """Divide the work of a connector into at most `max_tasks` tasks. Changes nothing."""
+        request = pb.PlanRequest(
+            target=self._target_to_proto(target),
+            max_tasks=max_tasks,
+            known_partitions=[record_wire.partition_to_proto(p) for p in known],
+        )
+        response = await self.connection.call(
+            "plugin.plan", self.deadlines.plan_s, self._stub.Plan, request
+        )
+        if len(response.tasks) > max_tasks:
+            raise protocol_violation(
+                "too_many_tasks",
+                f"Plan returned {len(response.tasks)} tasks; at most {max_tasks} were allowed",
+            )
+        return responses.plan_from_proto(response)
+
+    async def apply(
+        self, target: Target, action: ApplyAction, *, last_applied: Target | None = None
+    ) -> responses.ApplyResult:
+        """Set up, change or remove what the connector owns in external systems. Idempotent."""
+        request = pb.ApplyRequest(
+            target=self._target_to_proto(target),
+            action=int(action),  # type: ignore[arg-type] # enums share numbers
+            last_applied=self._target_to_proto(last_applied) if last_applied else None,
+        )
+        response = await self.connection.call(
+            "plugin.apply", self.deadlines.apply_s, self._stub.Apply, request
+        )
+        return responses.apply_result_from_proto(response, self.connection.redact)
+
+    async def alter_offsets(
+        self, target: Target, wanted: Sequence[Partition], *, dry_run: bool = False
+    ) -> tuple[Partition, ...]:
+        """Have the plugin check the offsets that a user sets, and apply them in external systems.
+
+        Idempotent. Returns the offsets to store; `dry_run` changes nothing.
+        """
+        request = pb.AlterOffsetsRequest(
+            target=self._target_to_proto(target),
+            partitions=[record_wire.partition_to_proto(p) for p in wanted],
+            dry_run=dry_run,
+        )
+        response = await self.connection.call(
+            "plugin.alter_offsets", self.deadlines.alter_offsets_s, self._stub.AlterOffsets, request
+        )
+        altered = responses.partitions_from_proto(response.partitions)
+        requested, returned = {p.id for p in wanted}, [p.id for p in altered]
+        if len(returned) != len(requested) or requested != set(returned):
+            raise protocol_violation(
+                "altered_partitions",
+                f"AlterOffsets was called for {len(requested)} partitions and returned "
+                f"{len(returned)}, of which {len(requested.intersection(returned))} were requested",
+            )
+        return altered
+
+    async def check(self, target: Target) -> AsyncGenerator[responses.CheckStep, None]:
+        """Iterate over the steps of a connection check as they are done."""
+        timeout_s, steps = self.deadlines.check_s, 0
+        request = pb.CheckConnectionRequest(target=self._target_to_proto(target))
+        call = self._stub.CheckConnection(
+            request, timeout=timeout_s, metadata=self.connection.metadata
+        )
+        self.connection.idle_timer.begin_use()
+        call.add_done_callback(self.connection.idle_timer.end_use)
+        try:
+            async for response in call:
+                if steps == _MAX_STEPS:
+                    raise protocol_violation(
+                        "too_many_steps", f"a check has more than {_MAX_STEPS} steps"
+                    )
+                steps += 1
+                yield responses.check_step_from_proto(response, self.connection.redact)
+        except grpc.aio.AioRpcError as error:
+            raise await self.connection.call_error(error, "plugin.check", timeout_s) from None
+        finally:
+            call.cancel()  # the caller may have stopped iterating
+
+    def _target_to_proto(self, target: Target) -> pb.Target:
+        self.connection.redact.add_secrets(target.secrets.values())
+        return connector_wire.target_to_proto(target)
+
+    async def _shut_down(self, grace_s: float) -> None:
         clock = asyncio.get_running_loop().time
-        until = clock() + grace + self.deadlines.end
-        asked = Duration()
-        asked.FromTimedelta(timedelta(seconds=grace))
-        request = pb.ShutdownRequest(grace=asked)
-        stub = PluginServiceStub(self.link.channel)
+        until = clock() + grace_s + self.deadlines.end_s
+        grace = Duration()
+        grace.FromTimedelta(timedelta(seconds=grace_s))
+        request = plugin_pb.ShutdownRequest(grace=grace)
+        stub = PluginServiceStub(self.connection.channel)
         with suppress(PenstockError):
-            await self.link.call("plugin.shutdown", until - clock(), stub.Shutdown, request)
-        # Those that answered end by themselves; the others had their time.
-        await self._running.ended(min(until - clock(), self.deadlines.end))
+            await self.connection.call("plugin.shutdown", until - clock(), stub.Shutdown, request)
+        # A plugin that answered ends by itself; one that did not had its time.
+        await self._process.wait_for_exit(min(until - clock(), self.deadlines.end_s))

@@ -1,1 +1,1 @@
-"""The control streams of tasks and monitors, and the rules that they are checked by."""
+"""Control streams of tasks and monitors."""

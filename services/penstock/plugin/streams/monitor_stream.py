@@ -1,7 +1,7 @@
-"""The monitor of a connector that is a plugin: what it finds while the connector runs, as wishes
-for another plan.
+"""The monitor of a connector that is a plugin: it requests another plan while the connector runs.
 
-It is read slowly and remembered by its last word: one that floods fills its own memory.
+The stream is read slowly and only the last request is kept, so a monitor that floods fills its own
+memory.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from penstock.model.errors import (
     InternalError,
     PenstockError,
     Severity,
-    error_of,
+    error_from_diagnostic,
 )
 from penstock.plugin import errors
-from penstock.plugin.errors import printable
+from penstock.plugin.errors import escape_text
 from penstock.plugin.process.plugin_process import PluginProcess
-from penstock.plugin.streams.stream import ControlStream, missed, silence
+from penstock.plugin.streams.control_stream import ControlStream, heartbeat_missed, silence_limit
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
 
 _log = logging.getLogger(__name__)
 
-_REST: Final = 0.1
-"""Seconds between two frames. While it rests the stream is not read, and gRPC's flow control stops
-a plugin that floods (invariant 12). Shorter costs CPU for a plugin that talks too much, longer
-delays the wish that comes after a heartbeat."""
-_MOST_REASON: Final = 200
-_MOST_ID: Final = 200
+_READ_PAUSE_S: Final = 0.1
+"""Pause between two frames. Meanwhile the stream is not read, and the flow control of gRPC stops a
+plugin that floods (invariant 12). A shorter pause costs CPU when a plugin sends too much; a longer
+one delays a request that follows a heartbeat."""
+_MAX_REASON_CHARACTERS: Final = 200
 _PART_BYTES: Final = 1 << 20
-"""Bytes of plans after which a message is cut. gRPC takes 4 MiB unless it was told otherwise."""
-_HARMLESS: Final = frozenset({Severity.WARNING, Severity.INFO})
+"""Bytes of plans in one message. By default gRPC takes messages of 4 MiB."""
+_LOGGED_SEVERITIES: Final = frozenset({Severity.WARNING, Severity.INFO})
 
 _Control: TypeAlias = ControlStream[pb.MonitorRequest, pb.MonitorResponse]
 
@@ -46,143 +45,133 @@ _Control: TypeAlias = ControlStream[pb.MonitorRequest, pb.MonitorResponse]
 class PluginMonitor:
     """Watches a connector. `open` it once, `close` it once; the process is shared.
 
-    Iterate over it for the reasons why it wants another plan. Of several that were not taken yet
-    the last one is left: a wish is about now.
+    Iterate over it for the reasons of its replan requests. Of several requests that were not taken
+    yet only the last one is kept, because a request is about the present state.
     """
 
     def __init__(self, process: PluginProcess, target: Target, max_tasks: int) -> None:
-        """`max_tasks` is what Plan is told."""
+        """`max_tasks`: the number of tasks that Plan may return."""
         self._process, self._target, self._max_tasks = process, target, max_tasks
         self._control: _Control | None = None
-        self._pump: asyncio.Task[None] | None = None
-        self._silence = 0.0
-        self._wish = ""
+        self._receiver: asyncio.Task[None] | None = None
+        self._silence_limit_s = 0.0
+        self._replan_reason = ""
         self._end: PenstockError | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def open(self, plans: Sequence[TaskPlan]) -> None:
-        """Begin to watch; `plans` are those in force.
+        """Start watching; `plans` are the current ones.
 
         Raises:
-            PenstockError: the connector's own diagnostic, or `plugin.*`.
+            PenstockError: the diagnostic of the connector, or `plugin.*`.
         """
-        link = self._process.link
-        if death := link.death():
-            raise death
-        link.redact.learn(self._target.secrets.values())
+        connection = self._process.connection
+        if exit_error := connection.exit_error():
+            raise exit_error
+        connection.redact.add_secrets(self._target.secrets.values())
         control = self._control = ControlStream(
-            link, ConnectorServiceStub(link.channel).Monitor, "plugin.monitor"
+            connection, ConnectorServiceStub(connection.channel).Monitor, "plugin.monitor"
         )
         target = connector_wire.target_to_proto(self._target)
         first = pb.MonitorRequest(target=target, max_tasks=self._max_tasks)
-        seconds = self._process.deadlines.open
+        timeout_s = self._process.deadlines.open_s
         try:
-            for frame in _frames(plans, first):
-                await control.send(frame, "plugin.monitor.open", seconds)
-            await self._opened(control, seconds)
+            for frame in _plan_frames(plans, first):
+                await control.send(frame, "plugin.monitor.open", timeout_s)
+            await self._receive_opened(control, timeout_s)
         except BaseException:
-            control.end()
+            control.cancel()
             raise
-        self._pump = asyncio.create_task(self._run(control))
+        self._receiver = asyncio.create_task(self._receive_frames(control))
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Iterate over the wishes; raises when the stream is lost, and does not end before."""
+        """Iterate over the reasons of replan requests until the stream is lost, then raise."""
         while True:
-            await self._news.wait()
-            self._news.clear()
-            if self._wish:
-                wish, self._wish = self._wish, ""
-                yield wish
+            await self._changed.wait()
+            self._changed.clear()
+            if self._replan_reason:
+                reason, self._replan_reason = self._replan_reason, ""
+                yield reason
             if self._end is not None:
                 raise self._end
 
-    async def tell(self, plans: Sequence[TaskPlan]) -> None:
-        """Say which plans are in force now."""
+    async def set_plans(self, plans: Sequence[TaskPlan]) -> None:
+        """Send the current plans."""
         if self._control is None:
             raise InternalError("plugin.not_open", "the stream was not opened")
-        for frame in _frames(plans, pb.MonitorRequest()):
-            await self._control.send(frame, "plugin.monitor.tell", self._process.deadlines.send)
+        for frame in _plan_frames(plans, pb.MonitorRequest()):
+            await self._control.send(frame, "plugin.monitor.plans", self._process.deadlines.send_s)
 
     async def close(self) -> None:
-        """Hang up, and let go of a monitor that does not end then. Idempotent."""
-        control, pump = self._control, self._pump
-        if control is None or pump is None:
+        """End the stream; cancel the call when the monitor does not end in time. Idempotent."""
+        control, receiver = self._control, self._receiver
+        if control is None or receiver is None:
             return
-        self._pump = None
+        self._receiver = None
         if not control.failure:
-            await control.finish()
-            await asyncio.wait([pump], timeout=self._process.deadlines.end)
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
-        control.end()
+            await control.finish_sending()
+            await asyncio.wait([receiver], timeout=self._process.deadlines.end_s)
+        receiver.cancel()
+        await asyncio.gather(receiver, return_exceptions=True)
+        control.cancel()
 
-    async def _opened(self, control: _Control, seconds: float) -> None:
+    async def _receive_opened(self, control: _Control, timeout_s: float) -> None:
         try:
-            frame = await control.receive("plugin.monitor.open", seconds)
+            frame = await control.receive("plugin.monitor.open", timeout_s)
         except TimeoutError:
-            raise errors.deadline("plugin.monitor.open", seconds) from None
+            raise errors.deadline_exceeded("plugin.monitor.open", timeout_s) from None
         if frame is None or frame.WhichOneof("kind") != "opened":
-            raise errors.violation("not_opened", "the first frame of Monitor was not opened")
-        self._silence = silence(frame.opened.heartbeat_every)
+            raise errors.protocol_violation(
+                "not_opened", "the first frame of Monitor was not MonitorOpened"
+            )
+        self._silence_limit_s = silence_limit(frame.opened.heartbeat_every)
 
-    async def _run(self, control: _Control) -> None:
+    async def _receive_frames(self, control: _Control) -> None:
         try:
-            while (frame := await self._frame(control)) is not None:
-                self._take(frame)
-                await self._answer(control, frame.request_id)
-                await asyncio.sleep(_REST)
+            while (frame := await self._receive_frame(control)) is not None:
+                self._handle_frame(frame)
+                await asyncio.sleep(_READ_PAUSE_S)
             end: PenstockError = errors.stream_ended("Monitor ended")
         except PenstockError as error:
             end = error
         self._end = control.fail(end)
-        self._news.set()
+        self._changed.set()
 
-    async def _frame(self, control: _Control) -> pb.MonitorResponse | None:
+    async def _receive_frame(self, control: _Control) -> pb.MonitorResponse | None:
         try:
-            return await control.receive("plugin.monitor", self._silence)
+            return await control.receive("plugin.monitor", self._silence_limit_s)
         except TimeoutError:
-            raise missed(self._process.who, self._silence) from None
+            raise heartbeat_missed(self._process.who, self._silence_limit_s) from None
 
-    async def _answer(self, control: _Control, request_id: str) -> None:
-        """Say that a request was taken. What comes of it is told as the plans in force."""
-        if len(request_id) > _MOST_ID:
-            raise errors.violation("request_id", f"a request has an id of {len(request_id)}")
-        if request_id:
-            answer = pb.MonitorRequest(answered_request_id=request_id)
-            await control.send(answer, "plugin.monitor.answer", self._process.deadlines.send)
-
-    def _take(self, frame: pb.MonitorResponse) -> None:
+    def _handle_frame(self, frame: pb.MonitorResponse) -> None:
         match frame.WhichOneof("kind"):
             case "replan":
-                self._want(frame.replan.reason)
-            case "partition_change":
-                change = frame.partition_change
-                self._want(f"{len(change.added)} partitions found, {len(change.removed)} gone")
+                self._request_replan(frame.replan.reason)
             case "diagnostic":
-                self._told(frame.diagnostic)
+                self._handle_diagnostic(frame.diagnostic)
             case "opened":
-                raise errors.violation("second_opened", "MonitorOpened came twice")
-            case "config_update":
-                raise errors.violation(
-                    "feature_not_agreed", "ConfigUpdate needs a feature that this host has not"
-                )
+                raise errors.protocol_violation("second_opened", "MonitorOpened came twice")
             case _:
-                pass  # R16: progress, and what a newer plugin may say
+                pass  # R16: progress, or a frame of a newer protocol version
 
-    def _want(self, reason: str) -> None:
-        shown = printable(self._process.link.redact(reason), _MOST_REASON)
-        self._wish = shown or "it gave no reason"
-        self._news.set()
+    def _request_replan(self, reason: str) -> None:
+        text = escape_text(self._process.connection.redact(reason), _MAX_REASON_CHARACTERS)
+        self._replan_reason = text or "the connector gave no reason"
+        self._changed.set()
 
-    def _told(self, message: diagnostic_pb2.Diagnostic) -> None:
-        diagnostic = errors.clean(error_wire.from_proto(message), self._process.link.redact)
-        if diagnostic.severity not in _HARMLESS:
-            raise error_of(diagnostic)
+    def _handle_diagnostic(self, message: diagnostic_pb2.Diagnostic) -> None:
+        diagnostic = errors.clean_diagnostic(
+            error_wire.from_proto(message), self._process.connection.redact
+        )
+        if diagnostic.severity not in _LOGGED_SEVERITIES:
+            raise error_from_diagnostic(diagnostic)
         _log.warning("plugin %s: %s", self._process.who, diagnostic)
 
 
-def _frames(plans: Sequence[TaskPlan], frame: pb.MonitorRequest) -> Iterator[pb.MonitorRequest]:
-    """Yield messages with all plans, of which `frame` is the first."""
+def _plan_frames(
+    plans: Sequence[TaskPlan], frame: pb.MonitorRequest
+) -> Iterator[pb.MonitorRequest]:
+    """Yield messages with all plans; the first message is `frame`."""
     size = 0
     for plan in plans:
         message = connector_wire.plan_to_proto(plan)

@@ -1,15 +1,15 @@
-"""The write end of a task that is a plugin: its control stream, held by the driver.
+"""The sink of a task that is a plugin: its Write stream, which the driver holds.
 
-Rows never pass here. An executor puts them with the dict that `ticket` makes:
+Rows do not pass through the stream. An executor puts them with the dict that `ticket` returns:
 
     kind               "plugin"
     address            gRPC address of the process, `unix:/…` or `host:port`
     credential         value of the metadata key `penstock-credential`
-    tls                PEM texts, only for a plugin that is reached over TLS
+    tls                PEM texts, only for a plugin behind TLS
     task_id, epoch, txn_id, schema_id
     max_message_bytes  largest PutRequest that the plugin takes
 
-The slot is the executor's, the attempt Spark's; the `detail` of its report is empty.
+The executor chooses the slot, Spark the attempt; the `detail` of the report is empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -27,38 +27,33 @@ from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock.model.connector import CommitMode, Target, TaskPlan
 from penstock.model.errors import InternalError, PenstockError, SchemaError
 from penstock.model.stream import (
-    Offsets,
     PreparedTxn,
     PutSlot,
     StreamSchema,
-    TxnCommitted,
     WriteOpened,
 )
-from penstock.plugin import errors
+from penstock.plugin import errors, protocol_rules
+from penstock.plugin.limits import GRPC_DEFAULT_BYTES, StreamLimits
 from penstock.plugin.process.plugin_process import PluginProcess
-from penstock.plugin.streams import schemas, write_rules
-from penstock.plugin.streams.source_events import PluginNumbers
-from penstock.plugin.streams.stream import ControlStream
-from penstock.plugin.streams.write_rules import (
-    GRPC_DEFAULT_BYTES,
-    WRITE_ENCODINGS,
-    StreamLimits,
-    duration,
-)
-from penstock.rpc.tracing import PARENT, carried
+from penstock.plugin.streams.control_stream import ControlStream
+from penstock.plugin.streams.source_events import PluginMetrics
+from penstock.rpc.tracing import TRACEPARENT, trace_headers
 from penstock.wire import connector as connector_wire
 from penstock.wire import error as error_wire
-from penstock.wire import record as record_wire
 
 _log = logging.getLogger(__name__)
 
+_MAX_ACTIONS: Final = 100
+_MAX_ACTION_CHARS: Final = 500
+"""Limits of the actions that a sink took for a schema: each is logged as a line."""
+
 _Control: TypeAlias = ControlStream[pb.WriteRequest, pb.WriteResponse]
-_Ask: TypeAlias = tuple[str, int]
-"""Kind and number of an answer that is awaited: ("prepared", txn_id), ("closed", 0)."""
+_ResponseKey: TypeAlias = tuple[str, int]
+"""Kind and number of an expected response: ("prepared", txn_id), ("closed", 0)."""
 
 
-class PluginWriteStream:
-    """Writes one task's transactions. `open` it once, `close` it once; owned by its task."""
+class PluginSinkStream:
+    """Writes the transactions of one task. `open` it once, `close` it once; its task owns it."""
 
     def __init__(
         self,
@@ -67,19 +62,19 @@ class PluginWriteStream:
         plan: TaskPlan,
         *,
         limits: StreamLimits | None = None,
-        numbers: PluginNumbers | None = None,
+        metrics: PluginMetrics | None = None,
     ) -> None:
-        self._numbers = numbers or PluginNumbers()
+        self._metrics = metrics or PluginMetrics()
         self._process, self._target, self._plan = process, target, plan
         self._limits = limits or StreamLimits()
         self._deadlines = process.deadlines
         self._epoch = 0
-        self._looks = False
-        self._looked = 0
+        self._reports_columns = False
+        self._last_request_id = 0
         self._max_message_bytes = GRPC_DEFAULT_BYTES
-        self._asked: dict[_Ask, asyncio.Future[Any]] = {}
+        self._expected: dict[_ResponseKey, asyncio.Future[Any]] = {}
         self._control: _Control | None = None
-        self._pump: asyncio.Task[None] | None = None
+        self._receiver: asyncio.Task[None] | None = None
 
     async def open(
         self,
@@ -88,70 +83,79 @@ class PluginWriteStream:
         last_prepared: PreparedTxn | None,
         recover: bool,
     ) -> WriteOpened:
-        """Fence older epochs, apply `last_prepared` again when `recover`; say how commits work.
+        """Fence older epochs and return how the sink commits.
 
-        `commit_mode` UNSPECIFIED asks for the strongest that the sink has.
+        With `recover` the sink applies `last_prepared` again. `commit_mode` UNSPECIFIED requests
+        the strongest mode that the sink has.
 
         Raises:
-            PenstockError: the sink's own diagnostic, `plugin.weaker_commit_mode`, or `plugin.*`.
+            PenstockError: the diagnostic of the sink, `plugin.weaker_commit_mode`, or `plugin.*`.
         """
-        if death := self._process.link.death():
-            raise death
+        if exit_error := self._process.connection.exit_error():
+            raise exit_error
         self._epoch = epoch
-        self._process.link.redact.learn(self._target.secrets.values())
-        stub = SinkServiceStub(self._process.link.channel)
-        self._control = ControlStream(self._process.link, stub.Write, "plugin.write")
-        seconds = self._deadlines.open
+        self._process.connection.redact.add_secrets(self._target.secrets.values())
+        stub = SinkServiceStub(self._process.connection.channel)
+        self._control = ControlStream(self._process.connection, stub.Write, "plugin.write")
+        timeout_s = self._deadlines.open_s
         try:
             frame = self._open_frame(commit_mode, last_prepared, recover)
-            await self._control.send(frame, "plugin.write.open", seconds)
-            answer = await self._opened(self._control, seconds)
-            result = write_rules.opened(answer, commit_mode, epoch)
+            await self._control.send(frame, "plugin.write.open", timeout_s)
+            opened = await self._receive_opened(self._control, timeout_s)
+            result = protocol_rules.check_opened(opened, commit_mode, epoch)
         except BaseException:
-            self._control.end()
+            self._control.cancel()
             raise
-        theirs = answer.limits.max_message_bytes or GRPC_DEFAULT_BYTES
-        self._max_message_bytes = min(theirs, self._limits.max_message_bytes)
-        self._looks = answer.looks
-        self._pump = asyncio.create_task(self._run(self._control))
+        max_sink_bytes = opened.limits.max_message_bytes or GRPC_DEFAULT_BYTES
+        self._max_message_bytes = min(max_sink_bytes, self._limits.max_message_bytes)
+        self._reports_columns = opened.describes_datasets
+        self._receiver = asyncio.create_task(self._receive_frames(self._control))
         return result
 
     async def columns(self, dataset: str) -> pa.Schema | None:
-        """Return the columns of the place of a dataset; None when there is none yet, or when the
-        plugin does not tell (R16: it is not asked then).
+        """Return the columns of the table or file to which a dataset is written.
+
+        None: it does not exist yet, or the plugin does not report columns; then the host does not
+        ask (R16).
         """
-        if not self._looks:
+        if not self._reports_columns:
             return None
-        self._looked += 1
-        look = pb.WriteLook(dataset=dataset, request_id=self._looked)
-        ask = ("looked", self._looked)
-        frame = pb.WriteRequest(look=look)
-        answer = await self._ask(frame, ask, "plugin.write.look", self._deadlines.schema)
-        if not answer.arrow_schema:
+        self._last_request_id += 1
+        request = pb.DescribeDataset(dataset=dataset, request_id=self._last_request_id)
+        described = await self._request(
+            pb.WriteRequest(describe=request),
+            ("described", self._last_request_id),
+            "plugin.write.look",
+            self._deadlines.schema_s,
+        )
+        if not described.arrow_schema:
             return None
-        place = record_pb.Schema(dataset=dataset, arrow_schema=answer.arrow_schema)
-        return schemas.from_proto(place).arrow
+        schema = record_pb.Schema(dataset=dataset, arrow_schema=described.arrow_schema)
+        return protocol_rules.schema_from_proto(schema).arrow
 
     async def apply_schema(self, schema: StreamSchema) -> None:
-        """Make the sink ready for rows of a schema.
+        """Prepare the sink for rows of a schema.
 
         Raises:
-            SchemaError: `plugin.schema_refused`, with the sink's reason.
+            SchemaError: `plugin.schema_refused`, with the reason of the sink.
         """
-        applied = await self._ask(
-            pb.WriteRequest(schema=schemas.to_proto(schema)),
+        applied = await self._request(
+            pb.WriteRequest(schema=protocol_rules.schema_to_proto(schema)),
             ("schema_applied", schema.schema_id),
             "plugin.write.schema",
-            self._deadlines.schema,
+            self._deadlines.schema_s,
         )
         if applied.refused:
-            raise self._refused(schema, applied)
+            raise self._schema_refused(schema, applied)
+        for action in applied.actions[:_MAX_ACTIONS]:
+            text = errors.escape_text(self._process.connection.redact(action), _MAX_ACTION_CHARS)
+            _log.info("plugin %s: %s", self._process.who, text)
 
-    def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:  # noqa: ARG002 - the port's; a slot is the executor's
-        """Say what an executor needs to put rows into a slot of a transaction."""
+    def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:  # noqa: ARG002 - of the port; the executor chooses the slot
+        """Return what an executor needs to put rows into a slot of a transaction."""
         return {
             "kind": "plugin",
-            **self._process.dial,
+            **self._process.dial_info,
             "task_id": self._plan.task_id,
             "epoch": self._epoch,
             "txn_id": txn_id,
@@ -159,66 +163,54 @@ class PluginWriteStream:
             "max_message_bytes": self._max_message_bytes,
         }
 
-    async def prepare(
-        self, txn_id: int, slots: Sequence[PutSlot], token: bytes, offsets: Offsets
-    ) -> PreparedTxn:
-        """Make the rows of these attempts durable, and only these."""
+    async def prepare(self, txn_id: int, slots: Sequence[PutSlot], token: bytes) -> PreparedTxn:
+        """Make the rows of exactly these attempts durable."""
         frame = pb.WritePrepare(
             txn_id=txn_id,
             token=token,
             slots=[pb.PutSlot(slot=s.slot, attempt=s.attempt, rows=s.rows) for s in slots],
-            rows=sum(s.rows for s in slots),
-            offsets={id_: record_wire.offset_to_proto(offset) for id_, offset in offsets.items()},
-            traceparent=carried().get(PARENT, ""),
+            traceparent=trace_headers().get(TRACEPARENT, ""),
         )
-        answer = await self._ask(
+        prepared = await self._request(
             pb.WriteRequest(prepare=frame),
             ("prepared", txn_id),
             "plugin.write.prepare",
-            self._deadlines.prepare,
+            self._deadlines.prepare_s,
         )
         try:
-            return write_rules.prepared(answer, txn_id, self._epoch, token)
+            return protocol_rules.check_prepared(prepared, txn_id, self._epoch, token)
         except PenstockError as error:
-            raise self._live().fail(error) from None
+            raise self._require_open().fail(error) from None
 
-    async def commit(self, txn_id: int) -> TxnCommitted:
+    async def commit(self, txn_id: int) -> None:
         """Make a prepared transaction visible. Idempotent at the sink.
 
-        Call it only after the offset service stored what `prepare` returned (invariant 1).
+        Call it only after the offset service has stored what `prepare` returned (invariant 1).
         """
-        answer = await self._ask(
+        await self._request(
             pb.WriteRequest(commit=pb.WriteCommit(txn_id=txn_id)),
             ("txn_committed", txn_id),
             "plugin.write.commit",
-            self._deadlines.commit,
+            self._deadlines.commit_s,
         )
-        return TxnCommitted(answer.txn_id, answer.rows, dict(answer.info))
 
-    async def abort(self, txn_id: int) -> None:
-        """Throw a transaction away."""
-        frame = pb.WriteRequest(abort=pb.WriteAbort(txn_id=txn_id))
-        await self._live().send(frame, "plugin.write.abort", self._deadlines.send)
-
-    async def close(self, grace: float) -> None:
-        """Finish and let go. Idempotent; a sink that does not answer in time is let go all the
-        same.
-        """
-        control, pump = self._control, self._pump
-        if control is None or pump is None:
+    async def close(self, grace_s: float) -> None:
+        """End the stream: the sink may finish within `grace_s`, then the call ends. Idempotent."""
+        control, receiver = self._control, self._receiver
+        if control is None or receiver is None:
             return
-        self._pump = None
+        self._receiver = None
         if not control.failure:
-            frame = pb.WriteRequest(close=pb.WriteClose(grace=duration(grace)))
-            seconds = grace + self._deadlines.end
+            frame = pb.WriteRequest(close=pb.WriteClose())
+            timeout_s = grace_s + self._deadlines.end_s
             try:
-                await self._ask(frame, ("closed", 0), "plugin.write.close", seconds)
-                await control.finish()
+                await self._request(frame, ("closed", 0), "plugin.write.close", timeout_s)
+                await control.finish_sending()
             except PenstockError as error:
                 _log.warning("plugin %s: %s", self._process.who, error)
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
-        control.end()
+        receiver.cancel()
+        await asyncio.gather(receiver, return_exceptions=True)
+        control.cancel()
 
     def _open_frame(
         self, commit_mode: CommitMode, last_prepared: PreparedTxn | None, recover: bool
@@ -230,111 +222,107 @@ class PluginWriteStream:
                 task=connector_wire.plan_to_proto(self._plan),
                 epoch=self._epoch,
                 commit_mode=int(commit_mode),  # type: ignore[arg-type] # enums share numbers
-                encodings=WRITE_ENCODINGS,
-                limits=self._limits.to_proto(),
                 last_prepared=last,
                 recover=recover,
             )
         )
 
-    async def _opened(self, control: _Control, seconds: float) -> pb.WriteOpened:
+    async def _receive_opened(self, control: _Control, timeout_s: float) -> pb.WriteOpened:
         try:
-            frame = await control.receive("plugin.write.open", seconds)
+            frame = await control.receive("plugin.write.open", timeout_s)
         except TimeoutError:
-            raise errors.deadline("plugin.write.open", seconds) from None
+            raise errors.deadline_exceeded("plugin.write.open", timeout_s) from None
         if frame is None or frame.WhichOneof("kind") != "opened":
-            raise errors.violation("not_opened", "the first frame of Write was not WriteOpened")
+            raise errors.protocol_violation(
+                "not_opened", "the first frame of Write was not WriteOpened"
+            )
         return frame.opened
 
-    async def _ask(self, frame: pb.WriteRequest, ask: _Ask, stage: str, seconds: float) -> Any:
-        """Send a frame and wait for the one answer that belongs to it."""
-        control = self._live()
+    async def _request(
+        self, frame: pb.WriteRequest, key: _ResponseKey, stage: str, timeout_s: float
+    ) -> Any:
+        """Send a frame and return the response that belongs to it."""
+        control = self._require_open()
         loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        answer: asyncio.Future[Any] = loop.create_future()
-        self._asked[ask] = answer
-        slow = loop.call_later(self._deadlines.slow, self._warn, stage, seconds)
+        until = loop.time() + timeout_s
+        response: asyncio.Future[Any] = loop.create_future()
+        self._expected[key] = response
+        slow = loop.call_later(self._deadlines.slow_s, self._warn_slow, stage, timeout_s)
         try:
-            await control.send(frame, stage, seconds)
+            await control.send(frame, stage, timeout_s)
             async with asyncio.timeout_at(until):
-                return await answer
+                return await response
         except TimeoutError:
-            raise control.fail(errors.deadline(stage, seconds)) from None
+            raise control.fail(errors.deadline_exceeded(stage, timeout_s)) from None
         finally:
             slow.cancel()
-            del self._asked[ask]
+            del self._expected[key]
 
-    def _warn(self, stage: str, seconds: float) -> None:
+    def _warn_slow(self, stage: str, timeout_s: float) -> None:
         _log.warning(
-            "plugin %s has not answered stage %s for %g s; after %g s the task fails",
+            "plugin %s has not answered stage %s for %g s; the task fails after %g s",
             self._process.who,
             stage,
-            self._deadlines.slow,
-            seconds,
+            self._deadlines.slow_s,
+            timeout_s,
         )
 
-    async def _run(self, control: _Control) -> None:
-        """Give each answer to who waits for it, and the reason of the end to all of them."""
+    async def _receive_frames(self, control: _Control) -> None:
+        """Deliver each response to its request, and the error of the end to all open requests."""
         try:
             while (frame := await control.receive("plugin.write")) is not None:
-                self._take(frame)
+                self._handle_frame(frame)
             end: PenstockError = errors.stream_ended("Write ended")
         except PenstockError as error:
             end = error
         end = control.fail(end)
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(end)
+        for response in self._expected.values():
+            if not response.done():
+                response.set_exception(end)
 
-    def _take(self, frame: pb.WriteResponse) -> None:
+    def _handle_frame(self, frame: pb.WriteResponse) -> None:
         kind = frame.WhichOneof("kind")
         match kind:
             case "schema_applied":
-                self._answer((kind, frame.schema_applied.schema_id), frame.schema_applied)
-            case "looked":
-                self._answer((kind, frame.looked.request_id), frame.looked)
+                self._deliver((kind, frame.schema_applied.schema_id), frame.schema_applied)
+            case "described":
+                self._deliver((kind, frame.described.request_id), frame.described)
             case "prepared":
-                self._answer((kind, frame.prepared.txn.txn_id), frame.prepared)
+                self._deliver((kind, frame.prepared.txn.txn_id), frame.prepared)
             case "txn_committed":
-                self._answer((kind, frame.txn_committed.txn_id), frame.txn_committed)
+                self._deliver((kind, frame.txn_committed.txn_id), frame.txn_committed)
             case "closed":
-                self._answer((kind, 0), frame.closed)
+                self._deliver((kind, 0), frame.closed)
             case "opened":
-                raise errors.violation("second_opened", "WriteOpened came twice")
-            case "ask" if frame.ask.rewind:
-                # Rows sent again: to ignore it would leave rows out that the sink counts on.
-                raise errors.violation(
-                    "feature_not_agreed", "SinkAsk.rewind needs a feature that this host has not"
-                )
+                raise errors.protocol_violation("second_opened", "WriteOpened came twice")
             case "progress":
-                self._numbers.take(frame.progress)
-            case "diagnostic":
-                warning = error_wire.from_proto(frame.diagnostic)
-                shown = errors.clean(warning, self._process.link.redact)
-                _log.warning("plugin %s: %s", self._process.who, shown)
+                self._metrics.update(frame.progress)
             case _:
-                pass  # R16: what a newer plugin may say
+                pass  # R16: a frame of a newer protocol version
 
-    def _answer(self, ask: _Ask, message: Any) -> None:
-        answer = self._asked.get(ask)
-        if answer is None or answer.done():
-            kind, number = ask
-            raise errors.violation("unasked", f"{kind} {number} answers nothing that was asked")
-        answer.set_result(message)
+    def _deliver(self, key: _ResponseKey, message: Any) -> None:
+        response = self._expected.get(key)
+        if response is None or response.done():
+            kind, number = key
+            raise errors.protocol_violation("unasked", f"{kind} {number} answers no open request")
+        response.set_result(message)
 
-    def _refused(self, schema: StreamSchema, applied: pb.SchemaApplied) -> SchemaError:
-        link = self._process.link
-        why = [errors.clean(error_wire.from_proto(d), link.redact) for d in applied.diagnostics]
-        text = "; ".join(d.message for d in why) or "it gave no reason"
-        name = errors.printable(schema.dataset, 200)
+    def _schema_refused(self, schema: StreamSchema, applied: pb.SchemaApplied) -> SchemaError:
+        connection = self._process.connection
+        why = [
+            errors.clean_diagnostic(error_wire.from_proto(d), connection.redact)
+            for d in applied.diagnostics
+        ]
+        text = "; ".join(d.message for d in why) or "the sink gave no reason"
+        name = errors.escape_text(schema.dataset, 200)
         return SchemaError(
             "plugin.schema_refused",
-            f"plugin {link.who} cannot take a schema of {name!r}: {text}",
+            f"plugin {connection.who} refuses a schema of {name!r}: {text}",
             dataset=schema.dataset,
             fix=next((d.fix for d in why if d.fix), ""),
         )
 
-    def _live(self) -> _Control:
+    def _require_open(self) -> _Control:
         if self._control is None:
             raise InternalError("plugin.not_open", "the stream was not opened")
         return self._control

@@ -1,4 +1,7 @@
-"""Frames of a read stream as events of the model, checked by the rules on the way."""
+"""Frames of a read stream as events of the model, and the metrics that plugins report.
+
+`ReadRules` checks each frame before it becomes an event.
+"""
 
 from __future__ import annotations
 
@@ -9,129 +12,128 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
-from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
-from penstock.model.metrics import LONGEST_NAME, MOST_OF_PLUGIN, PluginNumber
+from penstock.model.metrics import MAX_METRIC_NAME_LENGTH, MAX_PLUGIN_METRICS, PluginMetric
 from penstock.model.stream import (
     BadRow,
     BatchReady,
     Checkpoint,
-    Drained,
+    EndOfStream,
     PartitionDone,
     Progress,
     ReadEvent,
-    SchemaSeen,
-    Warned,
+    SchemaVersion,
 )
-from penstock.plugin.errors import clean, printable, violation
-from penstock.plugin.streams import schemas
-from penstock.plugin.streams.read_rules import ReadRules, check_partition
+from penstock.plugin import protocol_rules
+from penstock.plugin.errors import clean_diagnostic, escape_text, protocol_violation
+from penstock.plugin.protocol_rules import ReadRules, check_partition_id
 from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_METRIC_NAME_LENGTH - 1}}}")
+_MAX_SHOWN: Final = 5
 
 
-_NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
-_MOST_SHOWN: Final = 5
-
-
-class PluginNumbers:
-    """The numbers of the plugin at one end of a task."""
+class PluginMetrics:
+    """The newest metrics that the source or sink plugin of a task reported."""
 
     def __init__(self, plugin: str = "", end: str = "") -> None:
         """`end` is source or sink."""
         self._plugin, self._end = plugin, end
-        self._now: tuple[PluginNumber, ...] = ()
+        self._current: tuple[PluginMetric, ...] = ()
         self._warned = False
 
-    def take(self, progress: types_pb2.Progress) -> None:
-        """Take in a frame. One without numbers, or about a single partition, changes nothing."""
-        if progress.metrics and not progress.partition_id:
-            good = _good(progress.metrics)
-            told = sorted(good.items())[:MOST_OF_PLUGIN]
-            self._now = tuple(PluginNumber(self._plugin, self._end, *one) for one in told)
-            if len(told) < len(progress.metrics):
-                self._warn(progress.metrics, dict(told))
+    def update(self, progress: types_pb2.Progress) -> None:
+        """Replace the metrics by those of a frame; a frame without metrics changes nothing."""
+        if progress.metrics:
+            valid = _valid_metrics(progress.metrics)
+            kept = sorted(valid.items())[:MAX_PLUGIN_METRICS]
+            self._current = tuple(PluginMetric(self._plugin, self._end, *one) for one in kept)
+            if len(kept) < len(progress.metrics):
+                self._warn_once(progress.metrics, dict(kept))
 
-    def now(self) -> tuple[PluginNumber, ...]:
-        """Return the newest."""
-        return self._now
+    def current(self) -> tuple[PluginMetric, ...]:
+        """Return the newest metrics."""
+        return self._current
 
-    def _warn(self, metrics: Mapping[str, float], told: Mapping[str, float]) -> None:
+    def _warn_once(self, metrics: Mapping[str, float], kept: Mapping[str, float]) -> None:
         if self._warned:
             return
         self._warned = True
-        out = [name for name in sorted(metrics) if _plain(name) not in told][:_MOST_SHOWN]
-        log.warning(
-            "plugin %s has numbers that are not told (%s): a name is up to %d lower-case letters, "
-            "digits, `_` and `.`, a value is finite, and %d are the most",
+        dropped = [n for n in sorted(metrics) if _prometheus_name(n) not in kept][:_MAX_SHOWN]
+        _log.warning(
+            "plugin %s reports metrics that are dropped (%s): names may have up to %d lower-case "
+            "letters, digits, `_` and `.`, values must be finite, and at most %d metrics are kept",
             self._plugin,
-            ", ".join(printable(name, LONGEST_NAME) for name in out) or "names that come twice",
-            LONGEST_NAME,
-            MOST_OF_PLUGIN,
+            ", ".join(escape_text(name, MAX_METRIC_NAME_LENGTH) for name in dropped)
+            or "duplicate names",
+            MAX_METRIC_NAME_LENGTH,
+            MAX_PLUGIN_METRICS,
         )
 
 
-def _good(metrics: Mapping[str, float]) -> dict[str, float]:
-    plain = {_plain(name): value for name, value in metrics.items() if math.isfinite(value)}
-    return {name: value for name, value in plain.items() if _NAME.fullmatch(name)}
+def _valid_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    finite = {_prometheus_name(n): value for n, value in metrics.items() if math.isfinite(value)}
+    return {name: value for name, value in finite.items() if _NAME.fullmatch(name)}
 
 
-def _plain(name: str) -> str:
-    """Return a name of OpenTelemetry as Prometheus has it."""
+def _prometheus_name(name: str) -> str:
+    """Return an OpenTelemetry metric name in the form of Prometheus."""
     return name.replace(".", "_")
 
 
-_log = logging.getLogger(__name__)
-
-
 @dataclass(slots=True)
-class Reader:
-    """Turns frames into events. `draining` tells that the host asked for the end."""
+class SourceFrameReader:
+    """Checks the frames of one read stream and converts them into events."""
 
     rules: ReadRules
     redact: Callable[[str], str]
-    who: str
-    numbers: PluginNumbers
-    draining: bool = False
+    metrics: PluginMetrics
 
-    def event(self, frame: pb.ReadResponse) -> ReadEvent | None:
-        """Return the event of a frame; None for one that the host has no use for (R16).
+    def to_event(self, frame: pb.ReadResponse) -> ReadEvent | None:
+        """Return the event of a frame; None for a frame of a newer protocol version (R16).
 
         Raises:
             InternalError: `plugin.protocol.*`, for the rule that the frame breaks.
         """
-        kind = frame.WhichOneof("kind")
-        if kind is None:
-            return None
-        event: ReadEvent | None = getattr(self, f"_{kind}")(getattr(frame, kind))
-        return event
+        match frame.WhichOneof("kind"):
+            case "opened":
+                raise protocol_violation("second_opened", "ReadOpened came twice")
+            case "schema":
+                return self._schema(frame.schema)
+            case "ready":
+                return self._batch_ready(frame.ready)
+            case "checkpoint":
+                return self._checkpoint(frame.checkpoint)
+            case "partition_done":
+                return self._partition_done(frame.partition_done)
+            case "progress":
+                return self._progress(frame.progress)
+            case "bad_row":
+                return self._bad_row(frame.bad_row)
+            case "drained":
+                self.rules.check_drained(frame.drained.checkpoint_id)
+                return EndOfStream(frame.drained.checkpoint_id)
+            case _:
+                return None
 
-    def _opened(self, _: pb.ReadOpened) -> None:
-        raise violation("second_opened", "ReadOpened came twice")
+    def _schema(self, message: record_pb2.Schema) -> SchemaVersion:
+        schema = protocol_rules.schema_from_proto(message)
+        self.rules.check_schema(schema)
+        return SchemaVersion(schema)
 
-    def _schema(self, message: record_pb2.Schema) -> SchemaSeen:
-        schema = schemas.from_proto(message)
-        self.rules.schema(schema)
-        return SchemaSeen(schema)
-
-    def _ready(self, message: pb.BatchReady) -> BatchReady:
+    def _batch_ready(self, message: pb.BatchReady) -> BatchReady:
         ready = BatchReady(
             message.seq, message.schema_id, message.partition_id, message.rows, message.bytes
         )
-        self.rules.batch(ready)
+        self.rules.check_batch(ready)
         return ready
 
     def _checkpoint(self, message: pb.Checkpoint) -> Checkpoint:
-        if message.abort:
-            # Rows that must not be written: to ignore it would be wrong, and no feature allows it.
-            raise violation(
-                "feature_not_agreed", "Checkpoint.abort needs a feature that this host has not"
-            )
         checkpoint = Checkpoint(
             checkpoint_id=message.checkpoint_id,
             offsets={
@@ -142,43 +144,31 @@ class Reader:
             last_seq=message.last_seq,
             await_commit=message.await_commit,
         )
-        self.rules.checkpoint(checkpoint)
+        self.rules.check_checkpoint(checkpoint)
         return checkpoint
 
     def _partition_done(self, message: pb.PartitionDone) -> PartitionDone:
-        self.rules.other("PartitionDone")
-        check_partition(message.partition_id)
-        return PartitionDone(message.partition_id, message.finished)
-
-    def _partition_change(self, message: connector_pb.PartitionChange) -> None:
-        added, removed = len(message.added), len(message.removed)
-        _log.info("plugin %s: %d partitions found, %d gone", self.who, added, removed)
+        self.rules.check_not_drained("PartitionDone")
+        check_partition_id(message.partition_id)
+        return PartitionDone(message.partition_id)
 
     def _progress(self, message: types_pb2.Progress) -> Progress | None:
         if self.rules.drained:
-            return None  # a heartbeat that was under way
-        self.numbers.take(message)
-        self.rules.confirm(message.committed_checkpoint_id)
+            return None  # a heartbeat that was sent before the end
+        self.metrics.update(message)
+        self.rules.check_confirmed(message.committed_checkpoint_id)
         return Progress(
             bytes_left=max(-1, message.lag_bytes),
             rows_left=max(-1, message.lag_records),
             committed=message.committed_checkpoint_id,
         )
 
-    def _diagnostic(self, message: diagnostic_pb2.Diagnostic) -> Warned | None:
-        if self.rules.drained:
-            return None
-        return Warned(clean(error_wire.from_proto(message), self.redact))
-
-    def _config_update(self, _: connector_pb.ConfigUpdate) -> None:
-        raise violation("feature_not_agreed", "ConfigUpdate needs a feature that this host has not")
-
     def _bad_row(self, message: pb.BadRow) -> BadRow:
-        self.rules.other("BadRow")
+        self.rules.check_not_drained("BadRow")
         return BadRow(
             partition_id=message.partition_id,
             raw=message.raw,
-            reason=clean(error_wire.from_proto(message.reason), self.redact),
+            reason=clean_diagnostic(error_wire.from_proto(message.reason), self.redact),
             dataset=message.dataset,
             offset=(
                 record_wire.offset_from_proto(message.offset)
@@ -186,7 +176,3 @@ class Reader:
                 else None
             ),
         )
-
-    def _drained(self, message: pb.Drained) -> Drained:
-        self.rules.drain(message.checkpoint_id, asked=self.draining)
-        return Drained(message.checkpoint_id)

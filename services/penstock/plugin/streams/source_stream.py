@@ -1,16 +1,16 @@
-"""The read end of a task that is a plugin: its control stream, held by the driver.
+"""The source of a task that is a plugin: its Read stream, which the driver holds.
 
-Rows never pass here. An executor fetches them with the dict that `ticket` makes:
+Rows do not pass through the stream. An executor fetches them with the dict that `ticket` returns:
 
     kind        "plugin"
     address     gRPC address of the process, `unix:/…` or `host:port`
     credential  value of the metadata key `penstock-credential`
-    tls         PEM texts, only for a plugin that is reached over TLS
+    tls         PEM texts, only for a plugin behind TLS
     task_id, epoch, schema_id
-    encoding    that of the rows, as agreed on
+    encoding    encoding of the rows, negotiated at the open
     seqs        the batches to fetch, in this order
-    bytes       the bytes that each of them was announced with
-    schema      base64 of the Arrow IPC schema message that all of them have
+    bytes       the size in bytes with which each batch was announced
+    schema      base64 of the Arrow IPC schema message of all these batches
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from penstock.api.connector.v1 import types_pb2
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
 from penstock.model.connector import Target, TaskPlan
 from penstock.model.errors import InternalError, PenstockError
-from penstock.model.stream import BadRow, Drained, ReadEvent
+from penstock.model.stream import BadRow, EndOfStream, ReadEvent
 from penstock.plugin import errors
+from penstock.plugin.limits import StreamLimits
 from penstock.plugin.process.plugin_process import PluginProcess
-from penstock.plugin.streams.read_rules import MOST_BATCHES, ReadRules
-from penstock.plugin.streams.source_events import PluginNumbers, Reader
-from penstock.plugin.streams.stream import ControlStream, missed, silence
-from penstock.plugin.streams.write_rules import READ_ENCODINGS, StreamLimits, duration
+from penstock.plugin.protocol_rules import MAX_READY_BATCHES, READ_ENCODINGS, ReadRules
+from penstock.plugin.streams.control_stream import ControlStream, heartbeat_missed, silence_limit
+from penstock.plugin.streams.source_events import PluginMetrics, SourceFrameReader
 from penstock.wire import connector as connector_wire
 
 _log = logging.getLogger(__name__)
 
-_MOST_EVENTS: Final = 256
-"""Events that wait for the task. When it is full the stream is not read, and gRPC's flow control
-stops the plugin."""
-_LARGE_ROW: Final = 64 * 1024
+_MAX_EVENTS: Final = 256
+"""Events that wait for the task. While the queue is full the stream is not read, and the flow
+control of gRPC stops the plugin."""
+_LARGE_ROW_BYTES: Final = 64 * 1024
 
 _End: TypeAlias = "PenstockError | None"
 _Control: TypeAlias = ControlStream[pb.ReadRequest, pb.ReadResponse]
 
 
-class PluginReadStream:
-    """Reads one task's partitions from where their offsets say. `open` it once, `close` it once.
+class PluginSourceStream:
+    """Reads the partitions of one task from their offsets. `open` it once, `close` it once.
 
-    Owned by its task; the process is shared. Costs nothing while the source has nothing to tell.
+    Its task owns it; the process is shared. It uses no CPU while the source is silent.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PluginReadStream:
         *,
         credit_bytes: int | None = None,
         limits: StreamLimits | None = None,
-        numbers: PluginNumbers | None = None,
+        metrics: PluginMetrics | None = None,
     ) -> None:
         self._process, self._target, self._plan, self._epoch = process, target, plan, epoch
         self._limits = limits or StreamLimits()
@@ -69,69 +69,69 @@ class PluginReadStream:
         self._deadlines = process.deadlines
         planned = None if plan.finds_others else {partition.id for partition in plan.partitions}
         self._rules = ReadRules(self._credit_bytes, planned)
-        self._reader = Reader(
-            self._rules, process.link.redact, process.who, numbers or PluginNumbers()
+        self._reader = SourceFrameReader(
+            self._rules, process.connection.redact, metrics or PluginMetrics()
         )
-        self._events: asyncio.Queue[ReadEvent | _End] = asyncio.Queue(_MOST_EVENTS)
-        self._silence: float | None = None
+        self._events: asyncio.Queue[ReadEvent | _End] = asyncio.Queue(_MAX_EVENTS)
+        self._silence_limit_s: float | None = None
         self._control: _Control | None = None
-        self._pump: asyncio.Task[None] | None = None
+        self._receiver: asyncio.Task[None] | None = None
         self._schema_texts: dict[int, str] = {}
         self._committed = 0
         self._encoding: int = READ_ENCODINGS[0]
         self.needs_commit = False
-        """Whether the source wants to be told of commits; set by `open`."""
+        """Whether the source wants to be notified of commits; set by `open`."""
         self.confirms = False
-        """Whether the source says what it was told; set by `open`."""
+        """Whether the source confirms these notifications; set by `open`."""
 
     async def open(self) -> None:
         """Start reading at the offsets of the plan.
 
         Raises:
-            PenstockError: the source's own diagnostic, or `plugin.*`.
+            PenstockError: the diagnostic of the source, or `plugin.*`.
         """
-        if death := self._process.link.death():
-            raise death
-        self._process.link.redact.learn(self._target.secrets.values())
-        stub = SourceServiceStub(self._process.link.channel)
-        self._control = ControlStream(self._process.link, stub.Read, "plugin.read")
-        seconds = self._deadlines.open
+        if exit_error := self._process.connection.exit_error():
+            raise exit_error
+        self._process.connection.redact.add_secrets(self._target.secrets.values())
+        stub = SourceServiceStub(self._process.connection.channel)
+        self._control = ControlStream(self._process.connection, stub.Read, "plugin.read")
+        timeout_s = self._deadlines.open_s
         try:
-            await self._control.send(self._open_frame(), "plugin.read.open", seconds)
-            await self._opened(seconds)
+            await self._control.send(self._open_frame(), "plugin.read.open", timeout_s)
+            await self._receive_opened(timeout_s)
         except BaseException:
-            self._control.end()
+            self._control.cancel()
             raise
-        self._pump = asyncio.create_task(self._run(self._control))
+        self._receiver = asyncio.create_task(self._receive_frames(self._control))
 
     def __aiter__(self) -> AsyncIterator[ReadEvent]:
-        """Iterate over events; ends after `Drained`, raises when the stream is lost."""
-        return self._iterate()
+        """Iterate over events until `EndOfStream`; raise when the stream is lost."""
+        return self._iterate_events()
 
     def ticket(self, seqs: Sequence[int], schema_id: int) -> dict[str, Any]:
-        """Say what an executor needs to fetch exactly these batches, in this order."""
-        gone = [seq for seq in seqs if not self._rules.fetchable(seq)]
-        if gone:
+        """Return what an executor needs to fetch exactly these batches, in this order."""
+        missing = [seq for seq in seqs if not self._rules.is_fetchable(seq)]
+        if missing:
             raise InternalError(
-                "plugin.ticket", f"batches {gone[:10]} of {self._plan.task_id} cannot be fetched"
+                "plugin.ticket", f"batches {missing[:10]} of {self._plan.task_id} cannot be fetched"
             )
         return {
             "kind": "plugin",
-            **self._process.dial,
+            **self._process.dial_info,
             "task_id": self._plan.task_id,
             "epoch": self._epoch,
             "schema_id": schema_id,
             "encoding": self._encoding,
             "seqs": list(seqs),
             "bytes": [self._rules.announced_bytes(seq) for seq in seqs],
-            "schema": self._schema_text(schema_id),
+            "schema": self._encode_schema(schema_id),
         }
 
     async def committed(self, checkpoint_id: int) -> None:
-        """Tell the source that everything up to a checkpoint is durable. Cumulative (R2).
+        """Notify the source that everything up to a checkpoint is durable. Cumulative (R2).
 
-        Call it only after the offset service's write (invariant 2). Raises when it could not be
-        told: it is never dropped.
+        Call it only after the offset service has stored the offsets (invariant 2). A notification
+        is never dropped: when it cannot be sent, this raises.
         """
         if not self._committed <= checkpoint_id <= self._rules.last_checkpoint:
             raise InternalError(
@@ -139,53 +139,35 @@ class PluginReadStream:
                 f"checkpoint {checkpoint_id} cannot follow {self._committed} of "
                 f"{self._rules.last_checkpoint}",
             )
-        self._rules.tell(checkpoint_id)
+        self._rules.mark_committed(checkpoint_id)
         frame = pb.ReadRequest(committed=pb.ReadCommitted(checkpoint_id=checkpoint_id))
         await self._send(frame, "plugin.read.committed")
         self._committed = checkpoint_id
 
     async def release(self, seq: int) -> None:
-        """Say that batches up to `seq` will not be fetched again. Cumulative.
+        """Notify the source that batches up to `seq` will not be fetched again. Cumulative.
 
-        Credit is a window over what is ready, so a release is what gives it back.
+        Credit is a window over the ready batches, so a release returns credit.
         """
         if self._rules.release(seq):
             frame = pb.ReadRequest(release=pb.ReadRelease(seq=seq))
             await self._send(frame, "plugin.read.release")
 
-    async def pause(self, paused: bool) -> None:
-        """Stop or start reading all partitions; what is ready stays ready."""
-        ids = [partition.id for partition in self._plan.partitions]
-        frame = pb.ReadPause(
-            all_partitions=True, pause=ids if paused else [], resume=[] if paused else ids
-        )
-        await self._send(pb.ReadRequest(pause=frame), "plugin.read.pause")
-
-    async def drain(self, grace: float) -> None:
-        """Ask for the end: what is in hand, a last checkpoint, then `Drained`."""
-        if self._rules.drained:
-            return
-        self._reader.draining = True
-        seconds = grace + self._deadlines.end
-        self._live().fail_after("drain", seconds, errors.deadline("plugin.read.drain", seconds))
-        frame = pb.ReadRequest(drain=pb.ReadDrain(grace=duration(grace)))
-        await self._send(frame, "plugin.read.drain")
-
     async def close(self) -> None:
-        """Let go. Idempotent. After `Drained` the source may first read what it was told last."""
-        control, pump = self._control, self._pump
-        if control is None or pump is None:
+        """End the stream; after `EndOfStream` the source first reads pending frames. Idempotent."""
+        control, receiver = self._control, self._receiver
+        if control is None or receiver is None:
             return
         if self._rules.drained and not control.failure:
-            await control.finish()
-            await asyncio.wait([pump], timeout=self._deadlines.end)
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
-        control.end()
+            await control.finish_sending()
+            await asyncio.wait([receiver], timeout=self._deadlines.end_s)
+        receiver.cancel()
+        await asyncio.gather(receiver, return_exceptions=True)
+        control.cancel()
 
     def statistics(self) -> dict[str, int]:
-        """Return bytes that are ready, and events that wait for the task."""
-        return {"held_bytes": self._rules.held, "waiting_events": self._events.qsize()}
+        """Return the bytes that are ready and the number of events that wait for the task."""
+        return {"held_bytes": self._rules.held_bytes, "waiting_events": self._events.qsize()}
 
     def _open_frame(self) -> pb.ReadRequest:
         return pb.ReadRequest(
@@ -195,35 +177,37 @@ class PluginReadStream:
                 epoch=self._epoch,
                 encodings=READ_ENCODINGS,
                 limits=self._limits.to_proto(),
-                credit=types_pb2.Credit(bytes=self._credit_bytes, batches=MOST_BATCHES),
+                credit=types_pb2.Credit(bytes=self._credit_bytes, batches=MAX_READY_BATCHES),
             )
         )
 
-    async def _opened(self, seconds: float) -> None:
+    async def _receive_opened(self, timeout_s: float) -> None:
         try:
-            frame = await self._live().receive("plugin.read.open", seconds)
+            frame = await self._require_open().receive("plugin.read.open", timeout_s)
         except TimeoutError:
-            raise errors.deadline("plugin.read.open", seconds) from None
+            raise errors.deadline_exceeded("plugin.read.open", timeout_s) from None
         if frame is None or frame.WhichOneof("kind") != "opened":
-            raise errors.violation("not_opened", "the first frame of Read was not ReadOpened")
+            raise errors.protocol_violation(
+                "not_opened", "the first frame of Read was not ReadOpened"
+            )
         opened = frame.opened
         if opened.encoding not in READ_ENCODINGS:
-            raise errors.violation("encoding", f"encoding {opened.encoding} was not offered")
+            raise errors.protocol_violation(
+                "encoding", f"encoding {opened.encoding} was not offered"
+            )
         self._encoding = opened.encoding
-        self._silence = silence(opened.heartbeat_every)
+        self._silence_limit_s = silence_limit(opened.heartbeat_every)
         self.needs_commit = opened.needs_commit
         self.confirms = opened.confirms_commits
 
-    async def _run(self, control: _Control) -> None:
-        """Take frames until the end, which is the last thing put into the queue."""
+    async def _receive_frames(self, control: _Control) -> None:
+        """Put the events of all frames into the queue, and the end as its last entry."""
         end: _End = None
         try:
-            while (frame := await self._frame(control)) is not None:
-                event = self._reader.event(frame)
+            while (frame := await self._receive_frame(control)) is not None:
+                event = self._reader.to_event(frame)
                 if event is not None:
-                    await self._put(event)
-                if isinstance(event, Drained):
-                    control.forget("drain")
+                    await self._enqueue(event)
             if not self._rules.drained:
                 end = errors.stream_ended("Read ended without Drained")
         except PenstockError as error:
@@ -233,20 +217,20 @@ class PluginReadStream:
         if not self._rules.drained:
             await self._events.put(end)
 
-    async def _put(self, event: ReadEvent) -> None:
+    async def _enqueue(self, event: ReadEvent) -> None:
         await self._events.put(event)
-        if isinstance(event, BadRow) and len(event.raw) > _LARGE_ROW:
-            await self._events.join()  # one large row waits at a time (invariant 12)
+        if isinstance(event, BadRow) and len(event.raw) > _LARGE_ROW_BYTES:
+            await self._events.join()  # only one large row waits at a time (invariant 12)
 
-    async def _frame(self, control: _Control) -> pb.ReadResponse | None:
-        # After Drained nothing is due, not even a heartbeat.
-        seconds = None if self._rules.drained else self._silence
+    async def _receive_frame(self, control: _Control) -> pb.ReadResponse | None:
+        # After Drained no frame is due, not even a heartbeat.
+        timeout_s = None if self._rules.drained else self._silence_limit_s
         try:
-            return await control.receive("plugin.read", seconds)
+            return await control.receive("plugin.read", timeout_s)
         except TimeoutError:
-            raise missed(self._process.who, seconds or 0.0) from None
+            raise heartbeat_missed(self._process.who, timeout_s or 0.0) from None
 
-    async def _iterate(self) -> AsyncIterator[ReadEvent]:
+    async def _iterate_events(self) -> AsyncIterator[ReadEvent]:
         while True:
             event = await self._events.get()
             self._events.task_done()
@@ -255,24 +239,24 @@ class PluginReadStream:
             if isinstance(event, PenstockError):
                 raise event
             yield event
-            if isinstance(event, Drained):
+            if isinstance(event, EndOfStream):
                 return
 
     async def _send(self, frame: pb.ReadRequest, stage: str) -> None:
         try:
-            await self._live().send(frame, stage, self._deadlines.send)
+            await self._require_open().send(frame, stage, self._deadlines.send_s)
         except PenstockError as error:
-            # A source that asked for no commits may leave once it is drained and all is released.
-            left = error.code == "plugin.stream_ended" and self._rules.drained
-            if self.needs_commit or not left:
+            # A source that needs no commits may end after Drained and the last release.
+            has_left = error.code == "plugin.stream_ended" and self._rules.drained
+            if self.needs_commit or not has_left:
                 raise
 
-    def _live(self) -> _Control:
+    def _require_open(self) -> _Control:
         if self._control is None:
             raise InternalError("plugin.not_open", "the stream was not opened")
         return self._control
 
-    def _schema_text(self, schema_id: int) -> str:
+    def _encode_schema(self, schema_id: int) -> str:
         if schema_id not in self._schema_texts:
             arrow = self._rules.schemas[schema_id].arrow
             text = base64.b64encode(arrow.serialize().to_pybytes()).decode()

@@ -1,1 +1,1 @@
-"""The state machine of the scheduler: what should run, who is there, who has what. No I/O."""
+"""The state machine of the scheduler: members, desired tasks, owners, restarts, plans. No I/O."""

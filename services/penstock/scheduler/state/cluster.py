@@ -1,13 +1,15 @@
-"""The scheduler's state machine: who is there, what should run, who has it. No I/O.
+"""The state machine of the scheduler: members, desired tasks, owners. No I/O.
 
-It is told how things are (`events`), and says what to write and what to send. It holds nothing that
-is not in the lists that it is told: a new leader that is given the stored records, the members, the
-connectors and the reports of the workers decides as the old one would have, and restarts nothing
-(invariant 7).
+Its input is lists: stored records, members, connectors, reports of workers. Its output is writes
+and assignments. It keeps nothing that these lists do not say: a new leader with the same lists
+decides as the old one would have, and restarts nothing (invariant 7).
 
-A turn is: `writes()` until there are none, each stored in a fenced write and told by `wrote()`;
-then `assignments()` as of the revision of the last write. So whatever a worker is sent was decided
-by one that was the leader, and was so at that revision.
+A turn of the leader is:
+
+1. `decide_writes()`; each write is stored in a fenced transaction and confirmed by
+   `record_write()`. Repeat until there are none.
+2. `take_assignments()`, as of the revision of the last write. So whatever a worker is sent was
+   decided by an instance that was the leader at that revision.
 """
 
 from __future__ import annotations
@@ -17,65 +19,106 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.model.connector import TargetState
-from penstock.scheduler.state.events import Assign, Assigned, Member, Report, Write
-from penstock.scheduler.state.failures import Failures, RestartPolicy
-from penstock.scheduler.state.ownership import Listed, Workers
-from penstock.scheduler.state.records import Owned, Record
-from penstock.scheduler.state.rounds import Moves, Situation, decide
-from penstock.scheduler.state.wanted import TaskSpec, Wanted, monitor_id, specs_of
+from penstock.model.connector import Connector, TargetState, TaskPlan
+from penstock.scheduler.state.desired_state import (
+    DesiredConnector,
+    TaskSpec,
+    build_task_specs,
+    monitor_id,
+)
+from penstock.scheduler.state.rebalance import RebalanceTimes, Situation, decide_round
+from penstock.scheduler.state.records import OwnedTask, TaskRecord
+from penstock.scheduler.state.restarts import RestartPolicy, RestartTracker
+from penstock.scheduler.state.workers import Member, Report, SentTasks, Workers
 
-MOST_RECORDS: Final = 100
-"""Records in one write. etcd takes 128 operations in a transaction; the round and the leader's key
-need two."""
+MAX_RECORDS_PER_WRITE: Final = 100
+"""Records in one write. etcd accepts 128 operations in a transaction; the round and the leader's
+key need two."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWrite:
+    """Records to store in one fenced write; None removes one.
+
+    `epochs` are the epochs that the records have now, 0 for none, so that the write fails where
+    another write came first.
+    """
+
+    records: Mapping[str, TaskRecord | None]
+    epochs: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedTask:
+    """A task in an assignment, or a monitor, which has the epoch of the plans that it should know.
+
+    `is_known`: the worker reported that it holds the task at this epoch, so that its plan need not
+    be sent again.
+    """
+
+    task_id: str
+    epoch: int
+    connector: Connector
+    plan: TaskPlan
+    is_known: bool = False
+    plan_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAssignment:
+    """All tasks that a worker should hold, as of a revision. It releases all others."""
+
+    worker: str
+    revision: int
+    tasks: tuple[AssignedTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How a cluster behaves.
+    """The settings of a cluster.
 
-    `rebalance_delay` (`rebalance.delay`) is how long the tasks of a lost worker wait for it to come
-    back, in seconds. 0: they move at once. Only they wait, nothing else does.
+    `rebalance_delay_s` (`rebalance.delay`) is how long the tasks of a lost worker wait for it to
+    come back, in seconds. 0: they move at once. Only these tasks wait.
     """
 
-    rebalance_delay: float = 0.0
-    restarts: RestartPolicy = field(default_factory=RestartPolicy)
+    rebalance_delay_s: float = 0.0
+    restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
 
 
 class Cluster:
     """The cluster as its leader sees it."""
 
-    def __init__(self, settings: ClusterSettings, chance: random.Random) -> None:
-        """`chance` spreads restarts."""
+    def __init__(self, settings: ClusterSettings, rng: random.Random) -> None:
+        """`rng` spreads restarts in time."""
         self._settings = settings
         self.workers = Workers()
-        self.failures = Failures(settings.restarts, chance)
-        self.moves = Moves()
-        self._owned: dict[str, Owned] = {}
-        self._wanted: dict[str, Wanted] = {}
+        self.restarts = RestartTracker(settings.restart_policy, rng)
+        self.rebalances = RebalanceTimes()
+        self._owned: dict[str, OwnedTask] = {}
+        self._connectors: dict[str, DesiredConnector] = {}
         self._specs: dict[str, TaskSpec] = {}
         self._leaving: dict[str, str] = {}
         self._revision = 0
-        self._wanted_revision = 0
+        self._connectors_revision = 0
 
     @property
-    def owned(self) -> Mapping[str, Owned]:
-        """Who has which task."""
+    def owned(self) -> Mapping[str, OwnedTask]:
+        """The tasks with an owner, by task id."""
         return self._owned
 
     @property
-    def wanted(self) -> Mapping[str, Wanted]:
-        """The connectors by generation."""
-        return self._wanted
+    def connectors(self) -> Mapping[str, DesiredConnector]:
+        """The connectors, by generation."""
+        return self._connectors
 
     @property
     def specs(self) -> Mapping[str, TaskSpec]:
-        """The tasks that should run."""
+        """The tasks that should run, by task id."""
         return self._specs
 
     @property
     def leaving(self) -> Mapping[str, str]:
-        """The tasks that are to leave their owner, with the worker they are to go to."""
+        """The tasks that leave their owner, with the worker that they go to."""
         return self._leaving
 
     @property
@@ -83,157 +126,174 @@ class Cluster:
         """The revision of the last write."""
         return self._revision
 
-    def load(self, owned: Mapping[str, Owned], revision: int) -> None:
-        """Take in all records: at the start, and when the outcome of a write is not known."""
+    def load_records(self, owned: Mapping[str, OwnedTask], revision: int) -> None:
+        """Set all records: at the start, and when the outcome of a write is not known."""
         for id_, before in self._owned.items():
-            one = owned.get(id_)
-            if one is not None and one.epoch == before.epoch:
+            after = owned.get(id_)
+            if after is not None and after.epoch == before.epoch:
                 continue
             self._leaving.pop(id_, None)  # the write was stored: it has left
-            if one is not None:
-                self.failures.assigned(id_, one.record.restarts)
+            if after is not None:
+                self.restarts.record_assignment(id_, after.record.restarts)
         self._owned = dict(owned)
         self._revision = max(self._revision, revision)
 
-    def members(self, members: Iterable[Member], revision: int, now: float) -> frozenset[str]:
-        """Take in who is alive, as of a revision; returns who is gone since the list before."""
-        return self.workers.update(members, revision, now)
+    def update_members(
+        self, members: Iterable[Member], revision: int, now: float
+    ) -> frozenset[str]:
+        """Set the living workers, as of a revision; returns those gone since the previous list."""
+        return self.workers.update_members(members, revision, now)
 
-    def connectors(self, wanted: Iterable[Wanted], revision: int) -> None:
-        """Take in all connectors with their plans; a list older than known is left alone."""
-        if revision < self._wanted_revision:
+    def update_connectors(self, connectors: Iterable[DesiredConnector], revision: int) -> None:
+        """Set all connectors with their plans. A list older than the known one is ignored."""
+        if revision < self._connectors_revision:
             return
-        self._wanted_revision = revision
-        before, specs = self._wanted, self._specs
-        self._wanted = {one.generation: one for one in wanted}
+        self._connectors_revision = revision
+        before, specs = self._connectors, self._specs
+        self._connectors = {one.generation: one for one in connectors}
         self._specs = {}
-        for generation, one in self._wanted.items():
+        for generation, one in self._connectors.items():
             if before.get(generation) is one:
                 ids = [*(plan.task_id for plan in one.plans), monitor_id(generation)]
                 self._specs.update((id_, specs[id_]) for id_ in ids if id_ in specs)
             else:
-                self._specs.update((spec.id, spec) for spec in specs_of(one))
+                self._specs.update((spec.id, spec) for spec in build_task_specs(one))
 
-    def report(self, report: Report, now: float) -> bool:
-        """Take in what a worker says of itself; tells whether it is news."""
-        news = self.workers.report(report)
+    def record_report(self, report: Report, now: float) -> bool:
+        """Record the report of a worker; returns whether it may change a decision."""
+        changed = self.workers.record_report(report)
         session = self.workers.sessions.get(report.worker)
         if session is None:
             return False
-        for id_ in session.listed.keys() | report.tasks.keys():
+        for id_ in session.sent_tasks.keys() | report.tasks.keys():
             spec, owned = self._specs.get(id_), self._owned.get(id_)
             if spec is None or owned is None or id_ in self._leaving:
                 continue
             if owned.record.worker == report.worker:
-                status = self.workers.status(id_, owned)
-                self.failures.report(spec, owned, session, status, now)
-        return news
+                status = self.workers.task_status(id_, owned)
+                self.restarts.record_report(spec, owned, session, status, now)
+        return changed
 
-    def restart(self, task_ids: Iterable[str], now: float) -> None:
-        """Restart tasks because a person wants it."""
+    def has_reports_of(self, desired: DesiredConnector) -> bool:
+        """Return whether the states of all tasks of a connector are known."""
+        ids = [monitor_id(desired.generation), *(plan.task_id for plan in desired.plans)]
+        owners = {self._owned[id_].record.worker for id_ in ids if id_ in self._owned}
+        return all(self.workers.has_reported(worker) for worker in owners)
+
+    def request_restarts(self, task_ids: Iterable[str], now: float) -> None:
+        """Restart tasks, because an operator requested it."""
         for id_ in task_ids:
-            self.failures.ask(id_, self._owned.get(id_), now)
+            self.restarts.request_restart(id_, self._owned.get(id_), now)
 
-    def writes(self, now: float) -> list[Write]:
-        """Return what is to be stored, in order. An empty write stores no record: it gives what is
-        to be sent a revision. An empty list: nothing is to be done.
+    def decide_writes(self, now: float) -> list[RecordWrite]:
+        """Return the writes to store, in order; an empty list when there is nothing to do.
+
+        A write without records only gives the assignments that follow a revision.
         """
-        self.failures.keep(self._owned)
-        self.workers.forget({owned.record.worker for owned in self._owned.values()})
-        fenced = self.failures.fenced() - self._leaving.keys()
+        self.restarts.retain(self._owned)
+        self.workers.forget_lost({owned.record.worker for owned in self._owned.values()})
+        fenced = self.restarts.fenced_tasks() - self._leaving.keys()
         self._leaving.update(dict.fromkeys(fenced, ""))
         situation = Situation(
-            self._specs, self._owned, self.workers, self._leaving, self._waiting(now),
-            self.failures.due(now), self.failures.counts(),
-        )  # fmt: skip
-        following = decide(situation)
-        self._leaving = dict(following.leaving)
-        records = sorted(following.records.items())
-        cuts = range(0, len(records), MOST_RECORDS)
-        writes = [self._write(dict(records[at : at + MOST_RECORDS])) for at in cuts]
-        if not writes and any(True for _ in self._outdated()):
-            writes.append(self._write({}))
+            self._specs,
+            self._owned,
+            self.workers,
+            self._leaving,
+            self._waiting_tasks(now),
+            self.restarts.due_restarts(now),
+            self.restarts.restart_counts(),
+        )
+        next_round = decide_round(situation)
+        self._leaving = dict(next_round.leaving)
+        records = sorted(next_round.records.items())
+        starts = range(0, len(records), MAX_RECORDS_PER_WRITE)
+        writes = [self._write_of(dict(records[n : n + MAX_RECORDS_PER_WRITE])) for n in starts]
+        if not writes and any(True for _ in self._outdated_workers()):
+            writes.append(self._write_of({}))
         return writes
 
-    def wrote(self, write: Write, revision: int) -> None:
-        """Note that a write was stored at a revision, which is the epoch of what it assigned."""
+    def record_write(self, write: RecordWrite, revision: int) -> None:
+        """Record that a write was stored. Its revision is the epoch of the tasks that it wrote."""
         self._revision = revision
         for id_, record in write.records.items():
             self._leaving.pop(id_, None)
             if record is None:
                 self._owned.pop(id_, None)
             else:
-                self._owned[id_] = Owned(record, revision)
-                self.failures.assigned(id_, record.restarts)
+                self._owned[id_] = OwnedTask(record, revision)
+                self.restarts.record_assignment(id_, record.restarts)
 
-    def assignments(self) -> list[Assign]:
-        """Return what is to be sent, and note it as sent."""
-        found = []
-        for worker, listed in list(self._outdated()):
-            self.workers.sent(worker, self._revision, listed)
-            tasks = tuple(self._assigned(worker, id_) for id_ in sorted(listed))
-            found.append(Assign(worker, self._revision, tasks))
-        return found
+    def take_assignments(self) -> list[WorkerAssignment]:
+        """Return the assignments to send, and record them as sent."""
+        assignments = []
+        for worker, sent in list(self._outdated_workers()):
+            self.workers.record_sent(worker, self._revision, sent)
+            tasks = tuple(self._assigned_task(worker, id_) for id_ in sorted(sent))
+            assignments.append(WorkerAssignment(worker, self._revision, tasks))
+        return assignments
 
-    def next_due(self, now: float) -> float | None:
-        """Return when something is to be decided without news."""
-        times: list[float | None] = [*self._awaited(now).values()]
-        times.append(self.failures.next_due(now))
+    def next_due_at(self, now: float) -> float | None:
+        """Return when a decision is due without any new input."""
+        times: list[float | None] = [*self._reserved_tasks(now).values()]
+        times.append(self.restarts.next_due_at(now))
         return min((time for time in times if time is not None), default=None)
 
-    def _waiting(self, now: float) -> frozenset[str]:
-        failed = {id_ for id_ in self.failures.waiting(now) if self._waits(id_)}
-        return frozenset(self._awaited(now).keys() | failed)
+    def _waiting_tasks(self, now: float) -> frozenset[str]:
+        failed = {id_ for id_ in self.restarts.delayed_tasks(now) if self._stays_failed(id_)}
+        return frozenset(self._reserved_tasks(now).keys() | failed)
 
-    def _awaited(self, now: float) -> dict[str, float]:
-        """Return until when tasks wait for their lost owner; what nobody wants waits for none."""
-        delay = self._settings.rebalance_delay
+    def _reserved_tasks(self, now: float) -> dict[str, float]:
+        """Return until when tasks wait for their lost owner. A task that is no longer desired does
+        not wait.
+        """
+        delay_s = self._settings.rebalance_delay_s
         return {
             id_: until
             for id_, owned in self._owned.items()
-            if id_ in self._specs and (until := self.workers.awaited(owned, delay, now)) is not None
+            if id_ in self._specs
+            and (until := self.workers.reserved_until(owned, delay_s, now)) is not None
         }
 
-    def _waits(self, id_: str) -> bool:
-        """Tell whether a failed task is left alone: one that moves, or has a new form,
+    def _stays_failed(self, id_: str) -> bool:
+        """Return whether a failed task is left alone. A task that moves, or whose digest changed,
         starts anew.
         """
         owned, spec = self._owned.get(id_), self._specs.get(id_)
-        if owned is None or spec is None or self.workers.gone(owned):
+        if owned is None or spec is None or self.workers.is_owner_gone(owned):
             return False
         if spec.digest not in {None, owned.record.digest}:
             return False
-        return id_ not in self._leaving or id_ in self.failures.fenced()
+        return id_ not in self._leaving or id_ in self.restarts.fenced_tasks()
 
-    def _write(self, records: Mapping[str, Record | None]) -> Write:
+    def _write_of(self, records: Mapping[str, TaskRecord | None]) -> RecordWrite:
         epochs = {id_: self._owned[id_].epoch if id_ in self._owned else 0 for id_ in records}
-        return Write(records, epochs)
+        return RecordWrite(records, epochs)
 
-    def _outdated(self) -> Iterable[tuple[str, Listed]]:
-        """Yield the workers whose assignment is not what they were sent last."""
-        lists: dict[str, dict[str, tuple[int, TargetState, int]]] = {
+    def _outdated_workers(self) -> Iterable[tuple[str, SentTasks]]:
+        """Yield the workers whose assignment differs from the one that they were sent last."""
+        assignments: dict[str, dict[str, tuple[int, TargetState, int]]] = {
             id_: {} for id_ in self.workers.sessions
         }
         newest: dict[str, int] = {}
         for id_, owned in self._owned.items():
-            # what was deleted since it was stored is in no list, and yet its owner has to see a
-            # later one: only then is it believed that it does not hold the task
+            # A task that was deleted after its record was stored is in no assignment. Its owner
+            # must still see a later one: only then does its report count that it does not hold it.
             newest[owned.record.worker] = max(newest.get(owned.record.worker, 1), owned.epoch)
             spec = self._specs.get(id_)
-            listed = lists.get(owned.record.worker)
-            if listed is None or spec is None or id_ in self._leaving:
+            assignment = assignments.get(owned.record.worker)
+            if assignment is None or spec is None or id_ in self._leaving:
                 continue
-            # connectors may have changed since the round was decided: a new form is for the next
+            # connectors may have changed since the round was decided: the next round handles that
             if spec.digest in {None, owned.record.digest}:
-                listed[id_] = (owned.epoch, spec.connector.target_state, spec.plan_epoch)
-        for worker, listed in lists.items():
+                assignment[id_] = (owned.epoch, spec.connector.target_state, spec.plan_epoch)
+        for worker, assignment in assignments.items():
             session = self.workers.sessions[worker]
-            old = session.sent < newest.get(worker, 1)
-            if session.reported and (old or session.listed != listed):
-                yield worker, listed
+            is_old = session.sent_revision < newest.get(worker, 1)
+            if session.has_reported and (is_old or session.sent_tasks != assignment):
+                yield worker, assignment
 
-    def _assigned(self, worker: str, id_: str) -> Assigned:
+    def _assigned_task(self, worker: str, id_: str) -> AssignedTask:
         spec, epoch = self._specs[id_], self._owned[id_].epoch
         held = self.workers.sessions[worker].tasks.get(id_)
-        known = held is not None and held.epoch == epoch
-        return Assigned(id_, epoch, spec.connector, spec.plan, known, spec.plan_epoch)
+        is_known = held is not None and held.epoch == epoch
+        return AssignedTask(id_, epoch, spec.connector, spec.plan, is_known, spec.plan_epoch)

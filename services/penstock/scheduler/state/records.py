@@ -1,11 +1,13 @@
-"""The keys of the scheduler, and the stored forms.
+"""The keys of the scheduler and their stored forms.
 
-- `assignment/<task>` who owns a task, or a monitor; the entry's revision is its epoch
+- `assignment/<task>` the owner of a task or of a monitor; the revision of the entry is its epoch
   (invariant 4)
-- `planned/<generation>` which configuration the plans in force were made for
-- `restarted/<generation>` which requests to restart were taken, and which tasks they mean
-- `drain/<worker>` a person wants this worker to be empty
+- `planned/<generation>` the configuration for which the plans in force were made
+- `restarted/<generation>` the restart requests that were accepted, and the tasks that they cover
+- `drain/<worker>` an operator drains this worker
 - `scheduler/round` written with every round, so that an assignment has a revision of its own
+
+Field names of `TaskRecord` and `PlanRecord` are part of the stored form.
 """
 
 from __future__ import annotations
@@ -16,21 +18,21 @@ from typing import Any, Final
 
 from penstock.store import Entry
 
-ASSIGNMENTS: Final = "assignment/"
-PLANNED: Final = "planned/"
-RESTARTED: Final = "restarted/"
-DRAINS: Final = "drain/"
-ROUND: Final = "scheduler/round"
+ASSIGNMENT_PREFIX: Final = "assignment/"
+PLAN_PREFIX: Final = "planned/"
+RESTART_PREFIX: Final = "restarted/"
+DRAIN_PREFIX: Final = "drain/"
+ROUND_KEY: Final = "scheduler/round"
 
-PLACES: Final = (ASSIGNMENTS, PLANNED, RESTARTED, DRAINS, ROUND)
-"""What all keys of the scheduler start with."""
+KEY_PREFIXES: Final = (ASSIGNMENT_PREFIX, PLAN_PREFIX, RESTART_PREFIX, DRAIN_PREFIX, ROUND_KEY)
+"""Every key of the scheduler starts with one of these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Who owns a task, and which form of it.
+class TaskRecord:
+    """The owner of a task, and the digest of the configuration and plan that it runs.
 
-    `name` is the worker's, which it keeps when its process is started anew under another id.
+    `name` is the name of the worker. It stays when the process restarts under another id.
     """
 
     worker: str
@@ -38,24 +40,25 @@ class Record:
     generation: str
     digest: str
     restarts: int = 0
-    """Restarts in a row, so that a new leader does not begin to count anew."""
+    """Restarts in a row. Stored, so that a new leader continues the count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
-    """A record with its epoch."""
+class OwnedTask:
+    """The record of a task with its epoch."""
 
-    record: Record
+    record: TaskRecord
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """Plans that were made: for which configuration, and at which revision they were stored.
+class PlanRecord:
+    """Which plans of a connector are in force.
 
-    `monitor`: the connector has one, which is to run somewhere. `applied`: the version of the
-    configuration that plugins set up outside last, which has no plans while it cannot be planned;
-    0: none, or not known.
+    `config` is the digest of the configuration that they were made for, `epoch` the revision at
+    which they were stored. `monitor`: the connector has a monitor, which a worker must run.
+    `applied` is the version of the configuration that plugins applied last to external systems;
+    0 means none, or unknown. It can be newer than the plans, when planning fails after it.
     """
 
     config: str = ""
@@ -65,62 +68,66 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
-    """Requests to restart that were taken: up to which marker, and which tasks they mean. A task is
-    done when its epoch is newer than `revision`, that of the entry. `plan`: the connector is to be
-    planned anew.
+class AcceptedRestarts:
+    """The restart requests of a connector that were accepted, up to `marker`.
+
+    `tasks` are the tasks that they cover. A task is restarted when its epoch is newer than
+    `revision`, the revision of the entry. `replan`: the connector is planned again, too.
     """
 
     marker: int
     tasks: tuple[str, ...] = ()
-    plan: bool = False
+    replan: bool = False
     revision: int = 0
 
 
 def record_key(task_id: str) -> str:
-    """Return the key of a task's record."""
-    return ASSIGNMENTS + task_id
+    """Return the key of the record of a task."""
+    return ASSIGNMENT_PREFIX + task_id
 
 
-def encode_record(record: Record) -> bytes:
-    """Return the stored form."""
+def encode_record(record: TaskRecord) -> bytes:
+    """Return the JSON value of a task record."""
     return json.dumps(asdict(record), separators=(",", ":")).encode()
 
 
-def decode_record(entry: Entry) -> tuple[str, Owned]:
-    """Return the task of an entry, and who owns it."""
-    record = Record(**_known(Record, entry.value))
-    return entry.key.removeprefix(ASSIGNMENTS), Owned(record, entry.revision)
+def decode_record(entry: Entry) -> tuple[str, OwnedTask]:
+    """Return the task id and the owned task of an entry."""
+    record = TaskRecord(**_known_fields(TaskRecord, entry.value))
+    return entry.key.removeprefix(ASSIGNMENT_PREFIX), OwnedTask(record, entry.revision)
 
 
-def encode_planned(planned: Planned) -> bytes:
-    """Return the stored form."""
-    return json.dumps(asdict(planned), separators=(",", ":")).encode()
+def encode_plan_record(record: PlanRecord) -> bytes:
+    """Return the JSON value of a plan record."""
+    return json.dumps(asdict(record), separators=(",", ":")).encode()
 
 
-def decode_planned(entry: Entry) -> tuple[str, Planned]:
-    """Return the generation of an entry, and what its plans were made for."""
-    return entry.key.removeprefix(PLANNED), Planned(**_known(Planned, entry.value))
+def decode_plan_record(entry: Entry) -> tuple[str, PlanRecord]:
+    """Return the generation and the plan record of an entry."""
+    record = PlanRecord(**_known_fields(PlanRecord, entry.value))
+    return entry.key.removeprefix(PLAN_PREFIX), record
 
 
-def encode_taking(generation: str, taking: Taking) -> bytes:
-    """Return the stored form: of ids only what comes after the generation, since there may be ten
-    thousand.
+def encode_accepted_restarts(generation: str, accepted: AcceptedRestarts) -> bytes:
+    """Return the JSON value of accepted restarts.
+
+    Task ids are stored without the generation that they start with: there may be ten thousand.
     """
-    tasks = [id_.removeprefix(generation) for id_ in taking.tasks]
-    document = {"marker": taking.marker, "tasks": tasks, "plan": taking.plan}
+    tasks = [id_.removeprefix(generation) for id_ in accepted.tasks]
+    document = {"marker": accepted.marker, "tasks": tasks, "plan": accepted.replan}
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def decode_taking(entry: Entry) -> tuple[str, Taking]:
-    """Return the generation of an entry, and what was taken."""
-    generation = entry.key.removeprefix(RESTARTED)
+def decode_accepted_restarts(entry: Entry) -> tuple[str, AcceptedRestarts]:
+    """Return the generation and the accepted restarts of an entry."""
+    generation = entry.key.removeprefix(RESTART_PREFIX)
     document = json.loads(entry.value)
-    tasks = tuple(generation + rest for rest in document["tasks"])
-    return generation, Taking(document["marker"], tasks, document["plan"], entry.revision)
+    tasks = tuple(generation + suffix for suffix in document["tasks"])
+    accepted = AcceptedRestarts(document["marker"], tasks, document["plan"], entry.revision)
+    return generation, accepted
 
 
-def _known(kind: type[Record | Planned], value: bytes) -> dict[str, Any]:
-    """Return the fields of a stored form; those of a newer version are left out."""
+def _known_fields(kind: type[TaskRecord | PlanRecord], value: bytes) -> dict[str, Any]:
+    """Return the fields of a stored form. Fields of a newer version are left out."""
     names = {field.name for field in fields(kind)}
     return {name: value for name, value in json.loads(value).items() if name in names}

@@ -1,4 +1,7 @@
-"""Which database, which schema, and how it is connected to."""
+"""Settings and connections of a PostgreSQL store, and errors of asyncpg with their codes.
+
+Only `translate_error` interprets errors of asyncpg, by their SQLSTATE.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,111 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from penstock.model.errors import ConfigError
-from penstock.store.postgresql.errors import translate
+from penstock.model.errors import (
+    AuthError,
+    ConfigError,
+    InternalError,
+    PenstockError,
+    RetriableError,
+)
 from penstock.telemetry import Secret
 
-TRY_FOR: Final = 10.0
-"""Seconds that a call is tried again while the server is away. Covers a restart after a crash;
-longer hides from the caller that the server is gone."""
+_UNAVAILABLE: Final = ("08", "57P", "53300", "25P03")
+"""SQLSTATEs of broken connections, a server that stops or starts, no free connection, and a hanging
+transaction: the server has rolled back, or will soon."""
 
-START_FOR: Final = 30.0
-"""Seconds that a service waits for the server at its start."""
+_BUSY: Final = ("40", "55P03", "57014")
 
-COMMAND_TIMEOUT: Final = 30.0
-"""Seconds that one statement may take; a page of a million keys takes some."""
+
+def translate_error(error: BaseException, stage: str) -> PenstockError:
+    """Return the coded error for an error of asyncpg or of the connection."""
+    state = str(getattr(error, "sqlstate", "") or "")
+    text = " ".join(str(error).split()) or type(error).__name__
+    known = _server_error(state, text, stage) or _settings_error(state, text)
+    if known is not None:
+        return known
+    # A connection that breaks during a statement raises one of many errors of asyncpg itself.
+    is_of_asyncpg = type(error).__module__.startswith("asyncpg.")
+    if not state and (is_of_asyncpg or isinstance(error, OSError | TimeoutError)):
+        return _unreachable(text, stage)
+    return InternalError("store.failed", f"stage {stage}: PostgreSQL answered {state}: {text}")
+
+
+def _unreachable(text: str, stage: str) -> RetriableError:
+    return RetriableError(
+        "store.unreachable",
+        f"stage {stage}: PostgreSQL does not answer: {text}",
+        fix="Check that the server runs and can be reached.",
+        config_path="store.url",
+    )
+
+
+def _server_error(state: str, text: str, stage: str) -> PenstockError | None:
+    if state.startswith(_BUSY):
+        return RetriableError(
+            "store.busy",
+            f"stage {stage}: PostgreSQL waits for a lock: {text}",
+            fix="Find the session that holds locks in pg_stat_activity.",
+            retry_after_s=0.2,
+        )
+    if state.startswith(_UNAVAILABLE):
+        return _unreachable(text, stage)
+    if state == "53100":
+        return RetriableError(
+            "store.full",
+            f"stage {stage}: PostgreSQL has no space left: {text}",
+            fix="Free space on the server. Nothing of this write was stored.",
+            retry_after_s=1.0,
+        )
+    if state == "25006":
+        return ConfigError(
+            "store.read_only",
+            "the PostgreSQL server accepts no writes: it is a replica, or read-only",
+            fix="Name the primary, or add target_session_attrs=read-write to the URL.",
+            config_path="store.url",
+        )
+    return None
+
+
+def _settings_error(state: str, text: str) -> PenstockError | None:
+    if state.startswith("28"):
+        return AuthError(
+            "store.credentials_refused",
+            f"PostgreSQL refused the user: {text}",
+            fix="Check user and password in the URL, and pg_hba.conf of the server.",
+            config_path="store.url",
+        )
+    if state == "3D000":
+        return ConfigError(
+            "store.no_database",
+            f"PostgreSQL: {text}",
+            fix="Create the database. Its schema is created at the first use.",
+            config_path="store.url",
+        )
+    if state == "42501":
+        return AuthError(
+            "store.permission_denied",
+            f"PostgreSQL: {text}",
+            fix="Allow the user to create the schema, or make the user its owner.",
+            config_path="store.url",
+        )
+    return None
+
+
+RETRY_TIMEOUT_S: Final = 10.0
+"""Time that a call is repeated while the server is unavailable. Covers a restart after a crash; a
+longer time hides from the caller that the server is down."""
+
+CONNECT_TIMEOUT_S: Final = 30.0
+"""Time that a service waits for the server at its start."""
+
+COMMAND_TIMEOUT_S: Final = 30.0
+"""Time of one statement; a page of a million keys takes several seconds."""
 
 _SESSION: Final = {
-    # Whatever the server's default is: acknowledged means durable (invariants 1 and 2).
+    # Independent of the default of the server: acknowledged means durable (invariants 1 and 2).
     "synchronous_commit": "on",
-    # A writer that hangs inside a transaction holds up all others for no longer than this.
+    # A writer that hangs in a transaction blocks all others for at most this time.
     "idle_in_transaction_session_timeout": "5000",
     "lock_timeout": "10000",
     "application_name": "penstock",
@@ -34,15 +124,15 @@ _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True)
 class PostgresqlSettings:
-    """`url` as libpq takes it: `postgresql://user:password@host/database`. One schema a cluster."""
+    """The database (`postgresql://user:password@host/database`) and the schema of a cluster."""
 
     url: Secret
     schema: str = "penstock"
-    try_for: float = TRY_FOR
-    start_for: float = START_FOR
+    retry_timeout_s: float = RETRY_TIMEOUT_S
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be.
+        """Check the name of the schema.
 
         Raises:
             ConfigError: `store.bad_schema`.
@@ -50,19 +140,19 @@ class PostgresqlSettings:
         if not _SCHEMA.fullmatch(self.schema):
             raise ConfigError(
                 "store.bad_schema",
-                f"`{self.schema}` cannot be the name of the schema",
-                fix="Use a-z, 0-9 and `_`, not a digit first, at most 63.",
+                f"`{self.schema}` is not a valid name of a schema",
+                fix="Use at most 63 of a-z, 0-9 and `_`, without a digit at the beginning.",
                 config_path="store.schema",
             )
 
     def place(self) -> str:
-        """Return which database and schema it is, without user, password and host: services may
-        know the host by different names.
+        """Return database and schema, without user, password and host: services may use
+        different names of the host.
         """
         return f"{urlsplit(self.url.reveal()).path.strip('/')} {self.schema}"
 
     async def connect(self) -> Any:
-        """Return a connection.
+        """Open a connection.
 
         Raises:
             PenstockError: `store.unreachable`, `store.credentials_refused`, ….
@@ -72,29 +162,29 @@ class PostgresqlSettings:
         except (ValueError, asyncpg().ClientConfigurationError) as error:
             raise ConfigError(
                 "store.bad_url",
-                f"the URL of the database is not one: {type(error).__name__}",
+                f"the URL of the database is invalid: {type(error).__name__}",
                 fix="Write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
                 config_path="store.url",
             ) from None  # the text may quote the password
         except (OSError, asyncpg().PostgresError) as error:
-            raise translate(error, "connect") from error
+            raise translate_error(error, "connect") from error
 
     def session(self) -> dict[str, Any]:
-        """Return what every connection is opened with."""
+        """Return the options of every connection."""
         return {
-            "command_timeout": COMMAND_TIMEOUT,
+            "command_timeout": COMMAND_TIMEOUT_S,
             "server_settings": {**_SESSION, "search_path": self.schema},
         }
 
 
 def asyncpg() -> Any:
-    """Return the driver's library.
+    """Return the module asyncpg.
 
     Raises:
-        ConfigError: `store.no_driver`: it is an extra.
+        ConfigError: `store.no_driver`: asyncpg is not installed; it is an extra.
     """
     try:
-        import asyncpg as library  # noqa: PLC0415 - an extra: only who asks for it needs it
+        import asyncpg as library  # noqa: PLC0415 - an extra, needed by this store only
     except ImportError as error:
         raise ConfigError(
             "store.no_driver",

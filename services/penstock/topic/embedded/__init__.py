@@ -1,16 +1,13 @@
-"""Embedded topics: a topic is a Delta table that anyone can open. README.md beside the room has its
-layout.
+"""Embedded topics: each is a Delta table that other tools can open. README.md of `topic` describes
+its layout.
 
-- `topics`       all of them, in one folder (`penstock.topic_files.folder`): start here
-- `names`        a topic's name as a folder's name
-- `table_state`  what a topic was made with, and what its table is at a version: files by partition,
-  columns, transactions
-- `log`          versions and their lines: read on one by one, put as the very next one
-- `table`        one topic: made, appended to exactly once; its columns follow its rows
-- `writer`       the write end of a task: prepare, commit
-- `reader`       the read end of a task: tails partitions; `position` says where
-- `row_slices`   which rows become a batch, and single rows by their offsets
-- `wakeups`      readers sleep until something was committed: `folder_wakeups`, `store_wakeups`
-- `upkeep`       what is due, off the commit path: retention, `compaction`, `sweeping`
-- `threads`      where all of this blocks
+- `topics`        `EmbeddedTopics`, all of them in one folder: start here
+- `topic_reader`  the source reader of a task: follows partitions, announces batches
+- `topic_writer`  the sink writer of a task: prepare, commit
+- `topic_table`   one topic's table: created, evolved, and committed to exactly once
+- `table_state`   the state of a table at a version: files by partition, columns, transactions
+- `delta_log`     reads versions and writes the next one
+- `row_ranges`    the rows of a batch, and lookups of single rows by offset
+- `wakeups`       wakes readers when something may have been committed
+- `upkeep`        retention, compaction, checkpoints, deletion of unused files
 """

@@ -1,66 +1,68 @@
-"""All embedded topics of one folder."""
+"""All embedded topics of one folder: their tables, readers, writers and upkeep, and the folder name
+of each topic.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from penstock.model.connector import Partition
-from penstock.topic.embedded.names import folder_of, topic_of
-from penstock.topic.embedded.position import read_reset
-from penstock.topic.embedded.reader import EmbeddedReadStream
-from penstock.topic.embedded.row_slices import TopicRows
-from penstock.topic.embedded.table import TopicTable
+from penstock.model.errors import ConfigError
+from penstock.topic.embedded.row_ranges import TopicRows
 from penstock.topic.embedded.table_state import Retention
-from penstock.topic.embedded.threads import Threads
+from penstock.topic.embedded.topic_reader import TopicReader, parse_offset_reset
+from penstock.topic.embedded.topic_table import TopicTable, TopicThreads
+from penstock.topic.embedded.topic_writer import TopicDefaults, TopicWriter
 from penstock.topic.embedded.upkeep import Upkeep
 from penstock.topic.embedded.wakeups import wakeups_for
-from penstock.topic.embedded.writer import EmbeddedWriteStream, NewTopics
 from penstock.topic_files import Folder, LocalFolder
 
 log = logging.getLogger(__name__)
 
-UPKEEP_EVERY: Final = 5.0
-"""Seconds between two rounds of upkeep. A busy topic has some 200 new files by then; more often
-costs idle CPU, less often makes readers open more small files."""
+UPKEEP_INTERVAL_S: Final = 5.0
+"""Interval between two rounds of upkeep. A busy topic has about 200 new files by then. A shorter
+one costs CPU when topics are idle, a longer one makes readers open more small files."""
 
-RARELY: Final = 6
-"""How many times as long on an object store: each round asks about every topic, in every worker,
-and each question is paid for."""
+STORE_UPKEEP_FACTOR: Final = 6
+"""How many times longer the interval is on an object store: each round sends requests for every
+topic, in every worker, and each request costs money."""
 
-COMMITS: Final = 4
-"""Commits and looks at once. They wait for disks and stores, not for the processor."""
+MAX_CONCURRENT_COMMITS: Final = 4
+"""Concurrent commits and refreshes. They wait for disks and stores, not for the processor."""
 
-LOOKUPS: Final = 2
-"""Lookups of single rows at once, in threads of their own: they take as long as there are rows."""
+MAX_CONCURRENT_LOOKUPS: Final = 2
+"""Concurrent lookups of single rows, in threads of their own: their time depends on the number of
+rows."""
 
 
 class EmbeddedTopics:
     """Topics in a folder. `async with EmbeddedTopics(folder) as topics`."""
 
     def __init__(self, topics_dir: Path | Folder, retention: Retention | None = None) -> None:
-        """`topics_dir` may be shared by processes of several machines (`topic_files.folder_of`).
-        `retention` is that of topics that have none of their own.
+        """Processes of several machines may share `topics_dir` (`topic_files.open_folder`).
+        `retention` is for topics that have none of their own.
         """
         folder = LocalFolder(topics_dir) if isinstance(topics_dir, Path) else topics_dir
         self._folder = folder
-        self._rounds = 1 if isinstance(folder, LocalFolder) else RARELY
+        self._upkeep_factor = 1 if isinstance(folder, LocalFolder) else STORE_UPKEEP_FACTOR
         self._tables: dict[str, TopicTable] = {}
         self._wakeups = wakeups_for(folder)
-        self._threads = Threads("topic", COMMITS)
-        self._upkeep_thread = Threads("topic-upkeep", 1)
-        self._lookups = Threads("topic-rows", LOOKUPS)
+        self._threads = TopicThreads("topic", MAX_CONCURRENT_COMMITS)
+        self._upkeep_thread = TopicThreads("topic-upkeep", 1)
+        self._lookup_threads = TopicThreads("topic-rows", MAX_CONCURRENT_LOOKUPS)
         self._upkeep = Upkeep(folder, retention or Retention())
-        self._caring: asyncio.Task[None] | None = None
+        self._upkeep_task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._threads.run(self._folder.ready)
+        await self._threads.run(self._folder.check_usable)
         self._wakeups.start()
-        self._caring = asyncio.create_task(self._care())
+        self._upkeep_task = asyncio.create_task(self._run_upkeep())
         return self
 
     async def __aexit__(
@@ -69,21 +71,21 @@ class EmbeddedTopics:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._caring is not None:
-            self._caring.cancel()
-            await asyncio.gather(self._caring, return_exceptions=True)
+        if self._upkeep_task is not None:
+            self._upkeep_task.cancel()
+            await asyncio.gather(self._upkeep_task, return_exceptions=True)
         await self._wakeups.stop()
         self._threads.close()
         self._upkeep_thread.close()
-        self._lookups.close()
+        self._lookup_threads.close()
 
-    async def count(self, topic: str) -> int | None:
-        """Return how many partitions a topic has; None when there is no such topic yet."""
+    async def count_partitions(self, topic: str) -> int | None:
+        """Return the number of partitions of a topic; None when it does not exist."""
         table = self._table(topic)
         return table.spec.partitions if await self._threads.run(table.exists) else None
 
-    async def names(self) -> list[str]:
-        """Return the topics that there are."""
+    async def list_names(self) -> list[str]:
+        """Return the names of all topics."""
         return await self._threads.run(self._names)
 
     def writer(
@@ -92,22 +94,26 @@ class EmbeddedTopics:
         partitions: int,
         retention: Retention | None = None,
         require: Callable[[str], None] = lambda _: None,
-    ) -> EmbeddedWriteStream:
-        """Return the write end of a task. Topics it makes get so many partitions; all topics it
-        writes to get the retention, when one is given. `require` raises for a topic that it may not
-        write to.
+    ) -> TopicWriter:
+        """Return the sink writer of a task.
+
+        Args:
+            task_id: The task.
+            partitions: The number of partitions of topics that it creates.
+            retention: The retention of all topics that it writes to; None leaves theirs.
+            require: Raises for a topic that the task may not write to.
         """
 
         def table_of(topic: str) -> TopicTable:
             require(topic)
             return self._table(topic)
 
-        return EmbeddedWriteStream(
+        return TopicWriter(
             task_id,
-            NewTopics(partitions, retention),
+            TopicDefaults(partitions, retention),
             self._folder,
             table_of,
-            self._wakeups.tell,
+            self._wakeups.wake,
             self._threads,
         )
 
@@ -117,54 +123,97 @@ class EmbeddedTopics:
         offset_reset: str,
         credit_bytes: int,
         *,
-        places: bool = False,
-    ) -> EmbeddedReadStream:
-        """Return the read end of a task, from the offsets of its partitions. With `places`, rows
-        have the columns `__partition` and `__offset`.
+        with_positions: bool = False,
+    ) -> TopicReader:
+        """Return the source reader of a task, from the offsets of its partitions on. With
+        `with_positions`, rows have the columns `__partition` and `__offset`.
 
         Raises:
             ConfigError: `topic.bad_reset`, `topic.bad_name`.
         """
-        reset = read_reset(offset_reset)
+        reset = parse_offset_reset(offset_reset)
         tables = {topic: self._table(topic) for topic in {str(p.key["topic"]) for p in partitions}}
-        return EmbeddedReadStream(
+        return TopicReader(
             partitions,
             reset,
             credit_bytes,
             tables,
             self._wakeups,
             self._threads,
-            places=places,
+            with_positions=with_positions,
         )
 
     def rows(self, topic: str) -> TopicRows:
-        """Return single rows of a topic, for those who look them up."""
-        return TopicRows(self._table(topic), self._lookups)
+        """Return access to single rows of a topic."""
+        return TopicRows(self._table(topic), self._lookup_threads)
 
     def _table(self, topic: str) -> TopicTable:
-        # one for all who use a topic in this process: its log is read once, and commits take turns
-        return self._tables.setdefault(topic, TopicTable(topic, self._folder.at(folder_of(topic))))
+        # all users of a topic in this process share one table: its log is read once, and commits
+        # take turns
+        folder = self._folder.subfolder(folder_name(topic))
+        return self._tables.setdefault(topic, TopicTable(topic, folder))
 
     def _names(self) -> list[str]:
-        # a name that starts with a dot is no topic's: it would be escaped
-        folders = (name for name in self._folder.folders() if not name.startswith("."))
-        return [topic for topic in map(topic_of, folders) if self._table(topic).exists()]
+        return [topic for topic in self._topic_names() if self._table(topic).exists()]
 
-    async def _care(self) -> None:
+    def _topic_names(self) -> list[str]:
+        # a name with a dot at its start is not that of a topic, whose dot would be escaped
+        folders = self._folder.list_folders()
+        return [topic_name(folder) for folder in folders if not folder.startswith(".")]
+
+    async def _run_upkeep(self) -> None:
         while True:
-            await asyncio.sleep(UPKEEP_EVERY * self._rounds)
+            await asyncio.sleep(UPKEEP_INTERVAL_S * self._upkeep_factor)
             try:
-                await self._upkeep_thread.run(self._look_after_all)
+                await self._upkeep_thread.run(self._maintain_all)
             except OSError as error:
-                log.warning("topics could not be looked after, which is tried again: %s", error)
+                log.warning("upkeep of topics failed, and is retried in the next round: %s", error)
 
-    def _look_after_all(self) -> None:
-        self._upkeep.look_after_all()
-        for name in self._folder.folders():
-            if name.startswith("."):
-                continue  # no topic's: its name would be escaped
-            table = self._table(topic_of(name))
+    def _maintain_all(self) -> None:
+        self._upkeep.maintain_folder()
+        for name in self._topic_names():
+            table = self._table(name)
             try:
-                self._upkeep.look_after(table)
+                self._upkeep.maintain_topic(table)
             except Exception:
-                log.exception("upkeep of topic %s failed; it is tried again", table.topic)
+                log.exception(
+                    "upkeep of topic %s failed, and is retried in the next round", table.topic
+                )
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9._\-]*")
+_ESCAPE = re.compile(rb"~([0-9A-F]{2})")
+_MAX_NAME_BYTES = 200
+
+
+def folder_name(topic: str) -> str:
+    """Return the folder name of a topic. Plain characters stay, others become `~` and two digits
+    for each byte. Not `%`: paths of tables are URLs, in which Delta's library unescapes it once too
+    often.
+
+    Raises:
+        ConfigError: `topic.bad_name`: empty, or too long for a file system.
+    """
+    escaped = "".join(_escape(c) for c in topic)
+    if escaped.startswith("."):
+        escaped = f"~2E{escaped[1:]}"
+    if not topic or len(escaped) > _MAX_NAME_BYTES:
+        raise ConfigError(
+            "topic.bad_name",
+            f"{topic[:80]!r} cannot be the name of a topic: it is empty or too long",
+            fix=f"Use 1 to {_MAX_NAME_BYTES} characters; letters, digits, `.`, `_` and `-` count "
+            "one, others up to twelve.",
+        )
+    return escaped
+
+
+def topic_name(folder: str) -> str:
+    """Return the topic of a folder name."""
+    bytes_ = _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), folder.encode())
+    return bytes_.decode(errors="replace")
+
+
+def _escape(character: str) -> str:
+    if _PLAIN.fullmatch(character) or character == ".":
+        return character
+    return "".join(f"~{byte:02X}" for byte in character.encode())

@@ -1,7 +1,7 @@
-"""Rows out of the envelopes of change events: what they stand for becomes `__op`, what they carry
+"""Transforms that unwrap the envelopes of change events: the operation becomes `__op`, the payload
 becomes the row.
 
-- `debezium`: `before`, `after`, `op`, `source`; `added`: the fields and headers that it adds
-- `opencdc`: `operation`, `payload`, `key`, `metadata`
-- `unwrapping`: what both have in common
+- `debezium`: ExtractNewRecordState, for `before`, `after`, `op`, `source`
+- `opencdc`: UnwrapOpenCDC, for `operation`, `payload`, `key`, `metadata`
+- `envelope`: columns of unwrapped rows, and fields that are added from an envelope
 """

@@ -1,8 +1,7 @@
 """Python functions of the user as transforms: `type=python`.
 
-- `python`    the transform: its keys, and what the file must have
-- `modules`   finds the file in the folders that the node allows, and reads it
-- `declared`  output columns as they are written in a configuration
-- `kernel`    calls the function in the executors; rows on which it fails are set apart
-- `running`   makes a module of the file's text, and tells where in it an error happened
+- `python_function`: the transform and its keys
+- `code`: finds the file in the folders that the node allows, reads it, and imports its function
+- `column_declaration`: parses output columns, as in `id int64, name string`
+- `kernel`: calls the function in the executors, and rejects the rows on which it fails
 """

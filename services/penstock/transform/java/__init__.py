@@ -1,1 +1,6 @@
-"""What Java does to numbers, times and patterns, as Spark and Python can mean the same."""
+"""Java's conversions and syntax, translated to Spark and Python.
+
+- `casts`: conversions of numbers, times and texts
+- `date_formats`: `SimpleDateFormat` patterns
+- `patterns`: `java.util.regex` patterns and replacements
+"""

@@ -1,7 +1,7 @@
-"""Java's conversions of numbers and texts as Spark SQL, for rows that Kafka Connect would cast.
+"""Java's conversions of numbers and texts as Spark SQL, for the casts of Kafka Connect.
 
-What Java does without a word is done here, too: whole numbers lose their upper bits, fractions go
-to the nearest limit. What it refuses fails here, and the row is set apart.
+Silent conversions of Java are the same here: integers lose their upper bits, fractions are clamped
+to the limits of the type. What Java refuses fails here, and the row is rejected.
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ TARGETS: Final[Mapping[str, pa.DataType]] = {
     "boolean": pa.bool_(),
     "string": pa.string(),
 }
-"""Kafka Connect's names of what can be cast to."""
+"""Kafka Connect's names of the target types."""
 
 TIME: Final = "time"
-"""Meaning of a column of microseconds since midnight."""
+"""Semantic type of a column of microseconds since midnight."""
 
 _WHOLE: Final = r"\A[+-]?[0-9]+\z"
 _NO_NUMBER: Final = r"\A(?:\s*[+-]?(?!NaN|Infinity)(?i:inf|infinity|nan)\s*)\z"
 """Texts that are numbers to Spark and not to Java."""
 
-Cast: TypeAlias = tuple[str, bool]
-"""An expression, and whether it is certain: no row can fail in it."""
+CastExpression: TypeAlias = tuple[str, bool]
+"""An SQL expression, and whether it is certain: it cannot fail on any row."""
 
 
-def cast(text: str, type_: pa.DataType, meaning: str, target: str) -> Cast | None:
-    """Return the expression that casts a value of a type; None where Kafka Connect has none."""
+def cast_expression(
+    text: str, type_: pa.DataType, semantic_type: str, target: str
+) -> CastExpression | None:
+    """Return the expression that casts a value; None for a cast that Kafka Connect refuses."""
     if target == "string":
-        return as_text(text, type_, meaning)
-    plain = _plain(text, type_, meaning)
+        return format_text(text, type_, semantic_type)
+    plain = _as_number(text, type_, semantic_type)
     if plain is None:
         return None
     value, source = plain
@@ -49,11 +51,13 @@ def cast(text: str, type_: pa.DataType, meaning: str, target: str) -> Cast | Non
     return None if rule is None else rule(value, source, target)
 
 
-def as_text(text: str, type_: pa.DataType, meaning: str = "") -> Cast | None:
-    """Return a value as Kafka Connect writes it, times as ISO 8601; None for what has parts."""
+def format_text(text: str, type_: pa.DataType, semantic_type: str = "") -> CastExpression | None:
+    """Return the expression of a value as text, as Kafka Connect formats it, times as ISO 8601.
+    None for lists, maps and structs.
+    """
     if kind.is_timestamp(type_):
         return f"date_format({text}, {quoting.literal(_ISO)})", True
-    if meaning == TIME and kind.is_int64(type_):
+    if semantic_type == TIME and kind.is_int64(type_):
         return f"date_format(timestamp_micros({text}), {quoting.literal(_ISO_TIME)})", True
     if kind.is_binary(type_):  # Spark breaks base64 into lines
         return f"replace(base64({text}), {quoting.literal(chr(13) + chr(10))}, '')", True
@@ -67,72 +71,72 @@ _ISO: Final = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ISO_TIME: Final = "HH:mm:ss.SSS'Z'"
 
 
-def _plain(text: str, type_: pa.DataType, meaning: str) -> tuple[str, pa.DataType] | None:
-    """Return the number that stands for a date or a time; other values as they are."""
+def _as_number(text: str, type_: pa.DataType, semantic_type: str) -> tuple[str, pa.DataType] | None:
+    """Return the number of a date or time, and other values unchanged; None for bytes."""
     if kind.is_timestamp(type_):
         return f"unix_millis(CAST({text} AS TIMESTAMP_LTZ))", pa.int64()
     if kind.is_date(type_):
         return f"unix_date({text})", pa.int32()
-    if meaning == TIME and kind.is_int64(type_):
+    if semantic_type == TIME and kind.is_int64(type_):
         return f"({text} DIV 1000)", pa.int64()
     return None if kind.is_binary(type_) else (text, type_)
 
 
-def _from_whole(text: str, type_: pa.DataType, target: str) -> Cast:
-    wanted = TARGETS[target]
+def _from_integer(text: str, type_: pa.DataType, target: str) -> CastExpression:
+    target_type = TARGETS[target]
     if target == "boolean":
         return f"({text} <> 0)", True
-    if kind.is_integer(wanted) and wanted.bit_width < type_.bit_width:
-        return _wrapped(text, wanted), True
-    return f"CAST({text} AS {quoting.type_name(wanted)})", True
+    if kind.is_integer(target_type) and target_type.bit_width < type_.bit_width:
+        return _wrap_integer(text, target_type), True
+    return f"CAST({text} AS {quoting.type_name(target_type)})", True
 
 
-def _wrapped(text: str, wanted: pa.DataType) -> str:
-    """Return the lower bits of a whole number, as a signed one."""
-    mask, sign = (1 << wanted.bit_width) - 1, 1 << (wanted.bit_width - 1)
+def _wrap_integer(text: str, target_type: pa.DataType) -> str:
+    """Return the lower bits of an integer as a signed integer."""
+    mask, sign = (1 << target_type.bit_width) - 1, 1 << (target_type.bit_width - 1)
     bits = f"((CAST({text} AS BIGINT) & {mask}L) ^ {sign}L) - {sign}L"
-    return f"CAST({bits} AS {quoting.type_name(wanted)})"
+    return f"CAST({bits} AS {quoting.type_name(target_type)})"
 
 
-def _from_fraction(text: str, type_: pa.DataType, target: str) -> Cast:
+def _from_fraction(text: str, type_: pa.DataType, target: str) -> CastExpression:
     del type_
-    wanted = TARGETS[target]
-    if kind.is_floating(wanted):
-        return f"CAST({text} AS {quoting.type_name(wanted)})", True
+    target_type = TARGETS[target]
+    if kind.is_floating(target_type):
+        return f"CAST({text} AS {quoting.type_name(target_type)})", True
     if target == "int64":
-        return _clamped(text, "BIGINT", 63), True
+        return _clamp_fraction(text, "BIGINT", 63), True
     if target == "boolean":
-        return f"({_clamped(text, 'BIGINT', 63)} <> 0)", True
-    near = _clamped(text, "INT", 31)
-    return (near if target == "int32" else _wrapped(near, wanted)), True
+        return f"({_clamp_fraction(text, 'BIGINT', 63)} <> 0)", True
+    near = _clamp_fraction(text, "INT", 31)
+    return (near if target == "int32" else _wrap_integer(near, target_type)), True
 
 
-def _clamped(text: str, type_name: str, bits: int) -> str:
-    """Return a fraction without what is behind its point, at most at the limits of a type."""
-    least, most = f"(-{(1 << bits) - 1}L - 1L)", f"{(1 << bits) - 1}L"
+def _clamp_fraction(text: str, type_name: str, bits: int) -> str:
+    """Return the integer part of a fraction, clamped to the limits of the type."""
+    lowest, highest = f"(-{(1 << bits) - 1}L - 1L)", f"{(1 << bits) - 1}L"
     return (
         f"CASE WHEN isnan({text}) THEN CAST(0 AS {type_name})"
-        f" WHEN {text} >= {float(1 << bits)!r}D THEN CAST({most} AS {type_name})"
-        f" WHEN {text} <= {float(-(1 << bits))!r}D THEN CAST({least} AS {type_name})"
+        f" WHEN {text} >= {float(1 << bits)!r}D THEN CAST({highest} AS {type_name})"
+        f" WHEN {text} <= {float(-(1 << bits))!r}D THEN CAST({lowest} AS {type_name})"
         f" ELSE CAST({text} AS {type_name}) END"
     )
 
 
-def _from_decimal(text: str, type_: pa.DataType, target: str) -> Cast:
-    wanted = TARGETS[target]
-    if kind.is_floating(wanted):
-        return f"CAST({text} AS {quoting.type_name(wanted)})", True
+def _from_decimal(text: str, type_: pa.DataType, target: str) -> CastExpression:
+    target_type = TARGETS[target]
+    if kind.is_floating(target_type):
+        return f"CAST({text} AS {quoting.type_name(target_type)})", True
     whole = f"CAST({text} AS BIGINT)"
     certain = type_.precision - type_.scale < 19  # digits that every int64 has
-    return _from_whole(whole, pa.int64(), target)[0], certain
+    return _from_integer(whole, pa.int64(), target)[0], certain
 
 
-def _from_flag(text: str, type_: pa.DataType, target: str) -> Cast:
+def _from_boolean(text: str, type_: pa.DataType, target: str) -> CastExpression:
     del type_
     return f"CAST({text} AS {quoting.type_name(TARGETS[target])})", True
 
 
-def _from_text(text: str, type_: pa.DataType, target: str) -> Cast:
+def _from_text(text: str, type_: pa.DataType, target: str) -> CastExpression:
     del type_
     if target == "boolean":
         return f"(lower({text}) = 'true')", True
@@ -144,11 +148,11 @@ def _from_text(text: str, type_: pa.DataType, target: str) -> Cast:
     return f"CAST({checked} AS {quoting.type_name(TARGETS[target])})", False
 
 
-_Rule: TypeAlias = Callable[[str, pa.DataType, str], Cast]
+_Rule: TypeAlias = Callable[[str, pa.DataType, str], CastExpression]
 _RULES: Final[tuple[tuple[Callable[[pa.DataType], bool], _Rule], ...]] = (
-    (kind.is_integer, _from_whole),
+    (kind.is_integer, _from_integer),
     (kind.is_floating, _from_fraction),
     (kind.is_decimal, _from_decimal),
-    (kind.is_boolean, _from_flag),
+    (kind.is_boolean, _from_boolean),
     (kind.is_string, _from_text),
 )

@@ -1,7 +1,7 @@
-"""Java's `SimpleDateFormat` patterns as Spark's, as far as both mean the same.
+"""Translates Java's `SimpleDateFormat` patterns to Spark's, as far as both mean the same.
 
-What is counted, written or read otherwise there (`SSSSSS`, `YYYY`, weeks, days as numbers) is
-refused, never approximated. Texts are read strictly: there is no 13th month, and nothing may
+What Spark counts, formats or parses differently (`SSSSSS`, `YYYY`, weeks, days as numbers) is
+refused, never approximated. Texts are parsed strictly: there is no 13th month, and nothing may
 follow.
 """
 
@@ -15,7 +15,7 @@ from penstock.model.errors import ConfigError
 
 _PART: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
 
-_ALIKE: Final = {
+_SAME_COUNTS: Final = {
     **dict.fromkeys("dDHkKhms", (1, 2)),
     "y": (1, 4),
     "M": (1, 2, 3, 4),
@@ -28,34 +28,34 @@ _ALIKE: Final = {
     "X": (1, 2, 3),
     "G": (1, 2, 3),
 }
-"""Letters, and how often in a row they mean the same."""
+"""Pattern letters → counts with the same meaning in Java and Spark."""
 
 _DIGITS: Final = frozenset("dDHkKhmsM")
-"""Letters of numbers, which have two digits where they stand twice."""
+"""Letters of numbers, which have two digits when the letter is doubled."""
 
 _SPECIAL: Final = frozenset("{}[]#")
-"""Signs that stand for themselves in Java's patterns, and must be quoted in Spark's."""
+"""Characters that are literal in Java's patterns and must be quoted in Spark's."""
 
 
-def spark_pattern(text: str, path: str) -> str:
-    """Return Spark's pattern of the same meaning.
+def translate_date_format(text: str, path: str) -> str:
+    """Return the Spark pattern of the same meaning.
 
     Raises:
         ConfigError: `transform.bad_date_format`.
     """
-    return "".join(_parts(text, path))
+    return "".join(_translate_parts(text, path))
 
 
-def fractions_of(pattern: str) -> str:
-    """Return a regular expression of the texts whose milliseconds have three digits; empty for a
-    pattern without milliseconds. Java reads `.1` as one millisecond, Spark as a hundred.
+def milliseconds_pattern(pattern: str) -> str:
+    """Return a regular expression for texts whose milliseconds have three digits; empty for a
+    pattern without milliseconds. Java parses `.1` as 1 ms, Spark as 100 ms.
     """
     if "SSS" not in _PART.sub(lambda part: part[0] if part[1] else "", pattern):
         return ""
-    return "(?s)" + "".join(_expression(part[0], part[1]) for part in _PART.finditer(pattern))
+    return "(?s)" + "".join(_part_regex(part[0], part[1]) for part in _PART.finditer(pattern))
 
 
-def _expression(part: str, letter: str | None) -> str:
+def _part_regex(part: str, letter: str | None) -> str:
     if letter == "S":
         return "[0-9]{3}"
     if letter is not None:
@@ -65,24 +65,24 @@ def _expression(part: str, letter: str | None) -> str:
     return re.sub(r"[^A-Za-z0-9 ]", lambda sign: f"\\{sign[0]}", text)
 
 
-def _parts(text: str, path: str) -> Iterator[str]:
+def _translate_parts(text: str, path: str) -> Iterator[str]:
     for match in _PART.finditer(text):
         part, letter = match[0], match[1]
         if letter is None:
             if part == "'":
-                raise _bad(text, "a quote is never closed", path)
+                raise _invalid_format(text, "a quote is never closed", path)
             quoted = not part.startswith("'") and bool(_SPECIAL.intersection(part))
             yield f"'{part}'" if quoted else part
-        elif len(part) in _ALIKE.get(letter, ()):
+        elif len(part) in _SAME_COUNTS.get(letter, ()):
             yield part
         else:
-            raise _bad(text, f"`{part}` has no equal here", path)
+            raise _invalid_format(text, f"`{part}` has no equivalent in Spark", path)
 
 
-def _bad(text: str, why: str, path: str) -> ConfigError:
+def _invalid_format(text: str, why: str, path: str) -> ConfigError:
     return ConfigError(
         "transform.bad_date_format",
-        f"`{text}` is not a format that can be used here: {why}",
+        f"`{text}` is not a supported date format: {why}",
         fix="Use y, yyyy, M to MMMM, d, D, H, h, k, K, m, s, SSS, a, E, z, Z, X and quoted text.",
         config_path=path,
     )

@@ -1,8 +1,8 @@
 """The Spark SQL functions that a user's expression may call, and why the others may not.
 
-This is an allow-list: a function that stands in neither table is refused, so a function that a new
-version of Spark adds is refused until somebody has read what it does. A test lists the functions of
-the Spark that is installed and fails when one of them is in neither table.
+This is an allow-list: a function in neither table is refused, so functions of a new version of
+Spark are refused until a maintainer has reviewed them. A test compares the tables with the
+functions of the installed Spark.
 
 A function is allowed when its result depends on its arguments alone. `call_arguments` has further
 rules for those that take options or sizes.
@@ -66,7 +66,7 @@ _FAMILIES: Final[Mapping[str, str]] = {
         to_csv to_json to_variant_object to_xml try_parse_json try_variant_get variant_get xpath
         xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
         xpath_string""",
-    "sketches and shapes that a column holds": """
+    "sketches and shapes in a column": """
         approx_top_k_estimate bitmap_bit_position bitmap_bucket_number bitmap_count
         hll_sketch_estimate hll_union kll_sketch_get_n_bigint kll_sketch_get_n_double
         kll_sketch_get_n_float kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double
@@ -84,16 +84,16 @@ _RUNS_CODE = "it calls any Java method of the engine"
 _READS_FILES = "it reads files or data sources outside of the stream"
 _KNOWS_ENGINE = "it returns the engine's user, catalog, version or files, which are not in the row"
 _FROZEN = (
-    "Spark computes it once for a plan that is kept, so every micro-batch would get the same "
-    "value; use InsertField with `timestamp.field`"
+    "Spark computes it once for all micro-batches, so all rows would get the same value; use "
+    "InsertField with `timestamp.field`"
 )
 _SEEDED = (
-    "Spark draws its seed once for a plan that is kept, so micro-batches would repeat the same "
-    "values; let the source or the sink make them"
+    "Spark draws its seed once for all micro-batches, so they would repeat the same values; "
+    "generate them in the source or the sink"
 )
-_MANY_ROWS = "it makes several rows of one; rows and offsets could no longer be matched"
-_FEW_ROWS = "it makes one row of several; a transform sees one row at a time"
-_BY_NAME = "it turns text into a name, so that what is called could not be checked"
+_MANY_ROWS = "it makes several rows of one, which could no longer be matched with offsets"
+_FEW_ROWS = "it aggregates several rows; a transform sees one row at a time"
+_BY_NAME = "it turns a text into a name, so the called function could not be checked"
 
 _REASONS: Final[Mapping[str, str]] = {
     _RUNS_CODE: "reflect java_method try_reflect",
@@ -129,7 +129,7 @@ _REASONS: Final[Mapping[str, str]] = {
 REFUSED: Final[Mapping[str, str]] = {
     function: reason for reason, functions in _REASONS.items() for function in functions.split()
 }
-"""Function (lower case) to the reason why it may not be called."""
+"""Function (lower case) → the reason why it may not be called."""
 
 CONSTANTS: Final[Mapping[str, str]] = {
     word: REFUSED[word]
@@ -143,14 +143,14 @@ CONSTANTS: Final[Mapping[str, str]] = {
         "user",
     )
 }
-"""Names (lower case) that Spark reads as calls without parentheses, bare and in backticks, in any
-capitals, where the rows have no column of that name."""
+"""Names (lower case) that Spark resolves to functions without parentheses, bare and in backticks,
+in any case, where the rows have no column of that name."""
 
 WITHOUT_ARGUMENTS: Final[Mapping[str, str]] = {
     "unix_timestamp": _FROZEN,
     "to_unix_timestamp": _FROZEN,
 }
-"""Functions (lower case) that are refused when they are called with nothing."""
+"""Functions (lower case) that are refused when they are called without arguments."""
 
 _OPERATORS: Final = """
     AND AS BETWEEN BOTH CASE DISTINCT DIV ELSE ESCAPE EXCEPT FOR FROM ILIKE IN INTERVAL IS LEADING
@@ -159,5 +159,5 @@ _OPERATORS: Final = """
 _TYPES: Final = "CHAR CHARACTER DEC DECIMAL NUMERIC TIME VARCHAR"
 
 KEYWORDS: Final[frozenset[str]] = frozenset(f"{_OPERATORS} {_TYPES}".split())
-"""Words that may stand before a parenthesis without calling anything: of operators, and of types
-with parameters."""
+"""Words that may precede a parenthesis without being a function: operators, and types with
+parameters."""

@@ -1,10 +1,10 @@
-"""What a user's SQL may contain: one expression over the row, and nothing that reaches beyond it.
+"""Checks that a user's SQL is one expression over the row, with no access to anything else.
 
-Expressions are only ever given to Spark's expression parser, which reads one expression and no
-statement. That alone is not enough: a subquery, `reflect(…)`, `from_xml` with a schema file or
-`${env:…}` inside an expression reads other data, runs code, asks a URL, or leaks the environment.
-So the text is checked here before Spark sees it. Only functions of a list are allowed
-(`sql_functions`), some of them only with harmless arguments (`call_arguments`).
+Expressions are passed only to Spark's expression parser, which parses one expression and no
+statement. That is not enough: a subquery, `reflect(…)`, `from_xml` with a schema file or `${env:…}`
+inside of an expression reads other data, runs code, calls a URL, or leaks the environment. So the
+text is checked here before Spark sees it. Only listed functions are allowed (`allowed_functions`),
+some of them only with harmless arguments (`call_arguments`).
 
 Codes: `transform.bad_expression`, `transform.subquery`, `transform.forbidden_function`,
 `transform.substitution`, `transform.frozen_time`; `transform.unknown_column` where the row is
@@ -27,81 +27,81 @@ from penstock.transform.sql.allowed_functions import (
     REFUSED,
     WITHOUT_ARGUMENTS,
 )
-from penstock.transform.sql.call_arguments import refusal_of
+from penstock.transform.sql.call_arguments import find_refusal
 from penstock.transform.sql.quoting import has_substitution
-from penstock.transform.sql.tokens import Kind, Token, tokens_of
+from penstock.transform.sql.tokens import Token, TokenKind, tokenize
 
 _QUERY_WORDS: Final = ("SELECT", "TABLE", "VALUES", "USING")
-"""One of these is in every query that Spark's grammar allows in an expression; a query that starts
-with FROM is seen by its parenthesis. `EXISTS`, `IN` and scalar subqueries all need one."""
+"""Every query that Spark's grammar allows in an expression has one of these words, or begins with
+FROM behind a parenthesis. This includes `EXISTS`, `IN` and scalar subqueries."""
 
 _TIME: Final = re.compile(r"""[rR]?['"]\s*[+-]?[0-9][0-9A-Za-z:.,+\-/_ ]*['"]""")
-"""A date or time that begins with a digit, whatever follows."""
+"""A text of a date or time that begins with a digit."""
 
 _FIX: Final = "Use functions of the row's own columns only."
 
 _CLOSES: Final = {")": "(", "]": "["}
 
 
-def guarded(text: str, path: str) -> list[Token]:
-    """Return the tokens of an expression that is safe to hand to Spark.
+def check_expression(text: str, path: str) -> list[Token]:
+    """Check an expression and return its tokens. Spark may parse only checked expressions.
 
     Args:
-        text: What the user wrote.
-        path: The configuration key it stands in.
+        text: The expression as the user wrote it.
+        path: Its configuration key.
 
     Raises:
-        ConfigError: it is not one expression, or it reaches beyond the row.
+        ConfigError: it is not one expression, or it accesses more than the row.
     """
     if has_substitution(text):
         raise ConfigError(
             "transform.substitution",
-            "`${` is not allowed in an expression: Spark would put its own settings there",
-            fix="Write the value itself; for the two signs in a text write `$\\u007b`.",
+            "`${` is not allowed in an expression: Spark would substitute its own settings",
+            fix="Write the value itself; for these two characters in a text write `$\\u007b`.",
             config_path=path,
         )
-    tokens = tokens_of(text)
+    tokens = tokenize(text)
     if not tokens:
-        raise _bad("the expression is empty", path)
+        raise _invalid_expression("the expression is empty", path)
     for token in tokens:
         _check_sign(token, path)
     _check_nesting(tokens, path)
-    for place, token in enumerate(tokens):
-        _check_query(tokens, place, path)
+    for index, token in enumerate(tokens):
+        _check_query(tokens, index, path)
         if token.is_name:
-            _check_call(tokens, place, path)
+            _check_call(tokens, index, path)
     return tokens
 
 
 def _check_sign(token: Token, path: str) -> None:
-    if token.kind is Kind.COMMENT:
-        raise _bad(f"comments are not allowed (`{token.text}` at {token.at})", path)
+    if token.kind is TokenKind.COMMENT:
+        raise _invalid_expression(f"comments are not allowed (`{token.text}` at {token.at})", path)
     if token.is_symbol(";"):
-        raise _bad(f"`;` at {token.at}: one expression, not a statement", path)
+        raise _invalid_expression(f"`;` at {token.at}: one expression, not a statement", path)
     if token.is_symbol("'", '"', "`"):
-        raise _bad(f"the quote at {token.at} is never closed", path)
-    if token.kind is Kind.SYMBOL and not (token.text.isascii() and token.text.isprintable()):
-        # Spark may take it for a space: it must not stand between a name and its parenthesis.
-        raise _bad(f"{token.text!r} at {token.at} is no sign of SQL", path)
+        raise _invalid_expression(f"the quote at {token.at} is never closed", path)
+    if token.kind is TokenKind.SYMBOL and not (token.text.isascii() and token.text.isprintable()):
+        # Spark may read it as a space, which could separate a name from its parenthesis.
+        raise _invalid_expression(f"{token.text!r} at {token.at} is not a symbol of SQL", path)
 
 
 def _check_nesting(tokens: Sequence[Token], path: str) -> None:
-    """Refuse brackets that do not match: an expression is later put between parentheses, and must
-    not be able to leave them.
+    """Refuse brackets that do not match: the expression is later embedded in parentheses, and must
+    not be able to close them.
     """
     opened: list[str] = []
     for token in tokens:
         if token.is_symbol("(", "["):
             opened.append(token.text)
         elif token.is_symbol(")", "]") and (not opened or opened.pop() != _CLOSES[token.text]):
-            raise _bad(f"`{token.text}` at {token.at} closes nothing", path)
+            raise _invalid_expression(f"`{token.text}` at {token.at} has no opening bracket", path)
     if opened:
-        raise _bad(f"`{opened[-1]}` is never closed", path)
+        raise _invalid_expression(f"`{opened[-1]}` is never closed", path)
 
 
-def _check_query(tokens: Sequence[Token], place: int, path: str) -> None:
-    token = tokens[place]
-    starts = place > 0 and tokens[place - 1].is_symbol("(")
+def _check_query(tokens: Sequence[Token], index: int, path: str) -> None:
+    token = tokens[index]
+    starts = index > 0 and tokens[index - 1].is_symbol("(")
     if token.is_word(*_QUERY_WORDS) or (token.is_word("FROM") and starts):
         raise ConfigError(
             "transform.subquery",
@@ -111,64 +111,64 @@ def _check_query(tokens: Sequence[Token], place: int, path: str) -> None:
         )
 
 
-def _check_call(tokens: Sequence[Token], place: int, path: str) -> None:
-    token = tokens[place]
-    if not _is_symbol(tokens, place + 1, "("):
-        _check_constant(tokens, place, path)
-        _check_typed_literal(tokens, place, path)
+def _check_call(tokens: Sequence[Token], index: int, path: str) -> None:
+    token = tokens[index]
+    if not _is_symbol(tokens, index + 1, "("):
+        _check_constant(tokens, index, path)
+        _check_typed_literal(tokens, index, path)
         return
-    before = tokens[place - 1] if place else None
+    before = tokens[index - 1] if index else None
     if before is not None and before.is_symbol("."):
-        raise _forbidden(token, "functions are called by their plain name", path)
-    if token.kind is Kind.WORD and _is_keyword(token, before):
+        raise _forbidden_function(token, "functions are called by an unqualified name", path)
+    if token.kind is TokenKind.WORD and _is_keyword(token, before):
         return
     if token.is_word("OVER"):
-        raise _forbidden(token, "a transform sees one row at a time", path)
-    # Spark compares names of functions in small letters and keywords in capitals. Both readings
-    # have to be on the list, or a letter such as the dotless i would make one of them another name.
+        raise _forbidden_function(token, "a transform sees one row at a time", path)
+    # Spark compares names of functions in lower case and keywords in upper case. Both forms have to
+    # be on the list: with letters such as the dotless i they can be different names.
     readings = {token.name.lower(), token.name.upper().lower()}
     for function in readings:
         if function not in ALLOWED:
-            raise _refused(token, function, path)
-        if function in WITHOUT_ARGUMENTS and _is_symbol(tokens, place + 2, ")"):
-            raise _forbidden(token, WITHOUT_ARGUMENTS[function], path)
-        refusal = refusal_of(tokens, place, function)
+            raise _refused_function(token, function, path)
+        if function in WITHOUT_ARGUMENTS and _is_symbol(tokens, index + 2, ")"):
+            raise _forbidden_function(token, WITHOUT_ARGUMENTS[function], path)
+        refusal = find_refusal(tokens, index, function)
         if refusal is not None:
-            raise _forbidden(token, refusal.reason, path, fix=refusal.fix)
+            raise _forbidden_function(token, refusal.reason, path, fix=refusal.fix)
 
 
 def _is_keyword(token: Token, before: Token | None) -> bool:
-    """Tell whether a word before a parenthesis calls nothing."""
+    """Whether a word before a parenthesis is a keyword, and not the name of a function."""
     if token.upper in ("ANY", "SOME", "ALL"):
         return before is not None and before.is_word("LIKE", "ILIKE")
     return token.upper in KEYWORDS
 
 
-def _check_constant(tokens: Sequence[Token], place: int, path: str) -> None:
-    """Refuse a bare name that Spark reads as a call where no column has it."""
-    token = tokens[place]
-    before = tokens[place - 1] if place else None
-    if token.kind is not Kind.WORD or token.is_word("USER") or _is_part(before):
-        return  # `user` is a common name of columns: `require_columns` looks whether it is one
+def _check_constant(tokens: Sequence[Token], index: int, path: str) -> None:
+    """Refuse a bare name that Spark resolves to a function when no column has it."""
+    token = tokens[index]
+    before = tokens[index - 1] if index else None
+    if token.kind is not TokenKind.WORD or token.is_word("USER") or _is_part(before):
+        return  # `user` is a common column name: `require_columns` checks that the column exists
     reason = CONSTANTS.get(token.name.lower()) or CONSTANTS.get(token.upper.lower())
     if reason:
         fix = f"If it is the name of a column, write it as `` `{token.text}` ``."
-        raise _forbidden(token, reason, path, fix=fix)
+        raise _forbidden_function(token, reason, path, fix=fix)
 
 
-def _check_typed_literal(tokens: Sequence[Token], place: int, path: str) -> None:
-    """Refuse `timestamp'now'` and its kin, which Spark computes once for a kept plan."""
-    token = tokens[place]
+def _check_typed_literal(tokens: Sequence[Token], index: int, path: str) -> None:
+    """Refuse `timestamp'now'` and the like, which Spark computes once for a kept plan."""
+    token = tokens[index]
     if not token.is_word("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"):
         return
-    text = tokens[place + 1] if place + 1 < len(tokens) else None
-    if text is None or text.kind not in (Kind.STRING, Kind.RAW_STRING):
+    text = tokens[index + 1] if index + 1 < len(tokens) else None
+    if text is None or text.kind not in (TokenKind.STRING, TokenKind.RAW_STRING):
         return
     if not _TIME.match(text.text):
         raise ConfigError(
             "transform.frozen_time",
             f"`{token.text} {text.text}` at {token.at} is not a date or time in digits; Spark "
-            "computes `now`, `today` and the like once for a plan that is kept",
+            "computes `now`, `today` and the like only once for all micro-batches",
             fix="Write it in digits, as in `date'2026-01-31'`; for the time of a row use "
             "InsertField with `timestamp.field`.",
             config_path=path,
@@ -176,14 +176,14 @@ def _check_typed_literal(tokens: Sequence[Token], place: int, path: str) -> None
 
 
 def require_columns(tokens: Sequence[Token], row: Row, path: str) -> None:
-    """Refuse a name that is not a column of the row and that Spark would read as a call: `user`,
-    the user of the engine, and the others in backticks.
+    """Refuse names that Spark resolves to a function where they are not columns of the row: `user`,
+    which is the user of the engine, and the other `CONSTANTS` in backticks.
 
     Raises:
         ConfigError: `transform.unknown_column`.
     """
-    for place, token in enumerate(tokens):
-        before = tokens[place - 1] if place else None
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1] if index else None
         if token.is_name and _is_constant(token.name) and not _is_part(before):
             row.require(token.name, path)
 
@@ -193,17 +193,15 @@ def _is_constant(name: str) -> bool:
 
 
 def _is_part(before: Token | None) -> bool:
-    """Tell whether what follows a token is a field of something (`a.user`) or a new name
-    (`AS user`).
-    """
+    """Whether the name behind a token is a field (`a.user`) or an alias (`AS user`)."""
     return before is not None and (before.is_symbol(".") or before.is_word("AS"))
 
 
-def _is_symbol(tokens: Sequence[Token], place: int, text: str) -> bool:
-    return place < len(tokens) and tokens[place].is_symbol(text)
+def _is_symbol(tokens: Sequence[Token], index: int, text: str) -> bool:
+    return index < len(tokens) and tokens[index].is_symbol(text)
 
 
-def _bad(message: str, path: str) -> ConfigError:
+def _invalid_expression(message: str, path: str) -> ConfigError:
     return ConfigError(
         "transform.bad_expression",
         message,
@@ -212,19 +210,19 @@ def _bad(message: str, path: str) -> ConfigError:
     )
 
 
-def _refused(token: Token, function: str, path: str) -> ConfigError:
+def _refused_function(token: Token, function: str, path: str) -> ConfigError:
     if function in REFUSED:
-        return _forbidden(token, REFUSED[function], path)
+        return _forbidden_function(token, REFUSED[function], path)
     near = get_close_matches(function, ALLOWED, n=1)
-    return _forbidden(
+    return _forbidden_function(
         token,
-        "it is not one of the functions that expressions may call",
+        "it is not on the list of functions that expressions may call",
         path,
         fix=f"Did you mean `{near[0]}`?" if near else _FIX,
     )
 
 
-def _forbidden(token: Token, reason: str, path: str, *, fix: str = _FIX) -> ConfigError:
+def _forbidden_function(token: Token, reason: str, path: str, *, fix: str = _FIX) -> ConfigError:
     return ConfigError(
         "transform.forbidden_function",
         f"`{token.name}` at {token.at} is not allowed: {reason}",

@@ -1,4 +1,4 @@
-"""Names and texts as Spark SQL, quoted so that nothing in them is read as anything else."""
+"""Formats names, texts and types as Spark SQL, quoted so that nothing in them is read as code."""
 
 from __future__ import annotations
 
@@ -11,48 +11,50 @@ import pyarrow.types as kind
 from penstock.model.errors import ConfigError
 
 _SUBSTITUTION: Final = "${"
-"""Spark replaces `${…}` by its settings, system properties and environment variables before it
-parses, inside quotes too. A text that keeps this pair of signs would read the engine's environment
+"""Spark replaces `${…}` by its settings, system properties and environment variables before
+parsing, also inside of quotes. A text with these two characters could read the engine's environment
 (invariant 9)."""
 
 _ESCAPED: Final = {"\\": "\\\\", "'": "\\'", "$": "\\u0024", "\0": "\\u0000"}
 
 
 def has_substitution(text: str) -> bool:
-    """Tell whether Spark would replace a part of a text before it parses it."""
+    """Whether Spark would substitute a part of a text before parsing it."""
     return _SUBSTITUTION in text
 
 
 def name(text: str) -> str:
-    """Return a column name in backticks, whatever it contains.
+    """Return a column name in backticks.
 
     Raises:
-        ConfigError: Spark has no way to write it.
+        ConfigError: `transform.bad_name`: Spark SQL cannot express the name.
     """
     if not text or has_substitution(text) or not _is_unicode(text):
         raise ConfigError(
             "transform.bad_name",
             f"{text!r} cannot be the name of a column",
-            fix="Names have at least one character and no `${`.",
+            fix="Choose a name with at least one character and without `${`.",
         )
     return "`" + text.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:
-    """Return a string literal that Spark reads as exactly this text.
+    """Return a string literal of exactly this text.
 
     Raises:
-        ConfigError: it is not a Unicode text.
+        ConfigError: `transform.bad_text`: the text is not valid Unicode.
     """
     if not _is_unicode(text):
         raise ConfigError(
-            "transform.bad_text", f"{text!r} is not a Unicode text", fix="Correct it."
+            "transform.bad_text",
+            f"{text!r} is not valid Unicode: it has a lone surrogate",
+            fix="Correct the text.",
         )
     return "'" + "".join(_ESCAPED.get(sign, sign) for sign in text) + "'"
 
 
 def type_name(type_: pa.DataType) -> str:
-    """Return the name of a type that Spark takes (its normal types), in Spark's SQL."""
+    """Return the SQL name of a type, which must be one of Spark's normal types."""
     plain = _TYPES.get(type_)
     if plain is not None:
         return plain
@@ -67,7 +69,7 @@ def type_name(type_: pa.DataType) -> str:
     if kind.is_struct(type_):
         fields = ", ".join(f"{name(field.name)}: {type_name(field.type)}" for field in type_)
         return f"STRUCT<{fields}>"
-    raise AssertionError(f"{type_} is no type of Spark's")
+    raise AssertionError(f"{type_} is not a normal type of Spark")
 
 
 _TYPES: Final[Mapping[pa.DataType, str]] = {
@@ -86,5 +88,5 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether a text can be UTF-8: half a surrogate pair cannot."""
+    """Whether a text can be encoded as UTF-8: lone surrogates cannot."""
     return not any("\ud800" <= sign <= "\udfff" for sign in text)

@@ -1,8 +1,8 @@
-"""Spark SQL's tokens, as far as it takes to know what is code and what is quoted.
+"""The tokens of Spark SQL, as far as needed to tell code from quoted text.
 
-Two readers rely on it: the guard, which refuses whatever is not a plain expression, and the
-condition parser of the fused lane. Where Spark's lexer and this one could differ, this one makes a
-token that both refuse.
+Two modules use them: `guard`, which refuses everything but a plain expression, and
+`condition_parser`, which compiles conditions for fused plans. Where Spark's lexer could differ from
+this one, it makes a token that both modules refuse.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from enum import Enum, auto
 from typing import Final
 
 
-class Kind(Enum):
-    """What a token is."""
+class TokenKind(Enum):
+    """The kind of a token."""
 
     STRING = auto()
     RAW_STRING = auto()
@@ -27,56 +27,56 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and where it starts."""
+    """A token and its index in the text."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     at: int
 
     @property
     def upper(self) -> str:
-        """The word as Spark compares keywords: it upper-cases by Unicode, so `ſelect` is SELECT."""
+        """The word as Spark compares keywords: in upper case by Unicode, so `ſelect` is SELECT."""
         return self.text.upper()
 
     @property
     def is_name(self) -> bool:
         """Whether it can name a column or a function."""
-        return self.kind in (Kind.WORD, Kind.QUOTED)
+        return self.kind in (TokenKind.WORD, TokenKind.QUOTED)
 
     @property
     def name(self) -> str:
         """The name without its backticks."""
-        if self.kind is Kind.QUOTED:
+        if self.kind is TokenKind.QUOTED:
             return self.text[1:-1].replace("``", "`")
         return self.text
 
     def is_symbol(self, *texts: str) -> bool:
-        """Tell whether it is one of these signs."""
-        return self.kind is Kind.SYMBOL and self.text in texts
+        """Whether it is one of these symbols."""
+        return self.kind is TokenKind.SYMBOL and self.text in texts
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether it is one of these words (in capitals), not in backticks."""
-        return self.kind is Kind.WORD and self.upper in words
+        """Whether it is one of these words (in upper case), without backticks."""
+        return self.kind is TokenKind.WORD and self.upper in words
 
 
-_PATTERNS: Final[dict[Kind, str]] = {
-    # In a raw string a backslash escapes nothing: read otherwise, r'\' would hide what follows it.
-    Kind.RAW_STRING: r"""[rR]'[^']*'|[rR]"[^"]*\"""",
-    Kind.STRING: r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""",
-    Kind.QUOTED: r"`(?:[^`]|``)*`",
-    Kind.COMMENT: r"--|/\*",
-    Kind.NUMBER: r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])",
-    Kind.WORD: r"\w+",
-    Kind.SYMBOL: r"<=>|<=|>=|<>|!=|==|\|\||::|->|=>|\S",
+_PATTERNS: Final[dict[TokenKind, str]] = {
+    # In a raw string a backslash escapes nothing; otherwise r'\' would hide the text behind it.
+    TokenKind.RAW_STRING: r"""[rR]'[^']*'|[rR]"[^"]*\"""",
+    TokenKind.STRING: r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""",
+    TokenKind.QUOTED: r"`(?:[^`]|``)*`",
+    TokenKind.COMMENT: r"--|/\*",
+    TokenKind.NUMBER: r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])",
+    TokenKind.WORD: r"\w+",
+    TokenKind.SYMBOL: r"<=>|<=|>=|<>|!=|==|\|\||::|->|=>|\S",
 }
 _TOKEN: Final = re.compile(
     "|".join(f"(?P<{kind.name}>{pattern})" for kind, pattern in _PATTERNS.items()), re.DOTALL
 )
 
 
-def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of an expression; a quote that never ends is a symbol of its own."""
+def tokenize(text: str) -> list[Token]:
+    """Split an expression into tokens. The quote of a text that never ends is a symbol."""
     return [
-        Token(Kind[match.lastgroup or ""], match[0], match.start())
+        Token(TokenKind[match.lastgroup or ""], match[0], match.start())
         for match in _TOKEN.finditer(text)
     ]

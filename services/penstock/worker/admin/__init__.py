@@ -1,1 +1,8 @@
-"""What a worker answers beside its tasks: validation, previews, offsets, dead letters."""
+"""Operations of a worker beside its tasks.
+
+- `connector_plugins`   definitions of connectors and their keys; validation of configurations
+- `external_state`      what a connector owns in external systems; offsets altered by an operator
+- `preview`             sample rows through the chain of a connector
+- `preview_process`     the process in which previews run
+- `dead_letter_reader`  dead letters of a topic
+"""

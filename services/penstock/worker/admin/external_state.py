@@ -1,7 +1,10 @@
-"""What a connector owns outside: its plugins set it up, change it, and take it away again."""
+"""Plugins create, change and remove what a connector owns in external systems, such as a
+replication slot, and check offsets that an operator alters.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -10,85 +13,95 @@ from penstock.client import AlteredOffsets, AppliedConnector
 from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Partition, Target
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
 from penstock.model.identity import partition_key
-from penstock.plugin import PluginHost, PluginProcess
-from penstock.secrets import NO_SECRETS, Secrets
-from penstock.worker.config.reach import NO_RULES, Rules
-from penstock.worker.config.resolved_config import Design, acquire, design_of, refuse_errors
-from penstock.worker.redacted import unsaid
+from penstock.plugin import PluginProcess
+from penstock.worker.config.resolved_config import (
+    ResolvedConfig,
+    WorkerContext,
+    acquire_plugin,
+    refuse_errors,
+)
+from penstock.worker.redaction import redact_errors
 
-_ENDS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
+log = logging.getLogger(__name__)
+
+_ROLES: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
     ConnectorKind.SOURCE: ("source",),
     ConnectorKind.SINK: ("sink",),
     ConnectorKind.PIPELINE: ("source", "sink"),
 }
-"""The plugins of a connector that may own something outside."""
+"""The plugins of a connector that may own external state."""
 
 
-class Applier:
-    """Asks plugins to change what is outside."""
+class StateApplier:
+    """Lets plugins create, change and remove external state."""
 
-    def __init__(
-        self, host: PluginHost, secrets: Secrets = NO_SECRETS, reach: Rules = NO_RULES
-    ) -> None:
-        self._host, self._secrets, self._reach = host, secrets, reach
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
 
     async def apply(
         self, connector: Connector, action: ApplyAction, last: Connector | None = None
     ) -> AppliedConnector:
-        """Have each plugin of a connector do what an action asks for; tells what was done. `last`
-        has the configuration that was applied last.
+        """Apply an action with each plugin of a connector. Returns their warnings. `last` is the
+        connector with the configuration that was applied last.
 
         Raises:
             PenstockError: a plugin refuses, fails, or is not installed.
         """
-        design = await design_of(self._host, self._secrets, connector, self._reach)
-        before, findings = await self._before(last)
-        actions: list[str] = []
-        ends = () if design.settings.replay is not None else _ENDS.get(design.kind, ())
-        for end in ends:
-            process, target = await acquire(self._host, design, end)
-            looked_up = [*design.looked_up, *(before.looked_up if before else ())]
-            with unsaid(looked_up) as without:
+        resolved = await self._context.resolve(connector)
+        before, findings = await self._resolve_last(last)
+        roles = () if resolved.settings.replay is not None else _ROLES.get(resolved.kind, ())
+        for role in roles:
+            process, target = await acquire_plugin(self._context.host, resolved, role)
+            looked_up = [*resolved.secret_texts, *(before.secret_texts if before else ())]
+            with redact_errors(looked_up) as redact:
                 try:
-                    had = _last_target(before, design, end, process)
+                    had = _last_target(before, resolved, role, process)
                     applied = await process.apply(target, action, last_applied=had)
                 except PenstockError as error:
                     if error.code == "plugin.unimplemented":
-                        continue  # it owns nothing outside
+                        continue  # it owns no external state
                     raise
-                found = [without(one) for one in applied.diagnostics]
+                found = [redact(one) for one in applied.diagnostics]
                 refuse_errors(found)
-            actions += applied.actions
+            for done in applied.actions:
+                log.info("connector %s: %s", connector.name, done)
             findings += found
-        return AppliedConnector(tuple(actions), tuple(findings))
+        return AppliedConnector(tuple(findings))
 
-    async def _before(self, last: Connector | None) -> tuple[Design | None, list[Diagnostic]]:
-        """Return what was applied last; a warning where that cannot be taken apart any more."""
+    async def _resolve_last(
+        self, last: Connector | None
+    ) -> tuple[ResolvedConfig | None, list[Diagnostic]]:
+        """Return the configuration that was applied last; a warning when it cannot be resolved any
+        more.
+        """
         if last is None:
             return None, []
         try:
-            return await design_of(self._host, self._secrets, last, self._reach), []
+            return await self._context.resolve(last), []
         except PenstockError as error:
-            return None, [_unknown(error)]
+            return None, [_last_unknown(error)]
 
 
 def _last_target(
-    before: Design | None, design: Design, end: str, process: PluginProcess
+    before: ResolvedConfig | None, resolved: ResolvedConfig, role: str, process: PluginProcess
 ) -> Target | None:
-    """Return what the plugin of an end was told last; None where it was another connector."""
-    if before is None or before.kind is not design.kind:
+    """Return the last configuration of the plugin of a role; None when it was for another
+    plugin.
+    """
+    if before is None or before.kind is not resolved.kind:
         return None
-    target = before.target(end)
+    target = before.target(role)
     names = (process.spec.name, *process.spec.aliases)
-    return before.reach.told(process.spec, target) if target.connector in names else None
+    return before.reach.with_reach_keys(process.spec, target) if target.connector in names else None
 
 
-def _unknown(error: PenstockError) -> Diagnostic:
+def _last_unknown(error: PenstockError) -> Diagnostic:
     why = ConfigError(
         "worker.last_applied",
-        f"plugins are not told which configuration was applied last: {error.diagnostic.message}",
-        fix="Remove by hand what only the earlier configuration had outside, such as a slot of "
-        "another name.",
+        "the configuration that was applied last is not sent to the plugins: "
+        f"{error.diagnostic.message}",
+        fix="Remove external state of the earlier configuration by hand, such as a replication "
+        "slot of another name.",
         config_path=error.diagnostic.config_path,
     )
     return replace(why.diagnostic, severity=Severity.WARNING)
@@ -97,13 +110,11 @@ def _unknown(error: PenstockError) -> Diagnostic:
 _READS_PLUGIN: Final = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
 
 
-class Alterer:
-    """Asks plugins about offsets; stores none."""
+class OffsetAlterer:
+    """Lets plugins check and convert altered offsets. It stores none."""
 
-    def __init__(
-        self, host: PluginHost, secrets: Secrets = NO_SECRETS, reach: Rules = NO_RULES
-    ) -> None:
-        self._host, self._secrets, self._reach = host, secrets, reach
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
 
     async def alter(
         self,
@@ -112,28 +123,27 @@ class Alterer:
         *,
         dry_run: bool,
     ) -> AlteredOffsets:
-        """Return what is to be stored of offsets by partition id; None takes one away.
+        """Return the offsets to store, by partition id; None deletes an offset.
 
         Raises:
             PenstockError: the plugin refuses them, fails, or is not installed.
         """
-        design = await design_of(self._host, self._secrets, connector, self._reach)
-        if not (end := _asked(design)):
-            return AlteredOffsets(asked=False, offsets=offsets)
-        process, target = await acquire(self._host, design, end)
+        resolved = await self._context.resolve(connector)
+        if not (role := _offset_role(resolved)):
+            return AlteredOffsets(plugin_called=False, offsets=offsets)
+        process, target = await acquire_plugin(self._context.host, resolved, role)
         if not process.spec.alters_offsets:
-            return AlteredOffsets(asked=False, offsets=offsets)
+            return AlteredOffsets(plugin_called=False, offsets=offsets)
         wanted = [Partition(partition_key(id_), offset) for id_, offset in offsets.items()]
-        with unsaid(design.looked_up) as without:
+        with redact_errors(resolved.secret_texts):
             altered = await process.alter_offsets(target, wanted, dry_run=dry_run)
-            refuse_errors([without(found) for found in altered.diagnostics])
-        return AlteredOffsets(asked=True, offsets={p.id: p.offset for p in altered.partitions})
+        return AlteredOffsets(plugin_called=True, offsets={p.id: p.offset for p in altered})
 
 
-def _asked(design: Design) -> str:
-    """Return the end whose offsets they are; empty where it is no plugin."""
-    if design.settings.replay is not None:
-        return ""  # letters are read, whatever the source was
-    if design.kind in _READS_PLUGIN:
+def _offset_role(resolved: ResolvedConfig) -> str:
+    """Return the role of the plugin that the offsets belong to; empty where it is a topic."""
+    if resolved.settings.replay is not None:
+        return ""  # a replay reads dead letters, not its source
+    if resolved.kind in _READS_PLUGIN:
         return "source"
-    return "sink" if design.kind is ConnectorKind.SINK else ""
+    return "sink" if resolved.kind is ConnectorKind.SINK else ""

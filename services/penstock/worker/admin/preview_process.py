@@ -1,13 +1,13 @@
-"""Previews run in a process of their own, beside the engine that moves rows.
+"""Runs previews in a process of their own, beside the engine that moves rows.
 
-A preview evaluates expressions that nobody has run before, for whoever may configure a connector.
-In the engine that moves rows one of them could take the memory or the slots of every connector
-here. So the first preview starts a second process with a JVM of its own (some seconds), which ends
-after a minute without any; a preview that ends it harms the other previews alone.
+A preview evaluates untested expressions of any user who may configure a connector. In the engine
+that moves rows, one of them could use up the memory or the slots of all connectors. So the first
+preview starts a second process with a JVM of its own (some seconds), which ends after a minute
+without previews. A preview that crashes it harms only other previews.
 
-The child is started by `python -m penstock.worker.admin.preview_process`. It reads its settings as
-a line of JSON from its standard input, so that no secret is in its command line, and ends when the
-input does: with the worker, however that ends.
+The child is started with `python -m penstock.worker.admin.preview_process`. It reads its settings
+as one line of JSON from standard input, so that no secret is on its command line, and ends when
+that input ends: with the worker, however that ends.
 """
 
 from __future__ import annotations
@@ -31,112 +31,120 @@ from penstock.api.worker.v1.worker_service_pb2_grpc import (
 from penstock.client import WorkerClient
 from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.model.preview_rows import Given, Rehearsed
+from penstock.model.inspection import PreviewRequest, PreviewResult
 from penstock.plugin import PluginHost
 from penstock.rpc import Server
-from penstock.secrets import secrets_of
+from penstock.secrets import create_secrets
 from penstock.spark.engine import Engine
 from penstock.spark.settings import EngineSettings
-from penstock.telemetry import Secret, set_up
+from penstock.telemetry import Secret, configure_logging
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import folder_of
-from penstock.wire import rehearsal
+from penstock.topic_files import open_folder
+from penstock.wire import worker_rows
 from penstock.wire.config import connector_from_proto
-from penstock.worker.admin.preview import Rehearsals, Tasting
-from penstock.worker.planning.plans import Planner
-from penstock.worker.process_settings import MachineSettings, machine_settings
+from penstock.worker.admin.preview import EnginePreviews, PreviewSource
+from penstock.worker.config.reach import ConnectorBounds
+from penstock.worker.config.resolved_config import WorkerContext
+from penstock.worker.process_settings import WorkerSettings, read_worker_settings
+from penstock.worker.task_plans import Planner
 
 log = logging.getLogger(__name__)
 
 
 IDLE_S: Final = 60.0
-"""Seconds without a preview after which the process ends. A person who tries a transform asks again
-within seconds; a JVM that is kept for longer takes some 400 MB for nothing."""
+"""Time without a preview after which the process ends. A user who tries a transform repeats the
+preview within seconds; keeping the JVM longer wastes about 400 MB.
+"""
 
-START_WITHIN_S: Final = 50.0
+START_TIMEOUT_S: Final = 50.0
 """Seconds for the start: less than those of the call that waits for it. It takes five on a machine
 with nothing else to do."""
 
-_END_WITHIN_S: Final = 5.0
+_END_TIMEOUT_S: Final = 5.0
 _SLOTS: Final = 2
 _HEAP: Final = "512m"
-"""Heap of its JVM: at most a thousand rows are in it."""
+"""Heap of the JVM: it holds a thousand rows at most."""
 
 _READY: Final = b"ready\n"
 _LOST: Final = 3
-"""Exit code of a process that lost its JVM. Plugins and Python workers end with it."""
+"""Exit code after the loss of the JVM. Plugins and Python workers end with the process."""
 
 
 class PreviewProcess:
-    """Previews in a process that is started when one is asked for. Owned by the worker: `close`."""
+    """Previews in a process that is started on demand. Owned by the worker: `close`."""
 
     def __init__(
         self,
-        settings: MachineSettings,
+        settings: WorkerSettings,
         runtime: Path,
-        check: Callable[[Connector], Awaitable[None]],
+        check: Callable[[Connector], Awaitable[object]],
     ) -> None:
         """Take the settings of the worker, and a folder for sockets and scratch files. `check`
-        raises for a connector that is not worth the start of a process.
+        raises for a connector that does not justify the start of a process.
         """
         self._settings, self._runtime, self._check = settings, runtime, check
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._client: WorkerClient | None = None
-        self._under_way = 0
-        self._idle: asyncio.TimerHandle | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._running_previews = 0
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
-    async def of(self, connector: Connector, given: Given) -> Rehearsed:
-        """Return what becomes of rows, as `Rehearsals.of`.
+    async def preview(self, connector: Connector, request: PreviewRequest) -> PreviewResult:
+        """Return what the chain makes of the rows, as `EnginePreviews.preview`.
 
         Raises:
             ConfigError: the connector is not valid.
             RetriableError: `preview.not_started`, `preview.lost`.
         """
-        if not self._runs():
+        if not self._is_running():
             await self._check(connector)
-        self._under_way += 1
-        self._keep()
+        self._running_previews += 1
+        self._cancel_idle_timer()
         try:
-            client = await self._started()
+            client = await self._client_of_process()
             process = self._process
             try:
-                return await client.rehearse(connector, given)
+                return await client.preview_rows(connector, request)
             except PenstockError:
                 if process is not None and process.returncode is not None:
                     raise _lost(process.returncode) from None
                 raise
         finally:
-            self._under_way -= 1
+            self._running_previews -= 1
             self._end_when_idle()
 
     async def close(self) -> None:
         """End the process. Idempotent."""
-        self._keep()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        self._cancel_idle_timer()
+        await asyncio.gather(*self._closing, return_exceptions=True)
         async with self._lock:
             await self._end()
 
-    def _runs(self) -> bool:
-        return self._process is not None and self._process.returncode is None
+    def _is_running(self) -> bool:
+        # `returncode` is set some time after the end: a preview in between would be lost
+        return (
+            self._process is not None
+            and self._process.returncode is None
+            and not _has_ended(self._process.pid)
+        )
 
-    async def _started(self) -> WorkerClient:
+    async def _client_of_process(self) -> WorkerClient:
         async with self._lock:
-            if self._client is None or not self._runs():
+            if self._client is None or not self._is_running():
                 await self._end()
                 try:
-                    async with asyncio.timeout(START_WITHIN_S):
+                    async with asyncio.timeout(START_TIMEOUT_S):
                         self._client = await self._start()
                 except TimeoutError:
                     await self._end()
-                    why = f"it was not ready within {START_WITHIN_S:g} s"
+                    why = f"it was not ready within {START_TIMEOUT_S:g} s"
                     raise _not_started(why) from None
             return self._client
 
     async def _start(self) -> WorkerClient:
         address = f"unix:{self._runtime / 'preview'}"
-        orders = {
+        settings_line = {
             "values": {key: _plain(value) for key, value in self._settings.values.items()},
             "extra": dict(self._settings.extra),
             "topics_dir": self._settings.topics_dir,
@@ -152,31 +160,31 @@ class PreviewProcess:
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
         with suppress(ConnectionError):  # it ended already: the next line says so
-            process.stdin.write(json.dumps(orders).encode() + b"\n")
+            process.stdin.write(json.dumps(settings_line).encode() + b"\n")
             await process.stdin.drain()
         if await process.stdout.readline() != _READY:
             raise _not_started(f"it ended with {await process.wait()}")
         log.info("previews run in process %d", process.pid)
         return WorkerClient(address)
 
-    def _keep(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+    def _cancel_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
     def _end_when_idle(self) -> None:
-        if not self._under_way:
-            self._keep()
-            self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end_soon)
+        if not self._running_previews:
+            self._cancel_idle_timer()
+            self._idle_timer = asyncio.get_running_loop().call_later(IDLE_S, self._schedule_end)
 
-    def _end_soon(self) -> None:
-        ending = asyncio.ensure_future(self._end_idle())
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
+    def _schedule_end(self) -> None:
+        closing = asyncio.ensure_future(self._end_if_idle())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
-    async def _end_idle(self) -> None:
+    async def _end_if_idle(self) -> None:
         async with self._lock:
-            if not self._under_way:
+            if not self._running_previews:
                 await self._end()
 
     async def _end(self) -> None:
@@ -190,33 +198,35 @@ class PreviewProcess:
         if process.stdin is not None:
             process.stdin.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_END_WITHIN_S):
+            async with asyncio.timeout(_END_TIMEOUT_S):
                 await process.wait()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
-class _Previews(WorkerServiceServicer):
-    """The one method of the worker's service that is answered here."""
+class _PreviewService(WorkerServiceServicer):
+    """The one method of the worker service that this process serves."""
 
-    def __init__(self, rehearsals: Rehearsals) -> None:
-        self._rehearsals = rehearsals
+    def __init__(self, previews: EnginePreviews) -> None:
+        self._previews = previews
 
-    async def RehearseRows(  # noqa: N802 - gRPC's name
-        self, request: pb.RehearseRowsRequest, context: Any
-    ) -> pb.RehearseRowsResponse:
-        """Tell what becomes of rows."""
+    async def PreviewRows(  # noqa: N802 - gRPC's name
+        self, request: pb.PreviewRowsRequest, context: Any
+    ) -> pb.PreviewRowsResponse:
+        """Return what the chain makes of the rows."""
         del context
         connector = connector_from_proto(request.connector)
-        given = rehearsal.given_from_proto(request)
-        return rehearsal.rehearsed_to_proto(await self._rehearsals.of(connector, given))
+        rows = worker_rows.preview_request_from_proto(request)
+        return worker_rows.preview_to_proto(await self._previews.preview(connector, rows))
 
 
-async def serve(orders: Mapping[str, Any], until: asyncio.Event) -> None:
-    """Answer previews until the event, or until the JVM is lost."""
-    runtime = Path(orders["runtime"])
-    settings = machine_settings(orders["values"], orders["extra"], Path(orders["topics_dir"]))
+async def serve(settings_line: Mapping[str, Any], stopped: asyncio.Event) -> None:
+    """Serve previews until `stopped` is set, or until the JVM is lost."""
+    runtime = Path(settings_line["runtime"])
+    settings = read_worker_settings(
+        settings_line["values"], settings_line["extra"], Path(settings_line["topics_dir"])
+    )
     engine = Engine(
         EngineSettings(
             master=f"local[{_SLOTS},1]",
@@ -229,34 +239,34 @@ async def serve(orders: Mapping[str, Any], until: asyncio.Event) -> None:
     )
     async with AsyncExitStack() as stack:
         plugins = settings.plugins
-        host = PluginHost(plugins.path, runtime / "p", memory_max=plugins.memory_max)
+        host = PluginHost(plugins.path, runtime / "p", max_memory_bytes=plugins.memory_max)
         stack.push_async_callback(host.close, 0.0)
         topics = EmbeddedTopics(
-            folder_of(settings.topics_dir, settings.topics_s3), settings.topics_retention
+            open_folder(settings.topics_dir, settings.topics_s3), settings.topics_retention
         )
         await stack.enter_async_context(topics)
-        secrets = secrets_of(settings.providers)
+        secrets = create_secrets(settings.providers)
         stack.push_async_callback(secrets.close)
         stack.push_async_callback(engine.stop)
         await engine.start()
-        tasting = Tasting(host, Planner(host, topics, secrets, settings.reach), topics)
-        rehearsals = Rehearsals(
-            host, engine, tasting, settings.functions_path, secrets, settings.reach
-        )
-        server = Server(orders["address"])
-        # the methods that are left out are abstract in the stubs alone: they answer UNIMPLEMENTED
-        previews = _Previews(rehearsals)  # type: ignore[abstract]
-        server.add(add_WorkerServiceServicer_to_server, previews)
+        bounds = ConnectorBounds(settings.overrides, settings.reach)
+        context = WorkerContext(host, secrets, bounds, settings.functions_path)
+        source = PreviewSource(host, Planner(context, topics), topics)
+        previews = EnginePreviews(context, engine, source)
+        server = Server(settings_line["address"])
+        # the omitted methods are abstract only in the type stubs: they return UNIMPLEMENTED
+        service = _PreviewService(previews)  # type: ignore[abstract]
+        server.add(add_WorkerServiceServicer_to_server, service)
         await stack.enter_async_context(server)
         sys.stdout.buffer.write(_READY)
         sys.stdout.flush()
-        waits = {asyncio.ensure_future(until.wait()), asyncio.ensure_future(engine.lost.wait())}
+        waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(engine.lost.wait())}
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for one in waits:
             one.cancel()
         if engine.lost.is_set():
-            log.warning("previews lost their JVM; the next one starts another")
-            # at once: a preview that comes while all is closed in order would fail for nothing
+            log.warning("the preview process lost its JVM; the next preview starts another")
+            # exit at once: a preview that arrives during an orderly close would fail needlessly
             os._exit(_LOST)
 
 
@@ -265,39 +275,47 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 24)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    orders = json.loads(await reader.readline())
-    until = asyncio.Event()
-    serving = asyncio.create_task(serve(orders, until))
-    ended = asyncio.create_task(reader.read())
-    await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+    settings_line = json.loads(await reader.readline())
+    stopped = asyncio.Event()
+    serving = asyncio.create_task(serve(settings_line, stopped))
+    input_ended = asyncio.create_task(reader.read())
+    await asyncio.wait({serving, input_ended}, return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
-        until.set()
-    ended.cancel()
+        stopped.set()
+    input_ended.cancel()
     await serving
 
 
+def _has_ended(pid: int) -> bool:
+    """Return whether a child process has ended, without reaping it."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # it is reaped
+        return True
+
+
 def _plain(value: Any) -> Any:
-    """Return the value of a key as JSON has it; the child needs the secrets, too."""
+    """Return the value of a key for JSON. The child needs the secrets, too."""
     return value.reveal() if isinstance(value, Secret) else value
 
 
 def _not_started(why: str) -> RetriableError:
     return RetriableError(
         "preview.not_started",
-        f"stage preview.start: the process that runs previews did not start: {why}",
-        fix="See the log of the worker, and its free memory; then ask again.",
+        f"stage preview.start: the preview process did not start: {why}",
+        fix="Check the log and the free memory of the worker, then retry.",
     )
 
 
 def _lost(code: int) -> RetriableError:
     return RetriableError(
         "preview.lost",
-        f"the process that runs previews ended with {code} while this one ran",
-        fix="Look for an expression that makes much of one row or computes for minutes; rows that "
-        "move were not touched.",
+        f"the preview process exited with code {code} during this preview",
+        fix="Check the transforms for an expression that expands one row into many or computes for "
+        "minutes. Running connectors are not affected.",
     )
 
 
 if __name__ == "__main__":
-    set_up()
+    configure_logging()
     asyncio.run(main())

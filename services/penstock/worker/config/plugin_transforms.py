@@ -1,6 +1,4 @@
-"""The names of a dataset: before the chain sees it, where rows that name none go by the connector's
-topic; and of the topic that its rows are of, which people want to know.
-"""
+"""The transform chain of a connector, with the transforms that plugins provide."""
 
 from __future__ import annotations
 
@@ -13,60 +11,62 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.model.connector import Target
-from penstock.model.errors import ConfigError, Diagnostic, error_of
-from penstock.model.step import Remote
+from penstock.model.errors import ConfigError, Diagnostic, error_from_diagnostic
+from penstock.model.step import RemoteTransform
 from penstock.plugin import Kind, PluginHost, PluginProcess
-from penstock.spark.schema import normal_schema
-from penstock.transform import Chain, Compiled, Outside, build_chain
-from penstock.worker.config.resolved_config import Design
+from penstock.spark.schema import normalize_schema
+from penstock.transform import Chain, CompiledChain, Extensions, build_chain
+from penstock.worker.config.resolved_config import ResolvedConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
-    """A chain whose nameless datasets are called `default`. `tell` is told the datasets that rows
-    are of, before and after the chain.
+class TaskChain:
+    """The chain of a running connector. Rows of a source that name no dataset belong to
+    `default_dataset`. `report` is called with the dataset of moved rows before and after the chain.
     """
 
     chain: Chain
-    default: str
-    tell: Callable[[str, str], None]
+    default_dataset: str
+    report: Callable[[str, str], None]
 
     @property
     def transforms(self) -> Sequence[str]:
         """Names of its transforms, in order."""
         return self.chain.names
 
-    def until(self, transform: str) -> Routed:
-        """Return the chain up to a transform, and with it."""
+    def until(self, transform: str) -> TaskChain:
+        """Return the chain up to and including a transform."""
         return replace(self, chain=self.chain.until(transform))
 
-    def moved(self, before: str, after: str) -> None:
-        """Tell that rows of a dataset moved."""
-        self.tell(before or self.default, after)
+    def report_dataset(self, before: str, after: str) -> None:
+        """Report that rows of a dataset moved."""
+        self.report(before or self.default_dataset, after)
 
-    def compile(self, dataset: str, schema: pa.Schema) -> Compiled:
-        """Fit the chain to a dataset, with the types that the engine brings its rows to.
+    def compile(self, dataset: str, schema: pa.Schema) -> CompiledChain:
+        """Compile the chain for a dataset, with the types that the engine uses.
 
         Raises:
-            ConfigError: it cannot be fitted.
+            ConfigError: the chain does not fit the schema.
             SchemaError: `engine.unsupported_type`.
         """
-        return self.chain.compile(dataset or self.default, normal_schema(schema))
+        return self.chain.compile(dataset or self.default_dataset, normalize_schema(schema))
 
 
-def chain_of(host: PluginHost, design: Design, functions: Sequence[Path]) -> Chain:
-    """Return the chain of a connector; `functions` are the folders with Python functions.
+def build_connector_chain(
+    host: PluginHost, resolved: ResolvedConfig, functions: Sequence[Path]
+) -> Chain:
+    """Return the chain of a connector. `functions` are folders with Python functions.
 
     Raises:
-        ConfigError: it is not valid.
+        ConfigError: the chain is not valid.
     """
-    kind = kinds_of(host)
-    outside = Outside(functions, lambda name: kind(name) is Kind.TRANSFORM)
-    return build_chain(design.parts.chain, outside)
+    kind = plugin_kinds(host)
+    outside = Extensions(functions, lambda name: kind(name) is Kind.TRANSFORM)
+    return build_chain(resolved.sections.chain, outside)
 
 
-def kinds_of(host: PluginHost) -> Callable[[str], Kind | None]:
-    """Return what tells what a plugin has under a name; None for nothing."""
+def plugin_kinds(host: PluginHost) -> Callable[[str], Kind | None]:
+    """Return a function that looks up the kind of an installed plugin; None for an unknown name."""
 
     def kind(name: str) -> Kind | None:
         try:
@@ -80,53 +80,58 @@ def kinds_of(host: PluginHost) -> Callable[[str], Kind | None]:
     return kind
 
 
-async def refused_by(host: PluginHost, chain: Chain, design: Design) -> list[Diagnostic]:
-    """Return what plugins find in the configurations of their transforms."""
+async def validate_plugin_transforms(
+    host: PluginHost, chain: Chain, resolved: ResolvedConfig
+) -> list[Diagnostic]:
+    """Return the diagnostics of plugins about the configurations of their transforms."""
     found: list[Diagnostic] = []
-    for remote in chain.remotes:
-        process = await _acquired(host, remote)
-        validation = await process.validate(_target(process, remote, design))
-        told = [d for value in validation.values for d in value.diagnostics]
+    for remote in chain.plugin_transforms:
+        process = await _acquire(host, remote)
+        validation = await process.validate(_target(process, remote, resolved))
+        reported = [d for value in validation.values for d in value.diagnostics]
         found += [
             replace(diagnostic, config_path=f"{remote.path}.{diagnostic.config_path}")
-            for diagnostic in (*told, *validation.diagnostics)
+            for diagnostic in (*reported, *validation.diagnostics)
         ]
     return found
 
 
-async def plug(
+async def attach_plugins(
     host: PluginHost,
     chain: Chain,
-    design: Design,
-    tell: Callable[[str, str], None],
-) -> tuple[Routed, AbstractContextManager[None]]:
-    """Return the chain with the places of its plugins, and what keeps their processes for a run:
-    executors call them, which their host does not see. `tell`: see Routed.
+    resolved: ResolvedConfig,
+    report: Callable[[str, str], None],
+) -> tuple[TaskChain, AbstractContextManager[None]]:
+    """Return the chain with the addresses of its plugin processes, and a context that keeps these
+    processes alive for a run: executors call them, which the plugin host does not see. `report`:
+    see `TaskChain`.
     """
-    processes = {remote.path: await _acquired(host, remote) for remote in chain.remotes}
+    processes = {remote.path: await _acquire(host, remote) for remote in chain.plugin_transforms}
 
-    def place(remote: Remote) -> Remote:
-        """Tell where its process is."""
+    def place(remote: RemoteTransform) -> RemoteTransform:
+        """Add the address of its process."""
         process = processes[remote.path]
-        target = _target(process, remote, design)
-        # executors send its configuration, and it may print what it got
-        process.link.redact.learn(target.secrets.values())
+        target = _target(process, remote, resolved)
+        # executors send it the configuration, and it may print what it received
+        process.connection.redact.add_secrets(target.secrets.values())
         return replace(
             remote,
             config=tuple({**dict(remote.config), **target.config}.items()),
             connector=process.connector,
-            instance=design.connector.name,
+            instance=resolved.connector.name,
             address=process.address,
             credential=process.credential,
-            tls=json.dumps(process.dial["tls"], sort_keys=True) if "tls" in process.dial else "",
-            stall=design.settings.stall,
+            tls=json.dumps(process.dial_info["tls"], sort_keys=True)
+            if "tls" in process.dial_info
+            else "",
+            stall_timeout_s=resolved.settings.stall_timeout_s,
         )
 
-    routed = Routed(chain.placed(place), design.settings.topic, tell)
-    return routed, _held(list(processes.values()))
+    task_chain = TaskChain(chain.with_connections(place), resolved.settings.topic, report)
+    return task_chain, _keep_processes(list(processes.values()))
 
 
-async def _acquired(host: PluginHost, remote: Remote) -> PluginProcess:
+async def _acquire(host: PluginHost, remote: RemoteTransform) -> PluginProcess:
     try:
         return await host.acquire(remote.connector, remote.version)
     except ConfigError as error:
@@ -136,26 +141,28 @@ async def _acquired(host: PluginHost, remote: Remote) -> PluginProcess:
         )
         if key is None:
             raise
-        raise error_of(replace(found, config_path=f"{remote.path}.{key}")) from error
+        raise error_from_diagnostic(replace(found, config_path=f"{remote.path}.{key}")) from error
 
 
 @contextmanager
-def _held(processes: Sequence[PluginProcess]) -> Iterator[None]:
+def _keep_processes(processes: Sequence[PluginProcess]) -> Iterator[None]:
     for process in processes:
-        process.link.idleness.begin()
+        process.connection.idle_timer.begin_use()
     try:
         yield
     finally:
         for process in processes:
-            process.link.idleness.end()
+            process.connection.idle_timer.end_use()
 
 
-def _target(process: PluginProcess, remote: Remote, design: Design) -> Target:
+def _target(process: PluginProcess, remote: RemoteTransform, resolved: ResolvedConfig) -> Target:
     config = dict(remote.config)
-    secrets = design.secrets_of(config, remote.path)
+    secrets = resolved.select_secrets(config, remote.path)
     plain = {key: value for key, value in config.items() if key not in secrets}
-    target = Target(process.connector, design.connector.name, plain, secrets)
+    target = Target(process.connector, resolved.connector.name, plain, secrets)
     try:
-        return design.reach.told(process.spec, target)
+        return resolved.reach.with_reach_keys(process.spec, target)
     except ConfigError as error:
-        raise error_of(replace(error.diagnostic, config_path=f"{remote.path}.type")) from None
+        raise error_from_diagnostic(
+            replace(error.diagnostic, config_path=f"{remote.path}.type")
+        ) from None

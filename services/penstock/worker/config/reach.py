@@ -1,4 +1,5 @@
-"""What connectors may reach: rules by name of connector, which a node imposes. Pure.
+"""What a node lets connectors reach: topics, secrets, folders, hosts, and settings of Kafka's
+clients. Pure.
 
     reach=team-a,rest
     reach.team-a.connectors=team-a-.*
@@ -8,9 +9,14 @@
     reach.team-a.hosts=db.example,10.1.0.0/16,*.team-a.example
     reach.rest.connectors=.*
 
-The first rule whose pattern matches the whole name counts. What it does not name is denied, and `*`
-opens it. Topics and secrets are compared here; folders and hosts by the plugins, which are told
-them, since nobody else knows what a key of theirs means.
+The first rule whose pattern matches the whole name of a connector counts. What it does not name is
+denied; `*` allows everything. Topics and secrets are checked here. Folders and hosts are sent to
+the plugins, which alone know the meaning of their keys.
+
+`OverridePolicy` decides which settings of Kafka's clients a connector may set
+(`producer.override.…`), as Kafka Connect's `connector.client.config.override.policy` does. Such a
+setting could reach the brokers, credentials, files and classes of the worker, so only tuning is
+allowed by default.
 """
 
 from __future__ import annotations
@@ -25,35 +31,118 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from penstock.model.config_def import ConfigKey, did_you_mean, parse
 from penstock.model.connector import Target
 from penstock.model.errors import ConfigError
-from penstock.model.pattern import Pattern, read_pattern
+from penstock.model.pattern import Pattern, parse_pattern
 from penstock.secrets import Reference
-from penstock.worker.config.client_overrides import OverridePolicy
 
 if TYPE_CHECKING:
     from penstock.plugin import ConnectorSpec
+from penstock.model.errors import Diagnostic, ErrorClass, Severity, nearest_names
+
+OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.override.")
+"""Prefixes of the settings of each kind of client."""
+
+POLICY: Final = "connector.client.config.override.policy"
+ALLOWLIST: Final = "connector.client.config.override.allowlist"
+
+TUNING: Final = (
+    "acks", "auto.offset.reset", "batch.size", "buffer.memory", "client.id", "compression.type",
+    "default.api.timeout.ms", "delivery.timeout.ms", "enable.idempotence", "fetch.max.bytes",
+    "fetch.max.wait.ms", "fetch.min.bytes", "heartbeat.interval.ms", "isolation.level",
+    "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "max.request.size",
+    "receive.buffer.bytes", "request.timeout.ms", "retries", "retry.backoff.ms",
+    "send.buffer.bytes", "session.timeout.ms",
+)  # fmt: skip
+"""The default allowlist: speed, sizes and times. No address, identity, file or class."""
+
+_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+_NAMES: Final = ("Allowlist", "None", "All", "Principal")
+_CLASS: Final = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
+_EQUIVALENTS: Final = {
+    "auto.offset.reset": "auto.offset.reset",
+    "max.poll.records": "batch.max.rows",
+    "fetch.max.bytes": "batch.max.bytes",
+}
+"""Keys of a connector with the effect of a client's setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverridePolicy:
+    """A policy by its name in Kafka Connect. `allowed` are settings of clients, None for any."""
+
+    name: str = "Allowlist"
+    allowed: frozenset[str] | None = frozenset(TUNING)
+
+    def check(self, keys: Iterable[str]) -> list[Diagnostic]:
+        """Return an error for each key that is refused, and a warning for each other one."""
+        return [self._check(key) for key in keys]
+
+    def _check(self, key: str) -> Diagnostic:
+        setting = key.split(".override.", 1)[1]
+        if self.allowed is None or setting in self.allowed:
+            return _no_effect(key, setting)
+        return ConfigError(
+            "config.override_refused",
+            f"The '{self.name}' policy does not allow '{setting}' to be overridden in the "
+            "connector configuration.",
+            fix=f"Remove it, or have it allowed by `{ALLOWLIST}` of the workers.",
+            config_path=key,
+        ).diagnostic
+
+
+def override_policy(name: str, allowlist: Iterable[str]) -> OverridePolicy:
+    """Return the policy of a worker. `name` may be that of Kafka Connect's class.
+
+    Raises:
+        ConfigError: `config.bad_choice`.
+    """
+    for known in _NAMES:
+        if name in {known, _CLASS.format(known)}:
+            allowed = {"All": None, "None": frozenset[str](), "Principal": _PRINCIPAL}
+            return OverridePolicy(known, allowed.get(known, frozenset(allowlist)))
+    near = nearest_names(name, _NAMES)
+    raise ConfigError(
+        "config.bad_choice",
+        f"`{POLICY}` cannot be {name[:200]!r}",
+        fix=f"Valid: {', '.join(_NAMES)}.",
+        config_path=POLICY,
+        suggestion=near[0] if near else "",
+    )
+
+
+def _no_effect(key: str, setting: str) -> Diagnostic:
+    ours = _EQUIVALENTS.get(setting)
+    return Diagnostic(
+        "config.not_here_yet",
+        f"`{key}` configures a Kafka client, but topics are not in Kafka here: it has no effect",
+        ErrorClass.CONFIG,
+        Severity.WARNING,
+        fix=f"Set `{ours}` instead." if ours else "Remove it, or keep it: it is ignored.",
+        config_path=key,
+    )
 
 
 REACH: Final = "reach"
 RESERVED: Final = f"{REACH}."
-"""Begins the keys by which plugins are told, which no configuration may have."""
+"""Prefix of the keys that send bounds to plugins. No configuration may have them."""
 
 _T = TypeVar("_T")
 
 _ANY: Final = "*"
-_KEYS: Final = (
+_RULE_KEYS: Final = (
     ConfigKey("connectors", required=True, doc="Pattern of the names of connectors."),
     ConfigKey("folders", "list", (), doc="Folders that their plugins may read and write."),
     ConfigKey("topics", "list", (), doc="Patterns of topics."),
     ConfigKey("secrets", "list", (), doc="Patterns of references: `env:DB_.*`."),
     ConfigKey("hosts", "list", (), doc="Names, *.names, addresses and networks."),
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_RULE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one connector may reach: a rule. None stands for anything; `rule` is empty where the
-    node has none.
+    """What one connector may reach. None allows anything; `rule` is empty on a node without
+    rules.
     """
 
     rule: str = ""
@@ -63,7 +152,7 @@ class Reach:
     hosts: tuple[str, ...] | None = None
 
     def has_topic(self, topic: str) -> bool:
-        """Tell whether a topic may be read and written.
+        """Return whether a topic may be read and written.
 
         Raises:
             ConfigError: `config.slow_pattern`.
@@ -71,13 +160,13 @@ class Reach:
         return self.topics is None or any(one.matches(topic) for one in self.topics)
 
     def require_topic(self, topic: str, path: str = "") -> None:
-        """Raise when a topic may not be read and written; `path` is the key that names it.
+        """Raise when a topic may not be read and written. `path` is the key that names it.
 
         Raises:
             ConfigError: `reach.topic`, `config.slow_pattern`.
         """
         if not self.has_topic(topic):
-            raise self._refused("topic", "topics", f"the topic {topic[:200]!r}", path)
+            raise self._out_of_reach("topic", "topics", f"the topic {topic[:200]!r}", path)
 
     def require_secrets(self, references: Iterable[tuple[str, Reference]]) -> None:
         """Raise when one of the references of a configuration may not be looked up.
@@ -86,14 +175,14 @@ class Reach:
             ConfigError: `reach.secret`, `config.slow_pattern`.
         """
         for path, reference in references:
-            if self.secrets is not None and not _refers(self.secrets, reference):
-                raise self._refused("secret", "secrets", f"the secret {reference}"[:300], path)
+            if self.secrets is not None and not _allows(self.secrets, reference):
+                raise self._out_of_reach("secret", "secrets", f"the secret {reference}"[:300], path)
 
-    def told(self, spec: ConnectorSpec, target: Target) -> Target:
-        """Return what a plugin is told, with the folders and hosts that it keeps to.
+    def with_reach_keys(self, spec: ConnectorSpec, target: Target) -> Target:
+        """Return a plugin's configuration with the folders and hosts that it has to enforce.
 
         Raises:
-            ConfigError: `reach.plugin`: it keeps to none.
+            ConfigError: `reach.plugin`: it does not enforce any.
         """
         bounds = {
             key: ",".join(values)
@@ -107,11 +196,11 @@ class Reach:
         keys = {f"{RESERVED}{name}": bounds.get(name, _ANY) for name in ("folders", "hosts")}
         return replace(target, config={**target.config, **keys})
 
-    def _refused(self, code: str, dimension: str, what: str, path: str) -> ConfigError:
+    def _out_of_reach(self, code: str, dimension: str, what: str, path: str) -> ConfigError:
         return ConfigError(
             f"reach.{code}",
-            f"{what} is outside of what the rule {self.rule!r} lets this connector reach",
-            fix=f"Name another, or have it added to `{RESERVED}{self.rule}.{dimension}` of the "
+            f"{what} is out of reach of this connector by the rule {self.rule!r}",
+            fix=f"Choose another, or have it added to `{RESERVED}{self.rule}.{dimension}` of the "
             "workers.",
             config_path=path,
         )
@@ -120,98 +209,98 @@ class Reach:
         keys = " and ".join(f"`{RESERVED}{self.rule}.{one}=*`" for one in dimensions)
         return ConfigError(
             "reach.plugin",
-            f"{plugin} does not keep to folders and hosts, and the rule {self.rule!r} bounds them",
-            fix=f"Take a connector that does; or have {keys} set at the workers, which lets all "
-            "plugins of these connectors reach any.",
+            f"{plugin} does not enforce folders and hosts, which the rule {self.rule!r} restricts",
+            fix=f"Choose a connector that does, or have {keys} set at the workers, which opens "
+            "them to all plugins of these connectors.",
             config_path="connector.class",
         )
 
 
-ANYWHERE: Final = Reach()
-"""Of connectors where a node has no rules."""
+UNRESTRICTED: Final = Reach()
+"""The reach of connectors on a node without rules."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of a node, in order: each with the pattern of the names it is for. None: there are
-    none, and everything may be reached.
+class ReachRules:
+    """The rules of a node in order, each with the pattern of its connectors. None: the node has no
+    rules, and everything may be reached.
     """
 
     rules: tuple[tuple[Pattern, Reach], ...] | None = None
 
-    def of(self, name: str) -> Reach:
+    def for_connector(self, name: str) -> Reach:
         """Return what a connector may reach.
 
         Raises:
             ConfigError: `reach.no_rule`, `config.slow_pattern`.
         """
         if self.rules is None:
-            return ANYWHERE
+            return UNRESTRICTED
         for pattern, reach in self.rules:
             if pattern.matches(name):
                 return reach
         raise ConfigError(
             "reach.no_rule",
-            f"no rule says what the connector {name[:200]!r} may reach",
-            fix="Give it another name, or have a rule added for it: "
+            f"no rule matches the connector {name[:200]!r}",
+            fix="Give it another name, or have a rule added for it with "
             f"`{RESERVED}<rule>.connectors` of the workers.",
             config_path="name",
         )
 
 
-NO_RULES: Final = Rules()
+NO_RULES: Final = ReachRules()
 
 
-def reach_rules(names: Sequence[str], config: Mapping[str, str]) -> Rules:
-    """Return the rules that are named. `config` has the keys behind `reach.`.
+def read_reach_rules(names: Sequence[str], config: Mapping[str, str]) -> ReachRules:
+    """Return the named rules. `config` has the keys that start with `reach.`.
 
     Raises:
-        ConfigError: `reach.unknown_rule`, or one has a key that is wrong.
+        ConfigError: `reach.unknown_rule`, or a key of a rule is wrong.
     """
     for key in config:
         name = key.removeprefix(RESERVED).partition(".")[0]
         if name not in names:
             raise ConfigError(
                 "reach.unknown_rule",
-                f"`{key}` is about a rule that `{REACH}` does not name",
+                f"`{key}` belongs to a rule that `{REACH}` does not list",
                 fix=did_you_mean(name, names) if names else f"Add `{name}` to `{REACH}`.",
                 config_path=key,
             )
-    return Rules(tuple(_rule(name, config) for name in names)) if names else NO_RULES
+    return ReachRules(tuple(_rule(name, config) for name in names)) if names else NO_RULES
 
 
 def _rule(name: str, config: Mapping[str, str]) -> tuple[Pattern, Reach]:
-    if not _NAME.fullmatch(name):
+    if not _RULE_NAME.fullmatch(name):
         raise ConfigError(
             "reach.bad_name",
-            f"{name[:200]!r} is no name of a rule",
-            fix="Take letters, digits, `-` and `_`.",
+            f"{name[:200]!r} is not a valid name of a rule",
+            fix="Use letters, digits, `-` and `_`.",
             config_path=REACH,
         )
     start = f"{RESERVED}{name}."
-    said = {key.removeprefix(start): config[key] for key in config if key.startswith(start)}
-    values = parse(_KEYS, said, start.rstrip("."))
+    set_keys = {key.removeprefix(start): config[key] for key in config if key.startswith(start)}
+    values = parse(_RULE_KEYS, set_keys, start.rstrip("."))
     reach = Reach(
         name,
         topics=_patterns(values, "topics", start),
         secrets=_patterns(values, "secrets", start),
-        folders=_bounded(values["folders"], lambda folder: _folder(folder, f"{start}folders")),
-        hosts=_bounded(values["hosts"], lambda host: _host(host, f"{start}hosts")),
+        folders=_parse_bound(values["folders"], lambda folder: _folder(folder, f"{start}folders")),
+        hosts=_parse_bound(values["hosts"], lambda host: _host(host, f"{start}hosts")),
     )
-    return read_pattern(values["connectors"], f"{start}connectors"), reach
+    return parse_pattern(values["connectors"], f"{start}connectors"), reach
 
 
 def _patterns(values: Mapping[str, Any], key: str, start: str) -> tuple[Pattern, ...] | None:
-    return _bounded(values[key], lambda text: read_pattern(text, f"{start}{key}"))
+    return _parse_bound(values[key], lambda text: parse_pattern(text, f"{start}{key}"))
 
 
-def _bounded(values: Sequence[str], read: Callable[[str], _T]) -> tuple[_T, ...] | None:
+def _parse_bound(values: Sequence[str], read: Callable[[str], _T]) -> tuple[_T, ...] | None:
     return None if _ANY in values else tuple(read(value) for value in values)
 
 
 def _folder(folder: str, path: str) -> str:
     if not Path(folder).is_absolute() and "://" not in folder:
-        raise _bad(path, f"{folder[:200]!r} is no absolute path", "Write it from `/` on.")
+        raise _bad_value(path, f"{folder[:200]!r} is not an absolute path", "Start it with `/`.")
     return folder
 
 
@@ -220,25 +309,25 @@ def _host(host: str, path: str) -> str:
         try:
             ipaddress.ip_network(host)
         except ValueError as error:
-            fix = "Write a network as 10.1.0.0/16, or a name without anything before or behind it."
-            raise _bad(path, str(error)[:300], fix) from None
+            fix = "Write a network as 10.1.0.0/16, or a host name alone."
+            raise _bad_value(path, str(error)[:300], fix) from None
     return host.lower()
 
 
-def _bad(path: str, why: str, fix: str) -> ConfigError:
+def _bad_value(path: str, why: str, fix: str) -> ConfigError:
     return ConfigError("config.bad_value", f"`{path}`: {why}", fix=fix, config_path=path)
 
 
-def _refers(allowed: Iterable[Pattern], reference: Reference) -> bool:
-    # a path that leads out of where it begins matches what it does not mean
+def _allows(allowed: Iterable[Pattern], reference: Reference) -> bool:
+    # a path with `..` could match a pattern and lead elsewhere
     parts = (*reference.path.split("/"), *reference.key.split("/"))
     text = str(reference)[2:-1]
     return ".." not in parts and any(one.matches(text) for one in allowed)
 
 
 def refuse_reserved(keys: Iterable[str], prefix: str) -> None:
-    """Raise when a configuration has keys by which plugins are told what they may reach; `prefix`
-    is what `keys` begin with in the whole of it.
+    """Raise when a configuration has keys that are reserved for the reach of plugins. `prefix` is
+    what `keys` begin with in the whole configuration.
 
     Raises:
         ConfigError: `reach.reserved`.
@@ -247,20 +336,18 @@ def refuse_reserved(keys: Iterable[str], prefix: str) -> None:
         if key.startswith(RESERVED):
             raise ConfigError(
                 "reach.reserved",
-                f"`{prefix}{key}` is a key that the node alone sets",
-                fix=f"Remove it. Rules stand in the file of the workers: `{REACH}`.",
+                f"`{prefix}{key}` is reserved: only the node sets it",
+                fix=f"Remove it. Rules belong into the configuration of the workers: `{REACH}`.",
                 config_path=f"{prefix}{key}",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """`overrides`: which settings of Kafka's clients they may bring; `reach`: what they may reach,
-    by their names.
-    """
+class ConnectorBounds:
+    """Bounds that a node sets on connectors: settings of Kafka's clients, and reach."""
 
     overrides: OverridePolicy = field(default_factory=OverridePolicy)
-    reach: Rules = NO_RULES
+    reach: ReachRules = NO_RULES
 
 
-NO_BOUNDS: Final = Bounds()
+UNBOUNDED: Final = ConnectorBounds()

@@ -1,4 +1,4 @@
-"""A connector taken apart: whose keys are whose, with the values of its references."""
+"""A connector's configuration in sections, with the values of its secret references."""
 
 from __future__ import annotations
 
@@ -7,97 +7,104 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.model.config_def import changed_errors, combined
+from penstock.model.config_def import combine_errors, map_errors
+from penstock.model.config_redaction import is_sensitive_key
 from penstock.model.connector import Connector, ConnectorKind, Target
+from penstock.model.dead_letter_queue import default_dead_letter_topic
 from penstock.model.errors import (
     ConfigError,
     Diagnostic,
     ErrorClass,
     PenstockError,
     Severity,
-    error_of,
+    error_from_diagnostic,
 )
-from penstock.model.replay import default_topic
-from penstock.model.sensitive import is_sensitive
 from penstock.plugin import ConnectorEntry, Kind, PluginHost, PluginProcess
-from penstock.secrets import Resolved, Secrets
+from penstock.secrets import NO_SECRETS, ResolvedReferences, Secrets
 from penstock.telemetry import register_secret
-from penstock.worker.config.key_rules import (
-    findings_without_effect,
-    letter_findings,
-    topic_findings,
+from penstock.worker.config.reach import (
+    NO_RULES,
+    UNBOUNDED,
+    UNRESTRICTED,
+    ConnectorBounds,
+    Reach,
+    ReachRules,
+    refuse_reserved,
 )
-from penstock.worker.config.reach import ANYWHERE, NO_RULES, Reach, Rules, refuse_reserved
 from penstock.worker.config.sections import (
-    LETTERS_SINK,
+    DLQ_SINK_PREFIX,
     PLUGIN_KEYS,
-    Sections,
+    ConfigSections,
+    check_keys_without_effect,
+    check_rejected_row_keys,
+    check_topics,
     plugin_class,
     plugin_version,
-    sections,
+    split_config,
 )
-from penstock.worker.config.settings import OF_SCHEDULER, ConnectorSettings, read_settings
-from penstock.worker.dead_letters.replay import replay_findings
-from penstock.worker.ports import Watch
-from penstock.worker.redacted import hidden, parts_of
+from penstock.worker.config.settings import SCHEDULER_KEYS, ConnectorSettings, read_settings
+from penstock.worker.dead_letters.replay import check_replay
+from penstock.worker.ports import PartitionWatch
+from penstock.worker.redaction import redact_diagnostic, with_list_items
 
 log = logging.getLogger(__name__)
 
 
-_KINDS: Mapping[Kind, ConnectorKind] = {
+_CONNECTOR_KINDS: Mapping[Kind, ConnectorKind] = {
     Kind.SOURCE: ConnectorKind.SOURCE,
     Kind.SINK: ConnectorKind.SINK,
 }
 
 
-LETTERS_END: Final = LETTERS_SINK.rstrip(".")
-"""The third end of a connector: a sink that takes its dead letters."""
+DLQ_SINK: Final = DLQ_SINK_PREFIX.rstrip(".")
+"""Role of a sink that takes the dead letters of a connector."""
 
-OF_END: Final[Mapping[str, Kind]] = {
+PLUGIN_KINDS: Final[Mapping[str, Kind]] = {
     "source": Kind.SOURCE,
     "sink": Kind.SINK,
-    LETTERS_END: Kind.SINK,
+    DLQ_SINK: Kind.SINK,
 }
-"""What the plugin of an end has to be."""
+"""The kind that the plugin of each role must have."""
 
 
-_OF_TRANSFORM: Final = re.compile(r"(?:transforms|predicates)\.[^.]+\.")
+_TRANSFORM_PREFIX: Final = re.compile(r"(?:transforms|predicates)\.[^.]+\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
-    """A connector taken apart: its kind, whose keys are whose, its settings, what was found.
+class ResolvedConfig:
+    """The configuration of a connector: its kind, sections, settings and findings.
 
-    `connector` is as it is stored; `values` and `parts` have the values of its references, those
-    at the keys of `answers`, which hold for `ttl` seconds (None: for ever). `reach` is what it may
-    reach.
+    `connector` is as stored. `values` and `sections` have the values of its secret references.
+    `secret_values` has what providers returned, by key, valid for `ttl` seconds (None: without
+    limit). `reach` is what the connector may reach.
     """
 
     connector: Connector
     kind: ConnectorKind
     values: Mapping[str, str] = field(repr=False)
-    parts: Sections = field(repr=False)
+    sections: ConfigSections = field(repr=False)
     settings: ConnectorSettings
     findings: tuple[Diagnostic, ...]
-    answers: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    secret_values: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     ttl: float | None = None
-    reach: Reach = ANYWHERE
+    reach: Reach = UNRESTRICTED
 
-    def target(self, end: str) -> Target:
-        """Return the configuration of the plugin of an end.
+    def target(self, role: str) -> Target:
+        """Return the configuration of the plugin of a role: `source`, `sink`, or `DLQ_SINK`.
 
         Raises:
-            ConfigError: `config.missing`: nothing names it.
+            ConfigError: `config.missing`: no key names the plugin.
         """
-        section = self._section(end)
+        section = self._section(role)
         config = {key: value for key, value in section.items() if key not in PLUGIN_KEYS}
-        secrets = self.secrets_of(config, self._prefix(end))
-        # the class that a whole connector names is not that of its letters
-        framework = {} if end == LETTERS_END else self.parts.framework
+        secrets = self.select_secrets(config, self._prefix(role))
+        # the class of the whole connector is not that of its dead-letter sink
+        framework = {} if role == DLQ_SINK else self.sections.framework
         return Target(
-            plugin_class(section, framework, end, self.plugin_path("connector.class", end)),
+            plugin_class(section, framework, role, self.plugin_key("connector.class", role)),
             self.connector.name,
             {key: value for key, value in config.items() if key not in secrets},
             secrets,  # rule R17
@@ -105,161 +112,198 @@ class Design:
         )
 
     @property
-    def masked(self) -> frozenset[str]:
-        """The keys whose values came from providers of secrets."""
-        return frozenset(self.answers)
+    def reference_keys(self) -> frozenset[str]:
+        """The keys whose values contain secret references."""
+        return frozenset(self.secret_values)
 
     @property
-    def looked_up(self) -> list[str]:
-        """What its references stand for, and the whole values that they are parts of."""
-        return _looked_up(self.values, self.answers)
+    def secret_texts(self) -> list[str]:
+        """The values of its references, and the whole values that contain them."""
+        return _secret_texts(self.values, self.secret_values)
 
     @property
-    def letters_to(self) -> str:
-        """What letters are called at their place; empty when there is none."""
-        if self.parts.letters:
-            return self.settings.letters_topic or default_topic(self.connector.name)
-        return self.settings.letters_topic
+    def dead_letter_dataset(self) -> str:
+        """Name of the dead letters at their place; empty when there is none."""
+        if self.sections.dead_letter_sink:
+            return self.settings.dead_letter_topic or default_dead_letter_topic(self.connector.name)
+        return self.settings.dead_letter_topic
 
-    def path(self, key: str, end: str) -> str:
-        """Return what a key of an end is called in the whole configuration."""
-        return f"{prefix}.{key}" if (prefix := self._prefix(end)) else key
+    def full_key(self, key: str, role: str) -> str:
+        """Return the name of a plugin's key in the whole configuration."""
+        return f"{prefix}.{key}" if (prefix := self._prefix(role)) else key
 
-    def plugin_path(self, key: str, end: str) -> str:
-        """Return what a key that says which plugin an end has is called: one that the whole
-        connector has counts for its ends, but not for its letters.
+    def plugin_key(self, key: str, role: str) -> str:
+        """Return the full name of a key that selects the plugin of a role. A key of the whole
+        connector counts for its source and sink, not for its dead letters.
         """
-        said = self._section(end).get(key) or end == LETTERS_END
-        return self.path(key, end) if said or not self.parts.framework.get(key) else key
+        is_set = self._section(role).get(key) or role == DLQ_SINK
+        return self.full_key(key, role) if is_set or not self.sections.framework.get(key) else key
 
-    def _section(self, end: str) -> Mapping[str, str]:
-        parts = self.parts
-        return {"source": parts.source, "sink": parts.sink, LETTERS_END: parts.letters}[end]
+    def _section(self, role: str) -> Mapping[str, str]:
+        sections = self.sections
+        return {
+            "source": sections.source,
+            "sink": sections.sink,
+            DLQ_SINK: sections.dead_letter_sink,
+        }[role]
 
-    def _prefix(self, end: str) -> str:
-        return end if self.kind is ConnectorKind.PIPELINE or end == LETTERS_END else ""
+    def _prefix(self, role: str) -> str:
+        return role if self.kind is ConnectorKind.PIPELINE or role == DLQ_SINK else ""
 
-    def secrets_of(self, config: Mapping[str, str], path: str) -> dict[str, str]:
-        """Return what is secret of the keys of a part, whose names in the whole configuration begin
-        with `path`: what came by reference, and what its name says is one.
+    def select_secrets(self, config: Mapping[str, str], path: str) -> dict[str, str]:
+        """Return the secret values of a section whose full keys begin with `path`: values of
+        references, and keys that are sensitive by name or by definition.
         """
         prefix = f"{path}." if path else ""
         return {
             key: value
             for key, value in config.items()
-            if is_sensitive(key)
-            or f"{prefix}{key}" in self.masked
+            if is_sensitive_key(key)
+            or f"{prefix}{key}" in self.reference_keys
             or f"{prefix}{key}" in self.connector.secret_keys
         }
 
 
-async def acquire(
-    host: PluginHost, design: Design, end: str, owner: str = ""
+async def acquire_plugin(
+    host: PluginHost, resolved: ResolvedConfig, role: str, owner: str = ""
 ) -> tuple[PluginProcess, Target]:
-    """Return the process that serves an end, and what it is told. `owner`: the task that has it
-    for itself.
+    """Return the plugin process of a role, and the configuration to send. `owner` is the task that
+    has the process for itself.
 
     Raises:
-        PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`; what is wrong
-            with the key that names the plugin is told as that is called in the whole configuration.
+        PenstockError: as `PluginHost.acquire`, `plugin.wrong_kind`, `reach.plugin`. Errors about
+            the key that selects the plugin name it as the whole configuration does.
     """
-    target = design.target(end)
+    target = resolved.target(role)
     try:
         _, entry = host.find(target.connector, target.version)
-        if entry.kind is not OF_END[end]:
-            raise _wrong_kind(entry, OF_END[end])
+        if entry.kind is not PLUGIN_KINDS[role]:
+            raise _wrong_kind(entry, PLUGIN_KINDS[role])
         process = await host.acquire(target.connector, target.version, owner)
-        return process, design.reach.told(process.spec, target)
+        return process, resolved.reach.with_reach_keys(process.spec, target)
     except ConfigError as error:
         found = error.diagnostic
         if found.config_path not in PLUGIN_KEYS:
             raise
-        path = design.plugin_path(found.config_path, end)
-        raise error_of(replace(found, config_path=path)) from error
+        path = resolved.plugin_key(found.config_path, role)
+        raise error_from_diagnostic(replace(found, config_path=path)) from error
 
 
 def _wrong_kind(entry: ConnectorEntry, wanted: Kind) -> ConfigError:
     return ConfigError(
         "plugin.wrong_kind",
-        f"`{entry.name}` is a {entry.kind}, and no {wanted}",
-        fix=f"Name a {wanted} here: `penstock plugins` lists what is installed.",
+        f"`{entry.name}` is a {entry.kind}, not a {wanted}",
+        fix=f"Name a {wanted} here: `penstock plugins` lists the installed ones.",
         config_path="connector.class",
     )
 
 
-async def design_of(
-    host: PluginHost, secrets: Secrets, connector: Connector, rules: Rules = NO_RULES
-) -> Design:
-    """Take a connector apart, with the values of its references. No plugin is started.
+async def resolve_config(
+    host: PluginHost, secrets: Secrets, connector: Connector, rules: ReachRules = NO_RULES
+) -> ResolvedConfig:
+    """Return a connector's configuration with the values of its secret references. No plugin is
+    started.
 
     Raises:
         PenstockError: its class is missing, or not installed; `secrets.*`, `reach.*`.
     """
-    reach = rules.of(connector.name)
-    reach.require_secrets(secrets.looked_up(connector.config))
-    resolved = await secrets.resolve(connector.config)
-    values = parts_of(_looked_up(resolved.config, resolved.answers))
+    reach = rules.for_connector(connector.name)
+    reach.require_secrets(secrets.known_references(connector.config))
+    lookup = await secrets.resolve(connector.config)
+    values = with_list_items(_secret_texts(lookup.config, lookup.secret_values))
     try:
-        design = _designed(host, connector, resolved, reach)
+        resolved = _resolve_sections(host, connector, lookup, reach)
     except PenstockError as error:
-        raise changed_errors(error, lambda found: hidden(found, values)) from None
-    findings = (*design.findings, *secrets.warnings(connector.config))
-    return replace(design, findings=tuple(hidden(one, values) for one in findings))
+        raise map_errors(error, lambda found: redact_diagnostic(found, values)) from None
+    findings = (*resolved.findings, *secrets.check_references(connector.config))
+    return replace(resolved, findings=tuple(redact_diagnostic(one, values) for one in findings))
 
 
-def _designed(host: PluginHost, connector: Connector, resolved: Resolved, reach: Reach) -> Design:
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What the tasks and the admin operations of a worker share: its plugins, its providers of
+    secrets, the bounds of its node, and folders with Python functions of the user.
+    """
+
+    host: PluginHost
+    secrets: Secrets = NO_SECRETS
+    bounds: ConnectorBounds = UNBOUNDED
+    functions: Sequence[Path] = ()
+
+    async def resolve(self, connector: Connector) -> ResolvedConfig:
+        """Return the resolved configuration of a connector, as `resolve_config`."""
+        return await resolve_config(self.host, self.secrets, connector, self.bounds.reach)
+
+    async def resolve_valid(self, connector: Connector) -> ResolvedConfig:
+        """Return the resolved configuration of a connector without errors.
+
+        Raises:
+            PenstockError: as `resolve_config`, or the errors of its findings.
+        """
+        resolved = await self.resolve(connector)
+        refuse_errors(resolved.findings)
+        return resolved
+
+
+def _resolve_sections(
+    host: PluginHost, connector: Connector, lookup: ResolvedReferences, reach: Reach
+) -> ResolvedConfig:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
-        name = plugin_class({}, resolved.config, "connector", "connector.class")
-        _, entry = host.find(name, plugin_version({}, resolved.config))
-        kind = _kind_of(entry)
-    parts = sections(resolved.config, kind)
-    _refuse_reserved(parts, kind)
-    for key in resolved.secret - parts.framework.keys():
-        for value in (resolved.config[key], *resolved.answers[key]):
+        name = plugin_class({}, lookup.config, "connector", "connector.class")
+        _, entry = host.find(name, plugin_version({}, lookup.config))
+        kind = _connector_kind(entry)
+    sections = split_config(lookup.config, kind)
+    _refuse_reach_keys(sections, kind)
+    for key in lookup.reference_keys - sections.framework.keys():
+        for value in (lookup.config[key], *lookup.secret_values[key]):
             register_secret(value)  # invariant 9
-    settings, findings = read_settings({"name": connector.name, **parts.framework})
-    told = {found.config_path for found in findings}
-    idle = findings_without_effect(parts, settings, kind)
-    findings += [found for found in idle if found.config_path not in told]
-    findings += letter_findings(settings, parts, kind)
-    findings += replay_findings(settings.replay, settings.letters_topic, bool(parts.letters))
-    findings += topic_findings(settings, parts, kind, reach)
-    findings += [_looked_up_by_nobody(key) for key in sorted(resolved.secret & OF_SCHEDULER)]
-    return Design(
+    settings, findings = read_settings({"name": connector.name, **sections.framework})
+    reported = {found.config_path for found in findings}
+    ineffective = check_keys_without_effect(sections, settings, kind)
+    findings += [found for found in ineffective if found.config_path not in reported]
+    findings += check_rejected_row_keys(settings, sections, kind)
+    findings += check_replay(
+        settings.replay, settings.dead_letter_topic, bool(sections.dead_letter_sink)
+    )
+    findings += check_topics(settings, sections, kind, reach)
+    findings += [
+        _reference_not_resolved(key) for key in sorted(lookup.reference_keys & SCHEDULER_KEYS)
+    ]
+    return ResolvedConfig(
         replace(connector, kind=kind),
         kind,
-        resolved.config,
-        parts,
+        lookup.config,
+        sections,
         settings,
         tuple(findings),
-        resolved.answers,
-        resolved.ttl,
+        lookup.secret_values,
+        lookup.ttl_s,
         reach,
     )
 
 
-def _refuse_reserved(parts: Sections, kind: ConnectorKind) -> None:
-    two = kind is ConnectorKind.PIPELINE
-    refuse_reserved(parts.source, "source." if two else "")
-    refuse_reserved(parts.sink, "sink." if two else "")
-    refuse_reserved(parts.letters, LETTERS_SINK)
-    for key in parts.chain:
-        if found := _OF_TRANSFORM.match(key):
+def _refuse_reach_keys(sections: ConfigSections, kind: ConnectorKind) -> None:
+    is_pipeline = kind is ConnectorKind.PIPELINE
+    refuse_reserved(sections.source, "source." if is_pipeline else "")
+    refuse_reserved(sections.sink, "sink." if is_pipeline else "")
+    refuse_reserved(sections.dead_letter_sink, DLQ_SINK_PREFIX)
+    for key in sections.chain:
+        if found := _TRANSFORM_PREFIX.match(key):
             refuse_reserved([key[found.end() :]], found[0])
 
 
-def _looked_up(values: Mapping[str, str], answers: Mapping[str, frozenset[str]]) -> list[str]:
+def _secret_texts(values: Mapping[str, str], answers: Mapping[str, frozenset[str]]) -> list[str]:
     return [text for key in answers for text in (values[key], *answers[key])]
 
 
-def _kind_of(entry: ConnectorEntry) -> ConnectorKind:
-    kind = _KINDS.get(entry.kind)
+def _connector_kind(entry: ConnectorEntry) -> ConnectorKind:
+    kind = _CONNECTOR_KINDS.get(entry.kind)
     if kind is None:
         raise ConfigError(
             "plugin.wrong_kind",
-            f"`{entry.name}` is a {entry.kind}, and no source or sink",
-            fix="Name it in `transforms.<name>.type`, and a source or a sink here.",
+            f"`{entry.name}` is a {entry.kind}, not a source or sink",
+            fix="Name it in `transforms.<name>.type`, and name a source or a sink here.",
             config_path="connector.class",
         )
     return kind
@@ -273,49 +317,54 @@ def refuse_errors(findings: Sequence[Diagnostic]) -> None:
     """
     errors = [found for found in findings if found.severity is not Severity.WARNING]
     if errors:
-        raise combined(error_of(replace(one, error_class=ErrorClass.CONFIG)) for one in errors)
+        raise combine_errors(
+            error_from_diagnostic(replace(one, error_class=ErrorClass.CONFIG)) for one in errors
+        )
 
 
-def _looked_up_by_nobody(key: str) -> Diagnostic:
+def _reference_not_resolved(key: str) -> Diagnostic:
     return ConfigError(
         "secrets.not_here",
-        f"`{key}` is read by the scheduler, which looks no reference up",
-        fix="Write the value itself: it is no secret.",
+        f"`{key}` has a secret reference, but the scheduler reads it and resolves no references",
+        fix="Write the value itself: it is not a secret.",
         config_path=key,
     ).diagnostic
 
 
-AGAIN: Final = 10.0
-"""Seconds until a provider that did not answer is asked again. What was read before goes on: a
-secret that cannot be read is no secret that changed."""
+RETRY_AFTER_S: Final = 10.0
+"""Time until a provider that failed is called again. The run continues with the earlier value: a
+failed lookup is no change.
+"""
 
 
-class Renewal:
-    """Watches the secrets of one life."""
+class SecretWatch:
+    """Watches the secrets of one run."""
 
-    def __init__(self, secrets: Secrets, design: Design) -> None:
-        self._secrets, self._design = secrets, design
+    def __init__(self, secrets: Secrets, resolved: ResolvedConfig) -> None:
+        self._secrets, self._resolved = secrets, resolved
 
-    async def changed(self) -> None:
-        """Return when a value is another one; never, for those that hold for ever."""
-        if self._design.ttl is None or not self._design.settings.reload:
+    async def wait_for_change(self) -> None:
+        """Return when a value has changed. Never returns when the values are valid without
+        limit.
+        """
+        if self._resolved.ttl is None or not self._resolved.settings.restarts_on_reload:
             await asyncio.Event().wait()
-        connector, wait = self._design.connector, self._design.ttl or AGAIN
+        connector, wait = self._resolved.connector, self._resolved.ttl or RETRY_AFTER_S
         while True:
             await asyncio.sleep(wait)
             try:
-                resolved = await self._secrets.resolve(connector.config)
+                lookup = await self._secrets.resolve(connector.config)
             except PenstockError as error:
-                log.warning("secrets of %s could not be read again: %s", connector.name, error)
-                wait = AGAIN
+                log.warning("cannot refresh the secrets of %s: %s", connector.name, error)
+                wait = RETRY_AFTER_S
                 continue
-            if resolved.config != self._design.values:
+            if lookup.config != self._resolved.values:
                 return
-            wait = resolved.ttl or AGAIN
+            wait = lookup.ttl_s or RETRY_AFTER_S
 
 
-class Watched(NamedTuple):
-    """What a life of a monitor listens to, and whether the secrets for that still hold."""
+class WatchSpec(NamedTuple):
+    """The partition watch of one run of a monitor, and the watch of its secrets."""
 
-    watch: Watch
-    renewal: Renewal
+    watch: PartitionWatch
+    secret_watch: SecretWatch

@@ -1,1 +1,6 @@
-"""Rejected rows: how many are tolerated, where they are sent, and how they are replayed."""
+"""Rejected rows of a task, and its dead letters.
+
+- `rejected_rows`       how many rejected rows are tolerated, and what happens to them
+- `dead_letter_writer`  writes dead letters into the transactions of the task
+- `replay`              a connector that replays dead letters
+"""

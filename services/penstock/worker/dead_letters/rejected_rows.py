@@ -1,4 +1,6 @@
-"""How many bad rows a task may meet before one of them ends it. Pure."""
+"""Decides what happens to rejected rows of a task: tolerated, logged, sent to the dead-letter
+queue, or the end of the task.
+"""
 
 from __future__ import annotations
 
@@ -9,120 +11,132 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from penstock.model.dead_letter import Failed, Stage
-from penstock.model.errors import ConfigError, DataError, Diagnostic, PenstockError, error_of
+from penstock.model.dead_letter import RowFailure, Stage
+from penstock.model.errors import (
+    ConfigError,
+    DataError,
+    Diagnostic,
+    PenstockError,
+    error_from_diagnostic,
+)
 from penstock.model.stream import BadRow, BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport
-from penstock.worker.dead_letters.publishing import Part, Posting
+from penstock.worker.dead_letters.dead_letter_writer import DeadLetterWriter, SlotFailures
 
 log = logging.getLogger(__name__)
 
 
-MAX_TOLERATED: Final = 100_000
-"""Bad rows that a window may allow: their places are remembered (invariant 12)."""
+MAX_TOLERANCE: Final = 100_000
+"""Largest number of tolerated rows of a window: their positions are kept in memory
+(invariant 12).
+"""
 
 _WINDOW: Final = re.compile(r"\s*(\d{1,9})\s*/\s*(\d{1,12})\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """`most` bad rows among any `among` rows that follow each other; 0 of them: none at all. No
-    `among`: any number.
+    """`max_rejected` rejected rows among any `window_rows` consecutive rows are tolerated. 0
+    tolerates none; without a window, any number is tolerated.
     """
 
-    most: int = 0
-    among: int | None = 1
+    max_rejected: int = 0
+    window_rows: int | None = 1
 
     @property
-    def none(self) -> bool:
-        """Whether the first bad row is one too many."""
-        return self.among is not None and self.most == 0
+    def is_none(self) -> bool:
+        """Whether the first rejected row ends the task."""
+        return self.window_rows is not None and self.max_rejected == 0
 
 
-NONE: Final = Tolerance()
-ALL: Final = Tolerance(among=None)
+TOLERATE_NONE: Final = Tolerance()
+TOLERATE_ALL: Final = Tolerance(window_rows=None)
 
 
 def read_tolerance(text: str) -> Tolerance:
-    """Return what `errors.tolerance` says: none, all, or N/M.
+    """Parse `errors.tolerance`: none, all, or N/M.
 
     Raises:
         ConfigError: `config.wrong_type`.
     """
-    known = {"none": NONE, "all": ALL}.get(text.strip().lower())
+    known = {"none": TOLERATE_NONE, "all": TOLERATE_ALL}.get(text.strip().lower())
     if known is not None:
         return known
     match = _WINDOW.fullmatch(text)
     most, among = (int(number) for number in match.groups()) if match else (0, 0)
-    if not 0 < most < among or most > MAX_TOLERATED:
+    if not 0 < most < among or most > MAX_TOLERANCE:
         raise ConfigError(
             "config.wrong_type",
-            f"{text[:100]!r} is not how many bad rows are tolerated",
+            f"`errors.tolerance` cannot be {text[:100]!r}",
             fix="Write `none`, `all`, or `5/1000` for five among a thousand; "
-            f"at most {MAX_TOLERATED:,}.",
+            f"at most {MAX_TOLERANCE:,}.",
             config_path="errors.tolerance",
         )
     return Tolerance(most, among)
 
 
-class Tolerated:
-    """The bad rows that one run of a task has met."""
+class ToleranceWindow:
+    """The rejected rows of one run of a task, compared with the tolerance."""
 
     def __init__(self, rule: Tolerance) -> None:
         self._rule = rule
-        self._latest: deque[int] = deque(maxlen=max(rule.most, 1))
+        self._latest: deque[int] = deque(maxlen=max(rule.max_rejected, 1))
 
-    def refused(self, places: Iterable[int]) -> int | None:
-        """Take bad rows by their places among all rows of the run, in order. Returns the index of
-        the first that is one too many, None when all are tolerated.
+    def find_excess(self, places: Iterable[int]) -> int | None:
+        """Add rejected rows by their positions among all rows of the run, in order. Returns the
+        index of the first that exceeds the tolerance, None when all are tolerated.
         """
         rule, latest = self._rule, self._latest
         for index, place in enumerate(places):
-            if rule.none:
+            if rule.is_none:
                 return index
-            if rule.among is None:
+            if rule.window_rows is None:
                 return None
-            if len(latest) == rule.most and place - latest[0] < rule.among:
+            if len(latest) == rule.max_rejected and place - latest[0] < rule.window_rows:
                 return index
             latest.append(place)
         return None
 
 
-LETTERS: Final = "errors.deadletterqueue."
-"""Begins the keys of the place of dead letters."""
+DLQ_PREFIX: Final = "errors.deadletterqueue."
+"""Prefix of the keys of the dead-letter queue."""
 
-MAX_REJECTED: Final = 10_000
-"""Bad rows of a micro-batch: their reasons travel through the driver, which has to stay small. A
-task that meets more has another trouble than rows."""
+MAX_REJECTED_ROWS: Final = 10_000
+"""Rejected rows of a micro-batch: their reasons travel through the driver, which has to stay small.
+A task with more has another problem than single rows.
+"""
 
-SHOWN: Final = 20
-"""Bad rows of a micro-batch that get a line of the log each; the others are counted."""
+MAX_LOGGED_ROWS: Final = 20
+"""Rejected rows of a micro-batch with a line each in the log; the others are counted."""
 
 
-SlotDone: TypeAlias = tuple[StreamSchema, Sequence[BatchReady], SlotReport]
-"""What a slot read, and what became of it."""
+SlotOutcome: TypeAlias = tuple[StreamSchema, Sequence[BatchReady], SlotReport]
+"""What a slot read, and its report."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetterRules:
-    """What is done about bad rows. `headers`: letters have Kafka Connect's; `log`: bad rows get
-    lines of the log, `texts`: with the row; `skip`: they are forgotten where there are no letters.
+class RejectedRowRules:
+    """What happens to rejected rows.
+
+    `headers`: dead letters carry Kafka Connect's headers. `log`: rejected rows are logged, with
+    `log_rows` including the row itself. `discard`: without a place for dead letters they are
+    discarded.
     """
 
-    tolerance: Tolerance = NONE
+    tolerance: Tolerance = TOLERATE_NONE
     headers: bool = False
     log: bool = False
-    texts: bool = False
-    skip: bool = False
+    log_rows: bool = False
+    discard: bool = False
 
 
-def read_rules(values: Mapping[str, Any]) -> tuple[LetterRules, list[Diagnostic]]:
-    """Return what the keys say, and what is wrong."""
-    rules = LetterRules(
-        headers=values[f"{LETTERS}context.headers.enable"],
+def read_rejected_row_rules(values: Mapping[str, Any]) -> tuple[RejectedRowRules, list[Diagnostic]]:
+    """Return the rules, and errors of their keys."""
+    rules = RejectedRowRules(
+        headers=values[f"{DLQ_PREFIX}context.headers.enable"],
         log=values["errors.log.enable"],
-        texts=values["errors.log.include.messages"],
-        skip=values["errors.skip"],
+        log_rows=values["errors.log.include.messages"],
+        discard=values["errors.skip"],
     )
     try:
         return replace(rules, tolerance=read_tolerance(values["errors.tolerance"])), []
@@ -130,104 +144,115 @@ def read_rules(values: Mapping[str, Any]) -> tuple[LetterRules, list[Diagnostic]
         return rules, [error.diagnostic]
 
 
-class Letters:
-    """Takes the bad rows of each micro-batch of a run."""
+class RejectedRowHandler:
+    """Handles the rejected rows of each micro-batch of a run."""
 
-    def __init__(self, rules: LetterRules, posting: Posting | None = None) -> None:
-        """`posting` writes letters; None: there is no place for them, and bad rows are skipped."""
-        self._rules, self._posting = rules, posting
-        self._tolerated = Tolerated(rules.tolerance)
+    def __init__(self, rules: RejectedRowRules, writer: DeadLetterWriter | None = None) -> None:
+        """`writer` writes dead letters; None: rejected rows are discarded."""
+        self._rules, self._writer = rules, writer
+        self._tolerated = ToleranceWindow(rules.tolerance)
         self._seen = 0
 
     @property
-    def tolerant(self) -> bool:
-        """Whether a bad row may be anything but the end of the task."""
-        return not self._rules.tolerance.none
+    def is_tolerant(self) -> bool:
+        """Whether any rejected row is tolerated."""
+        return not self._rules.tolerance.is_none
 
     @property
-    def skips(self) -> bool:
-        """Whether bad rows go nowhere."""
-        return self._posting is None
+    def discards(self) -> bool:
+        """Whether rejected rows are discarded."""
+        return self._writer is None
 
     @property
     def logs(self) -> bool:
-        """Whether bad rows get lines of the log."""
+        """Whether rejected rows are logged."""
         return self._rules.log
 
-    async def take(
+    async def handle(
         self,
         txn_id: int,
-        done: Iterable[SlotDone],
-        unread: Sequence[BadRow],
+        done: Iterable[SlotOutcome],
+        unreadable: Sequence[BadRow],
         lag: float,
     ) -> int:
-        """Take what became of the slots of a micro-batch, in order, and the rows that could not be
-        read; letters become part of its transaction. Returns how many rows failed.
+        """Handle the outcomes of the slots of a micro-batch, in order, and its unreadable rows.
+        Dead letters join its transaction. Returns the number of rejected rows.
 
         Raises:
-            PenstockError: why a row failed that is one too many.
+            PenstockError: the failure of the first row that exceeds the tolerance.
         """
-        parts = [_part(*one) for one in done]
-        failed = self._judged(parts, unread)
+        parts = [_slot_failures(*one) for one in done]
+        failed = self._check_tolerance(parts, unreadable)
         if not failed:
             return 0
         if self._rules.log:
-            self._log(parts, unread)
-        if self._posting is not None:
-            texts = await self._posting.send(txn_id, parts, unread, lag)
-            for text in texts[:SHOWN]:
-                log.error("bad row: %s", text)
+            self._log(parts, unreadable)
+        if self._writer is not None:
+            max_texts = await self._writer.send(txn_id, parts, unreadable, lag)
+            for text in max_texts[:MAX_LOGGED_ROWS]:
+                log.error("rejected row: %s", text)
         return failed
 
-    def _judged(self, parts: Sequence[Part], unread: Sequence[BadRow]) -> int:
-        why = [Failed(Stage.READ, row.reason) for row in unread]
-        rows, places = [-1] * len(unread), [self._seen] * len(unread)
+    def _check_tolerance(self, parts: Sequence[SlotFailures], unreadable: Sequence[BadRow]) -> int:
+        why = [RowFailure(Stage.READ, row.reason) for row in unreadable]
+        rows, places = [-1] * len(unreadable), [self._seen] * len(unreadable)
         for part in parts:
             why += [failed for _, failed in part.failed]
             rows += [row for row, _ in part.failed]
             places += [self._seen + max(row, 0) for row, _ in part.failed]
             self._seen += part.rows
-        refused = self._tolerated.refused(places)
-        if refused is not None:
-            raise _one_too_many(why, rows, refused, self._rules.tolerance)
-        if len(why) > MAX_REJECTED:
+        excess = self._tolerated.find_excess(places)
+        if excess is not None:
+            raise _excess_error(why, rows, excess, self._rules.tolerance)
+        if len(why) > MAX_REJECTED_ROWS:
             raise DataError(
                 "errors.too_many",
-                f"{len(why)} rows of a micro-batch failed, the first: {why[0].reason.message}",
-                fix="So many rows are rarely bad one by one: look at the first. "
-                f"{MAX_REJECTED} in a micro-batch are the most; `batch.max.rows` makes it smaller.",
+                f"{len(why)} rows of a micro-batch were rejected, the first: "
+                f"{why[0].reason.message}",
+                fix="So many errors rarely have separate causes: check the first. "
+                f"A micro-batch may have {MAX_REJECTED_ROWS}; `batch.max.rows` makes it smaller.",
                 config_path=why[0].reason.config_path,
             )
         return len(why)
 
-    def _log(self, parts: Sequence[Part], unread: Sequence[BadRow]) -> None:
-        told = [(row.dataset, Failed(Stage.READ, row.reason)) for row in unread]
-        told += [(part.schema.dataset, why) for part in parts for _, why in part.failed]
-        for dataset, why in told[:SHOWN]:
-            log.error("bad row of %s in %s: %s", dataset, why.stage, why.reason)
-        if len(told) > SHOWN:
-            log.error("and %d more bad rows of this micro-batch", len(told) - SHOWN)
+    def _log(self, parts: Sequence[SlotFailures], unreadable: Sequence[BadRow]) -> None:
+        failures = [(row.dataset, RowFailure(Stage.READ, row.reason)) for row in unreadable]
+        failures += [(part.schema.dataset, why) for part in parts for _, why in part.failed]
+        for dataset, why in failures[:MAX_LOGGED_ROWS]:
+            log.error("row of %s rejected in %s: %s", dataset, why.stage, why.reason)
+        if len(failures) > MAX_LOGGED_ROWS:
+            log.error(
+                "and %d more rejected rows of this micro-batch", len(failures) - MAX_LOGGED_ROWS
+            )
 
 
-def _part(schema: StreamSchema, batches: Sequence[BatchReady], report: SlotReport) -> Part:
-    apart = [(row, Failed(Stage.TRANSFORM, why)) for row, why in report.set_apart]
-    refused = [(row, Failed(Stage.WRITE, why)) for row, why in report.rejected]
-    failed = sorted((*apart, *refused), key=lambda one: one[0])
-    return Part(schema, batches, report.attempt, failed)
+def _slot_failures(
+    schema: StreamSchema, batches: Sequence[BatchReady], report: SlotReport
+) -> SlotFailures:
+    rejected_by_chain = [
+        (row, RowFailure(Stage.TRANSFORM, why)) for row, why in report.rejected_by_chain
+    ]
+    rejected_by_sink = [(row, RowFailure(Stage.WRITE, why)) for row, why in report.rejected]
+    failed = sorted((*rejected_by_chain, *rejected_by_sink), key=lambda one: one[0])
+    return SlotFailures(schema, batches, report.attempt, failed)
 
 
-def _one_too_many(
-    why: Sequence[Failed], rows: Sequence[int], at: int, tolerance: Tolerance
+def _excess_error(
+    why: Sequence[RowFailure], rows: Sequence[int], at: int, tolerance: Tolerance
 ) -> PenstockError:
     failed, reason = why[at], why[at].reason
     if failed.stage is Stage.READ:
-        return error_of(reason)
-    alike = sum(one.stage is failed.stage for one in why)
+        return error_from_diagnostic(reason)
+    same_stage = sum(one.stage is failed.stage for one in why)
     what = {
-        Stage.TRANSFORM: f"{alike} row(s) cannot be transformed",
-        Stage.WRITE: f"the sink refused {alike} row(s)",
+        Stage.TRANSFORM: f"the transforms rejected {same_stage} row(s)",
+        Stage.WRITE: f"the sink rejected {same_stage} row(s)",
     }[failed.stage]
-    allowed = "" if tolerance.none else f", {tolerance.most} of {tolerance.among} are tolerated"
+    allowed = (
+        ""
+        if tolerance.is_none
+        else f", {tolerance.max_rejected} of {tolerance.window_rows} are tolerated"
+    )
     return DataError(
         reason.code or "sink.row_refused",
         f"{what}{allowed}, first row {rows[at]}: {reason.message}",

@@ -1,4 +1,6 @@
-"""What makes a connector a replay of another one's dead letters: its keys, read. Pure."""
+"""Replays dead letters of a topic: the keys that make a connector a replay, and its source
+reader.
+"""
 
 from __future__ import annotations
 
@@ -12,199 +14,199 @@ import pyarrow as pa
 
 from penstock.model.config_def import ConfigKey
 from penstock.model.connector import Partition, TaskPlan
-from penstock.model.dead_letter import LETTER, unkeyed
-from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.replay import (
+from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, split_key_columns
+from penstock.model.dead_letter_queue import (
     REPLAYED,
-    Changes,
-    LetterId,
-    letter_of,
-    read_changes,
-    read_ids,
-    read_object,
-    runs,
+    DeadLetterId,
+    RowEdits,
+    dead_letter_id,
+    group_ranges,
+    parse_edit,
+    parse_edits,
+    parse_ids,
 )
+from penstock.model.errors import ConfigError, Diagnostic
 from penstock.model.stream import (
     BatchReady,
     Checkpoint,
-    Drained,
+    EndOfStream,
     Progress,
     ReadEvent,
-    SchemaSeen,
+    SchemaVersion,
     StreamSchema,
 )
-from penstock.spark.ends import replaying
-from penstock.topic.embedded.row_slices import Run, TopicRows
+from penstock.spark.connector_io import source_reader
+from penstock.topic.embedded.row_ranges import OffsetRange, TopicRows
 
 REPLAY_KEYS: Final = (
     ConfigKey("replay.of", default="", doc="Connector whose dead letters are replayed."),
-    ConfigKey("replay.letters", default="", doc="Letters to replay: 0/3,0/17-20."),
-    ConfigKey("replay.set", "password", "", doc="Columns that change in all rows, in JSON."),
-    ConfigKey("replay.edits", "password", "", doc="Columns that change, by letter, in JSON."),
+    ConfigKey("replay.letters", default="", doc="Dead letters to replay: 0/3,0/17-20."),
+    ConfigKey("replay.set", "password", "", doc="Columns to change in all rows, in JSON."),
+    ConfigKey("replay.edits", "password", "", doc="Columns to change, by dead letter, in JSON."),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A replay: whose letters, which, and what is changed of their rows."""
+    """A replay: the connector whose dead letters are replayed, which ones, and edits of
+    their rows.
+    """
 
-    of: str
-    letters: tuple[LetterId, ...] = ()
-    changes: Changes = field(default_factory=Changes)
+    connector: str
+    letters: tuple[DeadLetterId, ...] = ()
+    edits: RowEdits = field(default_factory=RowEdits)
 
     def plan(self, topic: str) -> TaskPlan:
-        """Return the one task of a replay: rows keep the order of their letters."""
-        return TaskPlan("", tuple(letter.within(topic) for letter in self.letters))
+        """Return the only task of a replay: rows keep the order of their dead letters."""
+        return TaskPlan("", tuple(letter.to_partition(topic) for letter in self.letters))
 
 
 def read_replay(values: Mapping[str, Any]) -> tuple[Replay | None, list[Diagnostic]]:
-    """Return what the keys say, None for a connector that is no replay; and what is wrong."""
+    """Parse the keys of a replay. Returns None for a connector that is not a replay; and errors."""
     if not values["replay.of"]:
         return None, []
     try:
         single = _edits(values["replay.edits"])
-        changes = read_changes(values["replay.set"], single)
-        return Replay(values["replay.of"], tuple(read_ids(values["replay.letters"])), changes), []
+        edits = parse_edits(values["replay.set"], single)
+        return Replay(values["replay.of"], tuple(parse_ids(values["replay.letters"])), edits), []
     except ConfigError as error:
         return Replay(values["replay.of"]), [error.diagnostic]
 
 
-def replay_findings(replay: Replay | None, letters_topic: str, sink: bool) -> list[Diagnostic]:
-    """Return what is wrong with a replay: its letters must be in a topic."""
-    if replay is None or (letters_topic and not sink):
+def check_replay(replay: Replay | None, dead_letter_topic: str, sink: bool) -> list[Diagnostic]:
+    """Return an error when the dead letters of a replay are not in a topic."""
+    if replay is None or (dead_letter_topic and not sink):
         return []
     return [
         ConfigError(
             "letters.no_topic",
-            "a replay reads dead letters in a topic, and the connector has none for them",
-            fix="Set `errors.deadletterqueue.topic.name`, and no sink of dead letters.",
+            "a replay reads dead letters of a topic, and the connector has no topic for them",
+            fix="Set `errors.deadletterqueue.topic.name`, and no sink for dead letters.",
             config_path="errors.deadletterqueue.topic.name",
         ).diagnostic
     ]
 
 
 def _edits(text: str) -> dict[str, str]:
-    return {name: json.dumps(one) for name, one in read_object(text, "`replay.edits`").items()}
+    return {name: json.dumps(one) for name, one in parse_edit(text, "`replay.edits`").items()}
 
 
-HELD: Final = 2_000
-"""Letters that are announced and not released: where each is must fit into one ticket."""
+MAX_UNRELEASED: Final = 2_000
+"""Dead letters that are announced and not released: their positions must fit into one ticket."""
 
-TOGETHER: Final = 500
-"""Letters between two checkpoints: their offsets go into one commit."""
+MAX_PER_CHECKPOINT: Final = 500
+"""Dead letters between two checkpoints: their offsets go into one commit."""
 
-LETTER_BYTES: Final = 1024
-"""What a row is taken to have, for those who divide work: nobody has read it yet."""
+ASSUMED_ROW_BYTES: Final = 1024
+"""Assumed size of a row when work is divided: it has not been read yet."""
 
-_ABOUT: Final = pa.schema([LETTER.field("dataset"), LETTER.field("schema")])
+_SCHEMA_COLUMNS: Final = pa.schema(
+    [DEAD_LETTER_SCHEMA.field("dataset"), DEAD_LETTER_SCHEMA.field("schema")]
+)
 
 
-class LetterStream:
-    """Reads letters that were not replayed yet, then ends. Owned by one run of a task."""
+class ReplayReader:
+    """Reads the dead letters that were not replayed yet, then ends. Belongs to one run of a
+    task.
+    """
 
     confirms = False
-    """Nobody waits for a commit of a topic."""
+    """A topic needs no acknowledgements."""
 
-    def __init__(self, rows: TopicRows, partitions: Sequence[Partition], changes: Changes) -> None:
-        """`partitions` are letters; those with an offset were replayed."""
-        self._rows, self._changes = rows, changes
-        waiting = {letter_of(one.key): one.id for one in partitions if one.offset is None}
+    def __init__(self, rows: TopicRows, partitions: Sequence[Partition], edits: RowEdits) -> None:
+        """`partitions` are dead letters; those with an offset were replayed before."""
+        self._rows, self._edits = rows, edits
+        waiting = {dead_letter_id(one.key): one.id for one in partitions if one.offset is None}
         self._ids = dict(sorted(waiting.items()))
         self._schemas: dict[tuple[str, bytes], StreamSchema] = {}
         self._by_id: dict[int, StreamSchema] = {}
-        self._held: dict[int, LetterId] = {}
-        self._schema_of: dict[LetterId, StreamSchema] = {}
+        self._unreleased: dict[int, DeadLetterId] = {}
+        self._schema_of: dict[DeadLetterId, StreamSchema] = {}
         self._event = asyncio.Event()
-        self._draining = False
         self._checkpoint = 0
 
     async def open(self) -> None:
-        """See what rows the letters have.
+        """Read the schemas of the dead letters.
 
         Raises:
             ConfigError: `letters.no_row`, `topic.no_row`.
         """
-        await self._rows.run(self._rows.windows)
-        await self._rows.run(self._look)
+        await self._rows.run(self._rows.offset_ranges)
+        await self._rows.run(self._load_schemas)
 
     async def __aiter__(self) -> AsyncIterator[ReadEvent]:
-        """Yield the letters, and the end."""
+        """Yield the dead letters, and the end."""
         for schema in self._schemas.values():
-            yield SchemaSeen(schema)
+            yield SchemaVersion(schema)
         letters, seq = list(self._ids), 0
         while seq < len(letters):
             self._event.clear()
-            if self._draining:
-                break
-            if len(self._held) >= HELD:
+            if len(self._unreleased) >= MAX_UNRELEASED:
                 await self._event.wait()
                 continue
-            some = letters[seq : seq + TOGETHER]
-            for event in self._announced(some, seq):
+            some = letters[seq : seq + MAX_PER_CHECKPOINT]
+            for event in self._announce(some, seq):
                 yield event
             seq += len(some)
             yield Progress(rows_left=len(letters) - seq)
-        yield Drained(self._checkpoint)
+        yield EndOfStream(self._checkpoint)
 
     def ticket(self, seqs: Sequence[int], schema_id: int) -> dict[str, Any]:
-        """Name the files that these letters are in now."""
-        letters = [self._held[seq] for seq in seqs]
-        rows = self._rows.ticket(_picks(letters), replaying.ROW)
-        return replaying.place(rows, letters, self._by_id[schema_id].arrow, self._changes)
+        """Return the files that hold these dead letters now."""
+        letters = [self._unreleased[seq] for seq in seqs]
+        rows = self._rows.ticket(_ranges(letters), source_reader.DEAD_LETTER_COLUMNS)
+        return source_reader.replay_spec(rows, letters, self._by_id[schema_id].arrow, self._edits)
 
     async def committed(self, checkpoint_id: int) -> None:
-        """Nothing to tell anyone: letters stay where they are."""
+        """Do nothing: dead letters stay in their topic."""
 
     async def release(self, seq: int) -> None:
-        """Make room for others. Cumulative."""
-        for gone in [one for one in self._held if one <= seq]:
-            del self._held[gone]
-        self._event.set()
-
-    async def drain(self, grace: float) -> None:
-        """End after what was announced."""
-        del grace
-        self._draining = True
+        """Release batches up to `seq`. Cumulative."""
+        for gone in [one for one in self._unreleased if one <= seq]:
+            del self._unreleased[gone]
         self._event.set()
 
     async def close(self) -> None:
-        """Nothing is held. Idempotent."""
+        """Do nothing: there is nothing to close."""
 
-    def _look(self) -> None:
-        for batch in self._rows.read(_picks(self._ids), _ABOUT):
+    def _load_schemas(self) -> None:
+        for batch in self._rows.read(_ranges(self._ids), _SCHEMA_COLUMNS):
             for fields in batch.to_pylist():
-                letter = LetterId(fields["__partition"], fields["__offset"])
+                letter = DeadLetterId(fields["__partition"], fields["__offset"])
                 if fields["schema"] is None:
                     raise _no_row(letter)
                 self._schema_of[letter] = self._schema(fields["dataset"] or "", fields["schema"])
 
-    def _schema(self, dataset: str, told: bytes) -> StreamSchema:
-        known = self._schemas.get((dataset, told))
+    def _schema(self, dataset: str, schema_bytes: bytes) -> StreamSchema:
+        known = self._schemas.get((dataset, schema_bytes))
         if known is None:
-            schema, keys = unkeyed(pa.ipc.read_schema(pa.py_buffer(told)))
+            schema, keys = split_key_columns(pa.ipc.read_schema(pa.py_buffer(schema_bytes)))
             known = StreamSchema(len(self._schemas) + 1, dataset, schema, keys)
-            self._schemas[dataset, told] = self._by_id[known.schema_id] = known
+            self._schemas[dataset, schema_bytes] = self._by_id[known.schema_id] = known
         return known
 
-    def _announced(self, letters: Sequence[LetterId], before: int) -> Iterator[ReadEvent]:
+    def _announce(self, letters: Sequence[DeadLetterId], before: int) -> Iterator[ReadEvent]:
         for seq, letter in enumerate(letters, before + 1):
-            self._held[seq] = letter
+            self._unreleased[seq] = letter
             schema_id = self._schema_of[letter].schema_id
-            yield BatchReady(seq, schema_id, self._ids[letter], 1, LETTER_BYTES)
+            yield BatchReady(seq, schema_id, self._ids[letter], 1, ASSUMED_ROW_BYTES)
         self._checkpoint += 1
         offsets = {self._ids[letter]: REPLAYED for letter in letters}
         last = before + len(letters)
         yield Checkpoint(self._checkpoint, offsets, len(letters), last)
 
 
-def _picks(letters: Iterator[LetterId] | Sequence[LetterId] | dict[LetterId, str]) -> list[Run]:
-    return [(first.partition, first.offset, count) for first, count in runs(letters)]
+def _ranges(
+    letters: Iterator[DeadLetterId] | Sequence[DeadLetterId] | dict[DeadLetterId, str],
+) -> list[OffsetRange]:
+    return [(first.partition, first.offset, count) for first, count in group_ranges(letters)]
 
 
-def _no_row(letter: LetterId) -> ConfigError:
+def _no_row(letter: DeadLetterId) -> ConfigError:
     return ConfigError(
         "letters.no_row",
-        f"the row of letter {letter} is not known: it could not be read",
-        fix="Correct it at the source, whose bytes `penstock dlq show` has; leave it out here.",
+        f"dead letter {letter} has no row: the source could not read it",
+        fix="Correct the row at the source, and leave the dead letter out of the replay. "
+        "`penstock dlq show` has its bytes.",
         config_path="replay.letters",
     )

@@ -1,5 +1,5 @@
-"""The numbers of a worker's tasks, as OpenTelemetry's instruments ask for them: the same that the
-leader is told, and that the gateway tells Prometheus.
+"""Metrics of a worker's tasks as OpenTelemetry instruments: the same that the leader receives and
+that the gateway exports to Prometheus.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.metrics import COUNTS
-from penstock.telemetry.otlp import Signal, is_sent
-from penstock.worker.runtime.task_registry import Holdings
+from penstock.model.metrics import COUNTER_SUFFIX
+from penstock.telemetry.otlp import Signal, is_exported
+from penstock.worker.runtime.task_registry import TaskRegistry
 
-WITHIN: Final = 2.0
-"""Seconds in which the loop has to tell them; a loop that is busy for longer is measured later."""
+READ_TIMEOUT_S: Final = 2.0
+"""Time in which the event loop must return the statuses. A loop that is busy longer is measured the
+next time.
+"""
 
 _Read: TypeAlias = Callable[[], Sequence[TaskStatus]]
 _Observe: TypeAlias = Callable[[TaskStatus], Iterable[Observation]]
 
 
-def observe(holdings: Holdings) -> None:
-    """Have the tasks measured whenever metrics are sent. Called in the loop that they run in."""
-    if is_sent(Signal.METRICS):
+def register(task_registry: TaskRegistry) -> None:
+    """Register the instruments if metrics are sent. Call it in the event loop of the tasks."""
+    if is_exported(Signal.METRICS):
         loop = asyncio.get_running_loop()
-        instruments(lambda: _asked(loop, holdings.statuses))
+        create_instruments(lambda: _read_in_loop(loop, task_registry.statuses))
 
 
-def instruments(read: _Read) -> None:
-    """Make instruments of the tasks that `read` gives."""
+def create_instruments(read: _Read) -> None:
+    """Create instruments of the tasks that `read` returns."""
     meter = metrics.get_meter("penstock.worker")
 
     def callback(
@@ -40,7 +42,7 @@ def instruments(read: _Read) -> None:
     ) -> Sequence[Callable[[CallbackOptions], Iterable[Observation]]]:
         return [lambda _: [one for status in read() for one in observations(status)]]
 
-    for name, unit, words, number in _COUNTED:
+    for name, unit, words, number in _COUNTERS:
         meter.create_observable_counter(name, callback(_plain(number)), unit, words)
     for name, unit, words, number in _GAUGES:
         meter.create_observable_gauge(name, callback(_plain(number)), unit, words)
@@ -48,21 +50,27 @@ def instruments(read: _Read) -> None:
         meter.create_observable_counter(
             f"penstock.dataset.rows.{end}", callback(_datasets(end)), "{row}", f"Rows {end}."
         )
-    meter.create_observable_counter("penstock.plugin.count", callback(_counts), "1", "By plugins.")
-    meter.create_observable_gauge("penstock.plugin.value", callback(_values), "1", "By plugins.")
+    meter.create_observable_counter(
+        "penstock.plugin.count", callback(_counts), "1", "Reported by plugins."
+    )
+    meter.create_observable_gauge(
+        "penstock.plugin.value", callback(_values), "1", "Reported by plugins."
+    )
 
 
-def _asked(loop: asyncio.AbstractEventLoop, read: _Read) -> Sequence[TaskStatus]:
-    """Ask the loop, out of the thread that sends; nothing when it does not answer in time."""
+def _read_in_loop(loop: asyncio.AbstractEventLoop, read: _Read) -> Sequence[TaskStatus]:
+    """Read the statuses in the event loop, from the exporter's thread. Empty when the loop does not
+    answer in time.
+    """
     answer: Future[Sequence[TaskStatus]] = Future()
 
-    def tell() -> None:
+    def answer_call() -> None:
         if answer.set_running_or_notify_cancel():
             answer.set_result(read())
 
     try:
-        loop.call_soon_threadsafe(tell)
-        return answer.result(WITHIN)
+        loop.call_soon_threadsafe(answer_call)
+        return answer.result(READ_TIMEOUT_S)
     except (RuntimeError, TimeoutError):  # the loop has ended, or is busy
         answer.cancel()
         return ()
@@ -70,14 +78,19 @@ def _asked(loop: asyncio.AbstractEventLoop, read: _Read) -> Sequence[TaskStatus]
 
 _Number: TypeAlias = Callable[[TaskStatus], float]
 
-_COUNTED: Final[tuple[tuple[str, str, str, _Number], ...]] = (
+_COUNTERS: Final[tuple[tuple[str, str, str, _Number], ...]] = (
     ("penstock.task.rows.read", "{row}", "Rows read.", lambda t: t.rows_read),
     ("penstock.task.rows.written", "{row}", "Rows committed.", lambda t: t.rows_written),
-    ("penstock.task.rows.failed", "{row}", "Bad rows.", lambda t: t.rows_failed),
+    ("penstock.task.rows.failed", "{row}", "Rejected rows.", lambda t: t.rows_failed),
     ("penstock.task.read", "By", "Bytes read.", lambda t: t.bytes_read),
     ("penstock.task.batches", "{batch}", "Micro-batches committed.", lambda t: t.batches),
-    ("penstock.task.restarts", "{restart}", "Lives after errors.", lambda t: t.restarts),
-    ("penstock.task.retries", "{retry}", "Tries.", lambda t: t.work.retries if t.work else -1),
+    ("penstock.task.restarts", "{restart}", "Restarts after errors.", lambda t: t.restarts),
+    (
+        "penstock.task.retries",
+        "{retry}",
+        "Retries of micro-batches.",
+        lambda t: t.metrics.retries if t.metrics else -1,
+    ),
 )
 
 _GAUGES: Final[tuple[tuple[str, str, str, _Number], ...]] = (
@@ -87,7 +100,7 @@ _GAUGES: Final[tuple[tuple[str, str, str, _Number], ...]] = (
         "penstock.task.rows.under_way",
         "{row}",
         "Rows announced and not committed.",
-        lambda t: t.work.rows_under_way if t.work else -1,
+        lambda t: t.metrics.rows_under_way if t.metrics else -1,
     ),
     (
         "penstock.task.running",
@@ -125,9 +138,9 @@ def _values(status: TaskStatus) -> Iterator[Observation]:
 
 
 def _of_plugins(status: TaskStatus, *, counts: bool) -> Iterator[Observation]:
-    for one in status.plugin_numbers:
-        if one.name.endswith(COUNTS) is counts:
-            labels = {"plugin": one.plugin, "end": one.end, "name": one.name}
+    for one in status.plugin_metrics:
+        if one.name.endswith(COUNTER_SUFFIX) is counts:
+            labels = {"plugin": one.plugin, "end": one.role, "name": one.name}
             yield Observation(one.value, {**_labels(status), **labels})
 
 

@@ -1,8 +1,9 @@
-"""The worker's side of its session with the leading scheduler: reports up, assignments down.
+"""The worker's side of its session with the leading scheduler: it sends reports and receives
+assignments.
 
-Tasks run on while there is no session: whoever leads next is told what is held, and restarts
-nothing. A worker that is no member any more (its lease could not be renewed) has to let go by
-itself; `cluster` does that.
+Tasks keep running without a session: the next leader learns which tasks run and restarts none. A
+worker that is no longer a member, because its lease was not renewed, has to release its tasks by
+itself; `cluster.worker_process` does that.
 """
 
 from __future__ import annotations
@@ -17,29 +18,31 @@ from typing import Final
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.client import SchedulerClient
+from penstock.model.backoff import Backoff
 from penstock.model.connector import TargetState, TaskPlan
 from penstock.model.errors import PenstockError
 from penstock.wire.config import connector_from_proto
 from penstock.wire.connector import plan_from_proto
-from penstock.wire.error import Brief
+from penstock.wire.error import MessageBudget
 from penstock.wire.worker import status_to_proto
-from penstock.worker.runtime.task_registry import Holdings
-from penstock.worker.task.supervisor import Assigned, Kept
+from penstock.worker.runtime.task_registry import TaskRegistry
+from penstock.worker.task.supervisor import Assignment, KeptTask
 
 log = logging.getLogger(__name__)
 
 
-REPORT_EVERY: Final = 2.0
-"""Seconds between reports without news: they carry the numbers by which lag is seen."""
+REPORT_INTERVAL_S: Final = 2.0
+"""Time between reports without a change. They carry the metrics that show lag."""
 
-FIRST_PAUSE: Final = 0.05
-LONGEST_PAUSE: Final = 1.0
-"""Seconds between sessions. Longer is felt after each change of leaders."""
+FIRST_PAUSE_S: Final = 0.05
+"""First delay between two sessions. It doubles."""
+MAX_PAUSE_S: Final = 1.0
+"""Longest delay between two sessions. Longer delays every change of leaders."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Who a worker is. `id` is new at each start of its process, `name` is not."""
+class WorkerIdentity:
+    """Identity of a worker. `id` is new at each start of its process, `name` is not."""
 
     address: str
     name: str = ""
@@ -48,68 +51,71 @@ class Identity:
     capacity: float = 1.0
 
 
-class Session:
-    """Sessions, one after the other, from `run` until it is cancelled."""
+class SchedulerSession:
+    """Sessions one after the other, from `run` until it is cancelled."""
 
     def __init__(
         self,
         client: SchedulerClient,
-        holdings: Holdings,
-        who: Identity,
-        every: float = REPORT_EVERY,
+        task_registry: TaskRegistry,
+        identity: WorkerIdentity,
+        interval_s: float = REPORT_INTERVAL_S,
     ) -> None:
-        """`client` finds the leader; its maker closes it."""
-        self._client, self._holdings, self._who = client, holdings, who
-        self._every = every
-        self._seen = 0
+        """`client` finds the leader; the caller closes it."""
+        self._client, self._task_registry, self._identity = client, task_registry, identity
+        self._interval_s = interval_s
+        self._seen_revision = 0
         self._draining = False
         self._news = asyncio.Event()
-        self._again = asyncio.Event()
-        self._taken = asyncio.Condition()
-        self._told_empty = False
+        self._restart_requested = asyncio.Event()
+        self._report_sent = asyncio.Condition()
+        self._reported_empty = False
 
     async def run(self) -> None:
-        """Have a session, and another one whenever it ends."""
-        pause = FIRST_PAUSE
+        """Open a session, and another one whenever it ends."""
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._notice())
+            group.create_task(self._watch_tasks())
             while True:
-                before = self._seen
+                before = self._seen_revision
                 try:
-                    await self._once()
+                    await self._run_session()
                 except PenstockError as error:
                     log.info("no session with the scheduler: %s", error)
-                pause = FIRST_PAUSE if self._seen != before else min(pause * 2, LONGEST_PAUSE)
-                await asyncio.sleep(pause)
+                if self._seen_revision != before:
+                    backoff.reset()
+                else:
+                    backoff.advance()
+                await asyncio.sleep(backoff.delay_s)
 
     def restart(self) -> None:
-        """End the present session and have another: somebody else leads now."""
-        self._again.set()
+        """End the session and open another: the leader has changed."""
+        self._restart_requested.set()
 
     async def drain(self) -> None:
-        """Ask to be emptied, and wait until nothing is held and the scheduler knows it."""
+        """Request to be drained, and wait until no task is left and the scheduler knows it."""
         self._draining = True
         self._news.set()
-        async with self._taken:
-            await self._taken.wait_for(lambda: self._told_empty)
+        async with self._report_sent:
+            await self._report_sent.wait_for(lambda: self._reported_empty)
 
-    async def _once(self) -> None:
-        """Have one session. What the last one sent is read no more when the next one begins."""
-        self._again.clear()
-        again = asyncio.ensure_future(self._again.wait())
-        talking = asyncio.ensure_future(self._talk())
+    async def _run_session(self) -> None:
+        """Run one session. Its messages are no longer read once the next session starts."""
+        self._restart_requested.clear()
+        restart = asyncio.ensure_future(self._restart_requested.wait())
+        exchange = asyncio.ensure_future(self._exchange())
         try:
-            await asyncio.wait({again, talking}, return_when=asyncio.FIRST_COMPLETED)
-            if talking.done():
-                talking.result()
+            await asyncio.wait({restart, exchange}, return_when=asyncio.FIRST_COMPLETED)
+            if exchange.done():
+                exchange.result()
         finally:
-            again.cancel()
-            talking.cancel()
-            await asyncio.gather(talking, again, return_exceptions=True)
+            restart.cancel()
+            exchange.cancel()
+            await asyncio.gather(exchange, restart, return_exceptions=True)
 
-    async def _talk(self) -> None:
+    async def _exchange(self) -> None:
         parts: list[pb.SessionResponse] = []
-        async with aclosing(self._client.session(self._reports())) as frames:
+        async with aclosing(self._client.open_session(self._reports())) as frames:
             async for frame in frames:
                 if parts and parts[0].revision != frame.revision:
                     parts.clear()
@@ -119,63 +125,65 @@ class Session:
                     parts = []
 
     async def _take(self, parts: list[pb.SessionResponse]) -> None:
-        """Take an assignment in. First everything is held, then it is reported as seen."""
+        """Apply an assignment. Tasks are registered before its revision is reported as seen."""
         revision = parts[0].revision
-        if revision < self._seen:
+        if revision < self._seen_revision:
             return
         tasks = [
-            Assigned(connector_from_proto(m.connector), plan_from_proto(m.plan), m.epoch)
+            Assignment(connector_from_proto(m.connector), plan_from_proto(m.plan), m.epoch)
             for part in parts
             for m in part.tasks
         ]
         monitors = [
-            Assigned(connector_from_proto(m.connector), TaskPlan(m.task_id), m.epoch, m.plan_epoch)
+            Assignment(
+                connector_from_proto(m.connector), TaskPlan(m.task_id), m.epoch, m.plan_epoch
+            )
             for part in parts
             for m in part.monitors
         ]
         kept = {
-            m.task_id: Kept(m.epoch, TargetState(m.target_state))
+            m.task_id: KeptTask(m.epoch, TargetState(m.target_state))
             for part in parts
             for m in part.kept
         }
-        self._holdings.take([*tasks, *monitors], kept)
-        self._seen = revision
+        self._task_registry.assign([*tasks, *monitors], kept)
+        self._seen_revision = revision
         self._news.set()
 
     async def _reports(self) -> AsyncIterator[pb.SessionRequest]:
         while True:
             self._news.clear()
             yield self._report()
-            await self._noted()
+            await self._record_report()
             try:
-                async with asyncio.timeout(self._every):
+                async with asyncio.timeout(self._interval_s):
                     await self._news.wait()
             except TimeoutError:
                 continue
 
     def _report(self) -> pb.SessionRequest:
-        brief, held = Brief(), self._holdings.statuses(monitors=True)
+        brief, held = MessageBudget(), self._task_registry.statuses(monitors=True)
         return pb.SessionRequest(
-            worker_id=self._who.id,
-            name=self._who.name,
-            address=self._who.address,
-            labels=dict(self._who.labels),
-            capacity=self._who.capacity,
+            worker_id=self._identity.id,
+            name=self._identity.name,
+            address=self._identity.address,
+            labels=dict(self._identity.labels),
+            capacity=self._identity.capacity,
             draining=self._draining,
-            seen_revision=self._seen,
+            seen_revision=self._seen_revision,
             tasks=[status_to_proto(one, brief) for one in held],
             monitors=[
-                pb.MonitorNews(generation=generation, replan=reason)
-                for generation, reason in self._holdings.wishes().items()
+                pb.MonitorReport(generation=generation, replan=reason)
+                for generation, reason in self._task_registry.take_replan_requests().items()
             ],
         )
 
-    async def _noted(self) -> None:
-        """Note that a report went out: a worker that drains waits for the one that is empty."""
-        async with self._taken:
-            self._told_empty = self._draining and not len(self._holdings)
-            self._taken.notify_all()
+    async def _record_report(self) -> None:
+        """Record a sent report: a drain waits for the first one without tasks."""
+        async with self._report_sent:
+            self._reported_empty = self._draining and not len(self._task_registry)
+            self._report_sent.notify_all()
 
-    async def _notice(self) -> None:
-        async for _ in self._holdings.watch(0):
+    async def _watch_tasks(self) -> None:
+        async for _ in self._task_registry.watch(0):
             self._news.set()

@@ -1,171 +1,174 @@
-"""What takes the bad rows of a run: made of what its connector says about them."""
+"""Creates tasks and monitors from assignments, and the spec of each of their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from penstock.client import ConfigClient, OffsetClient
 from penstock.model.connector import Connector, ConnectorKind, TaskPlan
 from penstock.plugin import PluginHost
-from penstock.secrets import NO_SECRETS, Secrets
 from penstock.spark.engine import Engine
 from penstock.worker import ports
-from penstock.worker.config.plugin_transforms import chain_of, plug
-from penstock.worker.config.reach import NO_RULES, Rules
+from penstock.worker.config.plugin_transforms import attach_plugins, build_connector_chain
 from penstock.worker.config.resolved_config import (
-    Design,
-    Renewal,
-    Watched,
-    design_of,
-    refuse_errors,
+    ResolvedConfig,
+    SecretWatch,
+    WatchSpec,
+    WorkerContext,
 )
-from penstock.worker.config.settings import restarts_of
-from penstock.worker.dead_letters.publishing import Post, Posting, Sender
-from penstock.worker.dead_letters.rejected_rows import SHOWN, Letters
-from penstock.worker.endpoints import EndMaker, ServiceOffsets
-from penstock.worker.planning.monitor import Monitor, MonitorSpec
-from penstock.worker.task.run_spec import RunSpec
-from penstock.worker.task.supervisor import Assigned
-from penstock.worker.task.task import Task
+from penstock.worker.config.settings import read_restart_policy
+from penstock.worker.dead_letters.dead_letter_writer import (
+    DeadLetterOrigin,
+    DeadLetterPlace,
+    DeadLetterWriter,
+)
+from penstock.worker.dead_letters.rejected_rows import MAX_LOGGED_ROWS, RejectedRowHandler
+from penstock.worker.streams import StreamFactory
+from penstock.worker.task.supervisor import Assignment, Task
+from penstock.worker.task.task_offsets import StoredOffsets
+from penstock.worker.task.task_run import RunSpec
+from penstock.worker.task_plans import Monitor, MonitorSpec
 
 
-def letters_of(
-    design: Design,
+def make_rejected_row_handler(
+    resolved: ResolvedConfig,
     task_id: str,
     epoch: int,
     engine: ports.Engine,
-    post: Post,
-    reader: ports.ReadStream,
-) -> Letters:
-    """Return what takes the bad rows of one run of a task; `post` takes letters of them."""
-    settings, rules = design.settings, design.settings.letters
-    if not design.letters_to:
-        return Letters(rules)
-    # a row that fails again is still one of the connector that had it first
-    name = settings.replay.of if settings.replay else design.connector.name
-    sender = Sender(name, task_id, epoch, settings.stall)
-    texts = SHOWN if rules.log and rules.texts else 0
-    posting = Posting(
-        sender, engine, reader, post, settings.retries, headers=rules.headers, texts=texts
+    place: DeadLetterPlace,
+    reader: ports.SourceReader,
+) -> RejectedRowHandler:
+    """Create the handler for rejected rows of one task run. Dead letters are written to `place`."""
+    settings, rules = resolved.settings, resolved.settings.rejected_rows
+    if not resolved.dead_letter_dataset:
+        return RejectedRowHandler(rules)
+    # a replayed row that is rejected again belongs to the original connector
+    name = settings.replay.connector if settings.replay else resolved.connector.name
+    origin = DeadLetterOrigin(name, task_id, epoch, settings.stall_timeout_s)
+    max_texts = MAX_LOGGED_ROWS if rules.log and rules.log_rows else 0
+    writer = DeadLetterWriter(
+        origin, engine, reader, place, settings.retries, headers=rules.headers, max_texts=max_texts
     )
-    return Letters(rules, posting)
+    return RejectedRowHandler(rules, writer)
 
 
 @dataclass(frozen=True, slots=True)
-class Opener:
-    """Opens lives with what a worker has. `telling` gives what a connector's chain tells of rows
-    that moved.
+class RunSpecFactory:
+    """Creates run specs with the resources of a worker. `record_topics` returns the callback for
+    the datasets of moved rows of a connector.
     """
 
-    host: PluginHost
+    context: WorkerContext
     engine: Engine
-    ends: EndMaker
+    streams: StreamFactory
     offsets: OffsetClient
-    telling: Callable[[Connector], Callable[[str, str], None]]
-    functions: Sequence[Path] = ()
-    secrets: Secrets = NO_SECRETS
-    reach: Rules = NO_RULES
+    record_topics: Callable[[Connector], Callable[[str, str], None]]
 
-    async def run(self, assigned: Assigned, *, alone: bool = False) -> RunSpec:
-        """Return what a run of a task is made of; `alone`: with plugin processes of its own, when
-        there is room for them.
+    async def create(self, assignment: Assignment, *, isolated: bool = False) -> RunSpec:
+        """Return the spec of a task run. `isolated`: with plugin processes of its own, if there is
+        room for them.
 
         Raises:
             PenstockError: the configuration is not valid, or its secrets cannot be read.
         """
-        task_id = assigned.plan.task_id
-        owner = task_id if alone and self.host.reserve(task_id) else ""
+        task_id = assignment.plan.task_id
+        owner = task_id if isolated and self.context.host.reserve(task_id) else ""
         try:
-            return await self._run(assigned, owner)
+            return await self._run(assignment, owner)
         except BaseException:
-            self.host.release(owner)
+            self.context.host.release(owner)
             raise
 
-    async def _run(self, assigned: Assigned, owner: str) -> RunSpec:
-        design = await self._design(assigned.connector)
-        chain = chain_of(self.host, design, self.functions)
-        await self.engine.ready()
-        plan, epoch, settings = assigned.plan, assigned.epoch, design.settings
-        ends = await self.ends.make(design, plan, epoch, places=chain.wants_places, owner=owner)
-        tell = self.telling(design.connector)
-        routed, held = await plug(self.host, chain, design, tell)
-        generation = design.connector.generation
+    async def _run(self, assignment: Assignment, owner: str) -> RunSpec:
+        resolved = await self.context.resolve_valid(assignment.connector)
+        chain = build_connector_chain(self.context.host, resolved, self.context.functions)
+        await self.engine.wait_until_ready()
+        plan, epoch, settings = assignment.plan, assignment.epoch, resolved.settings
+        streams = await self.streams.create(
+            resolved, plan, epoch, places=chain.needs_positions, owner=owner
+        )
+        report = self.record_topics(resolved.connector)
+        task_chain, keep_alive = await attach_plugins(self.context.host, chain, resolved, report)
+        generation = resolved.connector.generation
         return RunSpec(
             plan=plan,
             epoch=epoch,
             commit_mode=settings.commit_mode,
-            rules=settings.rules,
-            drift=ends.drift,
-            stall=settings.stall,
-            chain=routed,
-            held=held,
+            flush_rules=settings.flush_rules,
+            schema_announcer=streams.schema_announcer,
+            stall_timeout_s=settings.stall_timeout_s,
+            chain=task_chain,
+            keep_alive=keep_alive,
             engine=self.engine,
-            offsets=ServiceOffsets(self.offsets, generation, plan.task_id, epoch),
-            writer=ends.writer,
-            open_reader=ends.open_reader,
-            changed=Renewal(self.secrets, design).changed,
-            letters=partial(letters_of, design, plan.task_id, epoch, self.engine, ends.writer),
+            offsets=StoredOffsets(self.offsets, generation, plan.task_id, epoch),
+            writer=streams.writer,
+            open_reader=streams.open_reader,
+            wait_for_change=SecretWatch(self.context.secrets, resolved).wait_for_change,
+            make_rejected_row_handler=partial(
+                make_rejected_row_handler,
+                resolved,
+                plan.task_id,
+                epoch,
+                self.engine,
+                streams.writer,
+            ),
             retries=settings.retries,
-            plugin_version=_version(self.host, design),
-            plugin_numbers=lambda: tuple(one for end in ends.numbers for one in end.now()),
-            is_alone=bool(owner),
-            release=partial(self.host.release, owner),
+            plugin_version=_version(self.context.host, resolved),
+            plugin_metrics=lambda: tuple(
+                one for metrics in streams.plugin_metrics for one in metrics.current()
+            ),
+            is_isolated=bool(owner),
+            release=partial(self.context.host.release, owner),
         )
 
-    async def watch(self, connector: Connector) -> Watched:
-        """Return what a life of a monitor listens to, and until when its secrets hold.
+    async def create_watch(self, connector: Connector) -> WatchSpec:
+        """Return the partition watch of a monitor's run, and the watch of its secrets.
 
         Raises:
-            PenstockError: as `run`.
+            PenstockError: as `create`.
         """
-        design = await self._design(connector)
-        return Watched(await self.ends.watch(design), Renewal(self.secrets, design))
-
-    async def _design(self, connector: Connector) -> Design:
-        design = await design_of(self.host, self.secrets, connector, self.reach)
-        refuse_errors(design.findings)
-        return design
+        resolved = await self.context.resolve_valid(connector)
+        return WatchSpec(
+            await self.streams.create_watch(resolved), SecretWatch(self.context.secrets, resolved)
+        )
 
 
-def _version(host: PluginHost, design: Design) -> str:
-    """Return the version of the plugin that a connector is of; empty when no end is a plugin."""
-    if design.kind is ConnectorKind.MIRROR:
+def _version(host: PluginHost, resolved: ResolvedConfig) -> str:
+    """Return the version of the connector's plugin; empty for a mirror."""
+    if resolved.kind is ConnectorKind.MIRROR:
         return ""
-    is_sink = design.kind is ConnectorKind.SINK
-    target = design.target("sink" if is_sink else "source")
+    is_sink = resolved.kind is ConnectorKind.SINK
+    target = resolved.target("sink" if is_sink else "source")
     manifest, _ = host.find(target.connector, target.version)
     return manifest.version
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
-    """Makes tasks and monitors that do not run yet. `config` has the plans that monitors are
-    told.
-    """
+class TaskFactory:
+    """Creates tasks and monitors that do not run yet. `config` has the plans for monitors."""
 
-    opener: Opener
+    run_specs: RunSpecFactory
     config: ConfigClient
 
-    def make(
+    def create(
         self,
-        assigned: Assigned,
-        changed: Callable[[], None],
-        wish: Callable[[str, str], None],
+        assignment: Assignment,
+        on_change: Callable[[], None],
+        request_replan: Callable[[str, str], None],
     ) -> Task | Monitor:
-        """Return a task, which says that its state `changed`; or a monitor, which may `wish` for
-        another plan of a generation. What is wrong with its configuration ends its first life.
+        """Return a task or a monitor. `on_change` is called at each change of state,
+        `request_replan` by a monitor. An error in the configuration ends the first run.
         """
-        connector = assigned.connector
-        restarts = restarts_of(connector.config)
-        if assigned.monitor:
-            wants = partial(wish, connector.generation)
-            watch = partial(self.opener.watch, connector)
-            spec = MonitorSpec(watch, partial(self._plans, connector), wants)
-            return Monitor(assigned, spec, restarts, changed)
-        return Task(assigned, partial(self.opener.run, assigned), restarts, changed)
+        connector = assignment.connector
+        restarts = read_restart_policy(connector.config)
+        if assignment.is_monitor:
+            request = partial(request_replan, connector.generation)
+            watch = partial(self.run_specs.create_watch, connector)
+            spec = MonitorSpec(watch, partial(self._plans, connector), request)
+            return Monitor(assignment, spec, restarts, on_change)
+        return Task(assignment, partial(self.run_specs.create, assignment), restarts, on_change)
 
     async def _plans(self, connector: Connector) -> list[TaskPlan]:
         """Return the plans in force."""

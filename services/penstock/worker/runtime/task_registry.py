@@ -1,8 +1,8 @@
-"""The tasks and monitors that this worker holds: made equal to the newest assignment, one coroutine
-for each.
+"""The tasks and monitors of this worker, made equal to the newest assignment, one coroutine for
+each.
 
-A task is held from the moment its assignment was taken in until it has stopped and let go of
-everything. Only then may another worker begin with it, so nothing here says earlier that it is gone
+A task is registered from the moment its assignment is applied until it has stopped and closed
+everything. Another worker may start it only then, so it is never reported as gone earlier
 (invariants 4 and 11).
 """
 
@@ -16,165 +16,171 @@ from typing import Final
 
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.errors import Diagnostic
-from penstock.worker.task.supervisor import Assigned, Kept, Life, first_error
-from penstock.worker.task.task import Task
+from penstock.worker.task.supervisor import Assignment, KeptTask, Task, TaskSupervisor, find_error
 
 log = logging.getLogger(__name__)
 
 
-STOP_DEADLINE: Final = 10.0
-"""Seconds until a task that was told to stop is cancelled. It covers the grace of a micro-batch
-(1.2 s), the end of a cancelled job and the closing of both ends."""
+STOP_DEADLINE_S: Final = 10.0
+"""Time after which a stopped task is cancelled. It covers the grace of a micro-batch (1.2 s), the
+end of a cancelled job, and closing source and sink.
+"""
 
 
 @dataclass(slots=True)
-class _Hold:
-    wanted: Assigned | None
-    """None: it is to be let go."""
+class _Entry:
+    wanted: Assignment | None
+    """None: the task is to be released."""
     monitor: bool = False
-    task: Life | None = None
+    task: TaskSupervisor | None = None
     running: asyncio.Task[None] | None = None
-    refused: tuple[int, Diagnostic] | None = None
-    """The epoch at which it could not even be made, and why."""
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    tending: asyncio.Task[None] | None = None
+    creation_error: tuple[int, Diagnostic] | None = None
+    """The epoch at which it could not be created, and why."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    reconciling: asyncio.Task[None] | None = None
 
 
-class Holdings:
-    """The tasks of a worker. Owned by it; `release` before its loop ends."""
+class TaskRegistry:
+    """The tasks of a worker. `release` them before the event loop ends."""
 
-    def __init__(self, make: Callable[[Assigned], Life]) -> None:
-        """`make` makes a task or a monitor that does not run yet; it may raise PenstockError."""
-        self._make = make
-        self._holds: dict[str, _Hold] = {}
-        self._wishes: dict[str, str] = {}
+    def __init__(self, create_task: Callable[[Assignment], TaskSupervisor]) -> None:
+        """`create_task` creates a task or a monitor that does not run yet. It may raise
+        PenstockError.
+        """
+        self._create_task = create_task
+        self._entries: dict[str, _Entry] = {}
+        self._replan_requests: dict[str, str] = {}
         self._changed = asyncio.Condition()
         self._version = 0
 
     def __len__(self) -> int:
-        return len(self._holds)
+        return len(self._entries)
 
-    def take(self, tasks: Iterable[Assigned], kept: Mapping[str, Kept]) -> None:
-        """Take in a whole assignment. A held task that it does not name is let go; one that it
-        names at a newer epoch is stopped first.
+    def assign(self, tasks: Iterable[Assignment], kept: Mapping[str, KeptTask]) -> None:
+        """Apply a whole assignment. A task that it does not name is released; one with a newer
+        epoch is stopped first.
         """
         named = {one.plan.task_id: one for one in tasks}
         for id_, one in named.items():
-            self._want(id_, one)
-        for id_, hold in self._holds.items():
-            if id_ in named or hold.wanted is None:
+            self._set_wanted(id_, one)
+        for id_, entry in self._entries.items():
+            if id_ in named or entry.wanted is None:
                 continue
             keeps = kept.get(id_)
             if keeps is None:
-                hold.wanted = None
-            elif keeps.epoch == hold.wanted.epoch:
-                connector = replace(hold.wanted.connector, target_state=keeps.target_state)
-                hold.wanted = replace(hold.wanted, connector=connector)
-            hold.news.set()
-        self.changed()
+                entry.wanted = None
+            elif keeps.epoch == entry.wanted.epoch:
+                connector = replace(entry.wanted.connector, target_state=keeps.target_state)
+                entry.wanted = replace(entry.wanted, connector=connector)
+            entry.changed.set()
+        self.notify_changed()
 
-    async def release(self, *, at_once: bool = False) -> None:
-        """Let all tasks go; returns when nothing is held. `at_once`: cut them off where they stand,
-        because others may begin with them (self-fencing).
+    async def release(self, *, immediately: bool = False) -> None:
+        """Release all tasks. Returns when none is left. `immediately`: cancel them, because other
+        workers may start them now (self-fencing).
         """
-        tending = [hold.tending for hold in self._holds.values() if hold.tending]
-        for hold in self._holds.values():
-            hold.wanted = None
-            hold.news.set()
-            if at_once and hold.running is not None:
-                hold.running.cancel()
-        await asyncio.gather(*tending, return_exceptions=True)
+        reconciling = [entry.reconciling for entry in self._entries.values() if entry.reconciling]
+        for entry in self._entries.values():
+            entry.wanted = None
+            entry.changed.set()
+            if immediately and entry.running is not None:
+                entry.running.cancel()
+        await asyncio.gather(*reconciling, return_exceptions=True)
 
     def task(self, id_: str) -> Task | None:
-        """Return a task that is held and could be made."""
-        hold = self._holds.get(id_)
-        unit = hold.task if hold is not None else None
+        """Return a registered task that could be created."""
+        entry = self._entries.get(id_)
+        unit = entry.task if entry is not None else None
         return unit if isinstance(unit, Task) else None
 
     def statuses(self, *, monitors: bool = False) -> list[TaskStatus]:
-        """Return how the tasks are, ordered by id; and with them the monitors."""
-        shown = (id_ for id_, hold in self._holds.items() if monitors or not hold.monitor)
-        return [_status(id_, self._holds[id_]) for id_ in sorted(shown)]
+        """Return the statuses of the tasks, ordered by id; with `monitors`, also those of
+        monitors.
+        """
+        shown = (id_ for id_, entry in self._entries.items() if monitors or not entry.monitor)
+        return [_entry_status(id_, self._entries[id_]) for id_ in sorted(shown)]
 
-    def wish(self, generation: str, reason: str) -> None:
-        """Note that the monitor of a connector wants another plan. One wish of each is kept."""
-        self._wishes[generation] = reason
-        self.changed()
+    def request_replan(self, generation: str, reason: str) -> None:
+        """Record that the monitor of a connector requests another plan. The last request of each is
+        kept.
+        """
+        self._replan_requests[generation] = reason
+        self.notify_changed()
 
-    def wishes(self) -> Mapping[str, str]:
-        """Return what monitors want, and forget it: who still wants it says it again."""
-        wishes, self._wishes = self._wishes, {}
+    def take_replan_requests(self) -> Mapping[str, str]:
+        """Return and clear the replan requests. A monitor repeats a request that still holds."""
+        wishes, self._replan_requests = self._replan_requests, {}
         return wishes
 
-    def changed(self) -> None:
-        """Tell the watchers that a state changed."""
+    def notify_changed(self) -> None:
+        """Notify watchers of a change of state."""
         self._version += 1
-        asyncio.ensure_future(self._notify())  # noqa: RUF006 - short, and nobody awaits it
+        asyncio.ensure_future(self._notify())  # noqa: RUF006 - short, and never awaited
 
-    async def watch(self, every: float) -> AsyncIterator[list[TaskStatus]]:
-        """Yield the statuses of all tasks: at once, at each change of state, and every `every`
+    async def watch(self, interval_s: float) -> AsyncIterator[list[TaskStatus]]:
+        """Yield the statuses of all tasks: at once, at each change of state, and every `interval_s`
         seconds (0: never).
         """
         while True:
             seen = self._version
             yield self.statuses()
             try:
-                async with asyncio.timeout(every or None):
-                    await self._next(seen)
+                async with asyncio.timeout(interval_s or None):
+                    await self._wait_for_change(seen)
             except TimeoutError:
                 continue
 
-    def _want(self, id_: str, one: Assigned) -> None:
-        hold = self._holds.get(id_)
-        if hold is None:
-            hold = self._holds[id_] = _Hold(one, one.monitor)
-            hold.tending = asyncio.create_task(self._tend(id_, hold), name=id_)
-        elif hold.wanted is None or hold.wanted.epoch <= one.epoch:  # invariant 4
-            hold.wanted = one
-        hold.news.set()
+    def _set_wanted(self, id_: str, one: Assignment) -> None:
+        entry = self._entries.get(id_)
+        if entry is None:
+            entry = self._entries[id_] = _Entry(one, one.is_monitor)
+            entry.reconciling = asyncio.create_task(self._reconcile(id_, entry), name=id_)
+        elif entry.wanted is None or entry.wanted.epoch <= one.epoch:  # invariant 4
+            entry.wanted = one
+        entry.changed.set()
 
-    async def _tend(self, id_: str, hold: _Hold) -> None:
-        """Make a task what it is wanted to be, until it is let go."""
+    async def _reconcile(self, id_: str, entry: _Entry) -> None:
+        """Make a task equal to what is wanted, until it is released."""
         while True:
-            hold.news.clear()
-            wanted, task = hold.wanted, hold.task
+            entry.changed.clear()
+            wanted, task = entry.wanted, entry.task
             if task is not None and (wanted is None or wanted.epoch != task.epoch):
-                await self._stop(id_, hold)
-                hold.task = hold.running = None
+                await self._stop(id_, entry)
+                entry.task = entry.running = None
                 continue
             if wanted is None:
                 break
             if task is not None:
-                task.follow(wanted)
-            elif _refusal(hold, wanted) is None:  # the same epoch changes nothing
-                self._start(hold, wanted)
-            await hold.news.wait()
-        del self._holds[id_]
-        self.changed()
+                task.update(wanted)
+            elif _creation_error(entry, wanted) is None:  # the same epoch changes nothing
+                self._start(entry, wanted)
+            await entry.changed.wait()
+        del self._entries[id_]
+        self.notify_changed()
 
-    def _start(self, hold: _Hold, wanted: Assigned) -> None:
+    def _start(self, entry: _Entry, wanted: Assignment) -> None:
         try:
-            task = self._make(wanted)
-        except Exception as error:  # noqa: BLE001 - it must not touch another task (invariant 8)
-            refused = first_error(error)
-            log.warning("task %s cannot be made: %s", wanted.plan.task_id, refused)
-            hold.refused = wanted.epoch, refused.diagnostic
+            task = self._create_task(wanted)
+        except Exception as error:  # noqa: BLE001 - other tasks must not notice (invariant 8)
+            creation_error = find_error(error)
+            log.warning("task %s cannot be created: %s", wanted.plan.task_id, creation_error)
+            entry.creation_error = wanted.epoch, creation_error.diagnostic
         else:
-            hold.refused = None
-            hold.task, hold.running = task, asyncio.create_task(task.run())
-        self.changed()
+            entry.creation_error = None
+            entry.task, entry.running = task, asyncio.create_task(task.run())
+        self.notify_changed()
 
-    async def _stop(self, id_: str, hold: _Hold) -> None:
-        if hold.task is None or hold.running is None:
+    async def _stop(self, id_: str, entry: _Entry) -> None:
+        if entry.task is None or entry.running is None:
             return
-        hold.task.stop()
-        _, late = await asyncio.wait({hold.running}, timeout=STOP_DEADLINE)
+        entry.task.stop()
+        _, late = await asyncio.wait({entry.running}, timeout=STOP_DEADLINE_S)
         if late:
-            log.error("stage worker.stop_task of %s took longer than %g s", id_, STOP_DEADLINE)
-            hold.running.cancel()
-            await asyncio.wait({hold.running})
+            log.error("stage worker.stop_task of %s took longer than %g s", id_, STOP_DEADLINE_S)
+            entry.running.cancel()
+            await asyncio.wait({entry.running})
 
-    async def _next(self, seen: int) -> None:
+    async def _wait_for_change(self, seen: int) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: self._version != seen)
 
@@ -183,20 +189,22 @@ class Holdings:
             self._changed.notify_all()
 
 
-def _status(id_: str, hold: _Hold) -> TaskStatus:
-    """Return how a task is; one that waits for its earlier epoch to end is STARTING at the new."""
-    wanted, task = hold.wanted, hold.task
+def _entry_status(id_: str, entry: _Entry) -> TaskStatus:
+    """Return the status of a task. One that waits for its earlier epoch to end is STARTING at the
+    new one.
+    """
+    wanted, task = entry.wanted, entry.task
     if task is not None and (wanted is None or task.epoch == wanted.epoch):
         return task.status()
     if wanted is None:
         return TaskStatus(id_, "", 0, TaskState.STARTING)
-    refused = _refusal(hold, wanted)
-    state = TaskState.STARTING if refused is None else TaskState.FAILED
-    return TaskStatus(id_, wanted.connector.name, wanted.epoch, state, refused)
+    creation_error = _creation_error(entry, wanted)
+    state = TaskState.STARTING if creation_error is None else TaskState.FAILED
+    return TaskStatus(id_, wanted.connector.name, wanted.epoch, state, creation_error)
 
 
-def _refusal(hold: _Hold, wanted: Assigned) -> Diagnostic | None:
-    """Return why a task could not be made at the epoch that is wanted."""
-    if hold.refused is None or hold.refused[0] != wanted.epoch:
+def _creation_error(entry: _Entry, wanted: Assignment) -> Diagnostic | None:
+    """Return why a task could not be created at the wanted epoch."""
+    if entry.creation_error is None or entry.creation_error[0] != wanted.epoch:
         return None
-    return hold.refused[1]
+    return entry.creation_error[1]

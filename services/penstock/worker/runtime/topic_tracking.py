@@ -1,7 +1,7 @@
-"""Tells the config service which topics connectors have rows of, for people who ask.
+"""Reports to the config service which topics have rows of a connector, for users who list them.
 
-It is told when rows move, again once a minute while they do, and never in their way: what cannot be
-told now is told with later rows.
+A topic is reported when rows move, and again once a minute while they do. Reporting never delays
+rows: what fails is reported with later rows.
 """
 
 from __future__ import annotations
@@ -20,72 +20,78 @@ from penstock.model.errors import PenstockError
 log = logging.getLogger(__name__)
 
 
-AGAIN: Final = 60.0
-"""Seconds until a topic is told once more. What a person has reset is back after that, if rows go
-on to move; less costs a call that changes nothing."""
+REFRESH_AFTER_S: Final = 60.0
+"""Time until a topic is reported again. A list that a user resets is complete again after this
+time, if rows move; shorter costs calls that change nothing.
+"""
 
-MOST: Final = 100_000
-"""Topics that are remembered (invariant 12); with more of them all are told again now and then."""
+MAX_TOPICS: Final = 100_000
+"""Topics that are remembered (invariant 12). With more of them, all are reported again now and
+then.
+"""
 
-AT_ONCE: Final = 1000
-"""Topics of one call; the service refuses more."""
-
-
-class TopicNotes(Protocol):
-    """What is needed of the config service; its client has it."""
-
-    async def note_topics(self, generation: str, topics: Sequence[str]) -> None:
-        """Keep topics that a connector has rows of."""
+MAX_TOPICS_PER_CALL: Final = 1000
+"""Topics of one call. The service refuses more."""
 
 
-class Noting:
-    """The topics of all tasks of a worker. `run` it beside them."""
+class TopicStore(Protocol):
+    """The part of the config service that the tracker needs."""
 
-    def __init__(self, notes: TopicNotes, clock: Callable[[], float] = time.monotonic) -> None:
-        self._notes, self._clock = notes, clock
-        self._told: dict[tuple[str, str], float] = {}
+    async def record_topics(self, generation: str, topics: Sequence[str]) -> None:
+        """Store topics with rows of a connector."""
+
+
+class TopicTracker:
+    """Tracks the topics of all tasks of a worker. `run` it beside them."""
+
+    def __init__(self, store: TopicStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._clock = store, clock
+        self._recorded_at: dict[tuple[str, str], float] = {}
         self._new: defaultdict[str, set[str]] = defaultdict(set)
         self._news = asyncio.Event()
 
-    def moved(self, generation: str, topic: str) -> None:
-        """Take note that rows of a topic moved. Cheap: it is called for every micro-batch."""
+    def record(self, generation: str, topic: str) -> None:
+        """Record that rows of a topic moved. Cheap: called for every micro-batch."""
         now, key = self._clock(), (generation, topic)
-        if now - self._told.get(key, -AGAIN) < AGAIN:
+        if now - self._recorded_at.get(key, -REFRESH_AFTER_S) < REFRESH_AFTER_S:
             return
-        if len(self._told) >= MOST:
-            self._told.clear()
-        self._told[key] = now
+        if len(self._recorded_at) >= MAX_TOPICS:
+            self._recorded_at.clear()
+        self._recorded_at[key] = now
         self._new[generation].add(topic)
         self._news.set()
 
-    def telling(self, connector: Connector) -> Callable[[str, str], None]:
-        """Return what notes the topics of a connector's rows, by their datasets before and behind
-        its chain: a source's are behind it, a sink's before it; a pipeline has none.
+    def recorder_for(self, connector: Connector) -> Callable[[str, str], None]:
+        """Return a callback that records the topics of a connector, given the dataset of moved rows
+        before and after its chain. A source writes the topic after the chain, a sink reads the one
+        before it; a pipeline has no topics.
         """
-        note = partial(self.moved, connector.generation)
+        note = partial(self.record, connector.generation)
 
-        def tell(before: str, after: str) -> None:
+        def record(before: str, after: str) -> None:
             if connector.kind in {ConnectorKind.SINK, ConnectorKind.MIRROR}:
                 note(before)
             if connector.kind in {ConnectorKind.SOURCE, ConnectorKind.MIRROR}:
                 note(after)
 
-        return tell
+        return record
 
     async def run(self) -> None:
-        """Tell what is new, until cancelled."""
+        """Report new topics, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
             new, self._new = self._new, defaultdict(set)
             for generation, topics in new.items():
-                await self._tell(generation, sorted(topics))
+                await self._send(generation, sorted(topics))
 
-    async def _tell(self, generation: str, topics: Sequence[str]) -> None:
+    async def _send(self, generation: str, topics: Sequence[str]) -> None:
         try:
-            for first in range(0, len(topics), AT_ONCE):
-                await self._notes.note_topics(generation, topics[first : first + AT_ONCE])
+            for first in range(0, len(topics), MAX_TOPICS_PER_CALL):
+                await self._store.record_topics(
+                    generation, topics[first : first + MAX_TOPICS_PER_CALL]
+                )
         except PenstockError as error:
-            log.debug("topics of generation %s are told with later rows: %s", generation, error)
+            log.debug("topics of generation %s are reported later: %s", generation, error)
             for topic in topics:
-                self._told.pop((generation, topic), None)
+                self._recorded_at.pop((generation, topic), None)

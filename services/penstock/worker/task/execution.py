@@ -1,8 +1,9 @@
-"""One micro-batch through the engine: read ends → chain → write ends, with bounded retries.
+"""Runs one micro-batch through the engine: source readers → chain → sink writers, with bounded
+retries.
 
-Plans are kept per schema and number of slots; a batch only brings a new ticket. A retried slot puts
-under a new attempt, so a repetition never doubles rows: only the attempts that are returned here
-are named in the commit.
+Plans are kept per schema and number of slots; a micro-batch only brings a new ticket. A retried
+slot writes under a new attempt, and the commit names only the attempts that are returned here, so a
+retry never duplicates rows.
 """
 
 from __future__ import annotations
@@ -14,28 +15,50 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.model import faults
-from penstock.model.errors import InternalError, error_of
+from penstock.model.errors import InternalError, SchemaError, error_from_diagnostic
+from penstock.model.schema_drift import (
+    DriftPolicy,
+    DriftRules,
+    RejectAllKernel,
+    list_schema_requests,
+    make_fit_kernel,
+)
 from penstock.model.step import Step
 from penstock.model.stream import BadRow, BatchReady, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.worker.dead_letters.rejected_rows import SHOWN, Letters, SlotDone
-from penstock.worker.job_retries import Retries, reported
-from penstock.worker.ports import Announcer, Chain, Engine, Plan, ReadStream, WriteStream
-from penstock.worker.task.batching import MicroBatch, by_schema, divide
-from penstock.worker.task.live_rows import Looks, Plans, Sampled, Sampler
+from penstock.worker.dead_letters.rejected_rows import (
+    MAX_LOGGED_ROWS,
+    RejectedRowHandler,
+    SlotOutcome,
+)
+from penstock.worker.job_retries import RetryPolicy, run_job
+from penstock.worker.ports import (
+    ApplySchema,
+    Chain,
+    Engine,
+    Plan,
+    SchemaAnnouncer,
+    SinkWriter,
+    SourceReader,
+)
+from penstock.worker.task.live_rows import Inspections, SamplePlans, Sampler, SampleSource
+from penstock.worker.task.micro_batches import MicroBatch, divide_into_slots, group_by_schema
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What a micro-batch became: the attempts that count, its rows, and the seconds of the slowest
-    slot. `rows_failed` are in dead letters, or were skipped; `errors_logged` lines were written
-    about them. `datasets` have rows read and rows written, by their names behind the chain.
+class ExecutedBatch:
+    """The outcome of a micro-batch: the attempts to commit, its row counts, and the seconds of its
+    slowest slot.
+
+    `rows_failed` counts rejected rows: they became dead letters or were discarded. `errors_logged`
+    of them have a line in the log. `datasets` maps each dataset, by its name after the chain, to
+    its rows read and rows written.
     """
 
     slots: tuple[PutSlot, ...]
     rows_read: int
     rows_written: int
-    seconds: float = 0.0
+    slowest_slot_s: float = 0.0
     rows_failed: int = 0
     rows_skipped: int = 0
     errors_logged: int = 0
@@ -44,92 +67,107 @@ class Moved:
 
 @dataclass(slots=True)
 class _Route:
-    """One read schema's way through the task."""
+    """The way of one source schema through the task. `write_id` is its schema id at the sink, 0
+    until the sink knows it.
+    """
 
     schema: StreamSchema
     dataset: str
     steps: tuple[Step, ...]
     write_id: int = 0
     plans: dict[int, Plan] = field(default_factory=dict)
-    looks: Plans = field(default_factory=dict)
+    sample_plans: SamplePlans = field(default_factory=dict)
 
 
-class Execution:
-    """Moves the micro-batches of one run of a task."""
+class BatchExecutor:
+    """Executes the micro-batches of one run of a task."""
 
     def __init__(
         self,
         engine: Engine,
-        reader: ReadStream,
-        writer: WriteStream,
+        reader: SourceReader,
+        writer: SinkWriter,
         chain: Chain,
         *,
         task_id: str,
         epoch: int,
-        stall: float,
-        settle: Callable[[], Awaitable[None]],
-        looks: Looks,
-        drift: Announcer,
-        letters: Letters,
-        retries: Retries,
+        stall_timeout_s: float,
+        wait_for_commits: Callable[[], Awaitable[None]],
+        inspections: Inspections,
+        schema_announcer: SchemaAnnouncer,
+        rejected_rows: RejectedRowHandler,
+        retries: RetryPolicy,
     ) -> None:
-        """Take the ends of a run. `settle` waits until no commit is under way on the write end;
-        `looks` are those at the task's rows; `drift` says what becomes of other columns, `letters`
-        of bad rows; `retries` of errors that may pass.
+        """`wait_for_commits` returns when no commit is in progress at the sink. `inspections` are
+        the live-row inspections of the task. `schema_announcer` handles rows whose columns differ
+        from the sink's.
         """
         self._engine, self._reader, self._writer = engine, reader, writer
         self._chain = chain
-        self._task_id, self._epoch, self._stall = task_id, epoch, stall
-        self._settle = settle
-        self._looks = looks
+        self._task_id, self._epoch, self._stall_timeout_s = task_id, epoch, stall_timeout_s
+        self._wait_for_commits = wait_for_commits
+        self._inspections = inspections
         self._sampler = Sampler(
-            engine, reader, looks, chain, task_id=task_id, epoch=epoch, stall=stall
+            engine,
+            reader,
+            inspections,
+            chain,
+            task_id=task_id,
+            epoch=epoch,
+            stall_timeout_s=stall_timeout_s,
         )
-        self._drift, self._letters, self._retries = drift, letters, retries
+        self._schema_announcer, self._rejected_rows = schema_announcer, rejected_rows
+        self._retries = retries
         self._routes: dict[int, _Route] = {}
 
-    def schema_seen(self, schema: StreamSchema) -> None:
-        """Take note of a schema version of the read end."""
+    def add_schema(self, schema: StreamSchema) -> None:
+        """Register a schema version of the source, with its way through the chain."""
         compiled = self._chain.compile(schema.dataset, schema.arrow)
         self._routes[schema.schema_id] = _Route(schema, compiled.dataset, compiled.steps)
 
-    async def move(self, txn_id: int, batch: MicroBatch, lag: float) -> Moved:
-        """Run a micro-batch into a transaction of the write end, and return the attempts that
-        count.
+    async def execute(self, txn_id: int, batch: MicroBatch, lag: float) -> ExecutedBatch:
+        """Run a micro-batch into a transaction of the sink. `lag` is its age in seconds.
+
+        Raises:
+            PenstockError: a job failed for good, or a row was rejected that is not tolerated.
         """
         jobs: list[tuple[_Route, list[list[BatchReady]]]] = []
-        for schema_id, batches in by_schema(batch.batches).items():
+        for schema_id, batches in group_by_schema(batch.batches).items():
             route = self._route(schema_id)
-            jobs.append((route, divide(batches, self._engine.slots)))
+            jobs.append((route, divide_into_slots(batches, self._engine.slots)))
         first, runs = 0, []
         for route, parts in jobs:
             plan = await self._plan(route, len(parts))
             runs.append((plan, self._ticket(txn_id, first, route, parts)))
             first += len(parts)
         faults.hit("worker.batch_running")
-        async with self._sampler.beside([_sampled(*job) for job in jobs], lag):
-            done = await self._run(runs, lag)
-        failed = await self._letters.take(txn_id, _slots(jobs, done), batch.bad, lag)
+        async with self._sampler.sample_during([_sample_source(*job) for job in jobs], lag):
+            done = await self._run_jobs(runs, lag)
+        failed = await self._rejected_rows.handle(
+            txn_id, _slot_outcomes(jobs, done), batch.unreadable, lag
+        )
         reports = [report for of_job in done for report in of_job]
-        moved = Moved(
+        executed = ExecutedBatch(
             tuple(PutSlot(r.slot, r.attempt, r.rows_out, r.detail) for r in reports),
             rows_read=sum(r.rows_in for r in reports),
             rows_written=sum(r.rows_out for r in reports),
-            seconds=max((r.seconds for r in reports), default=0.0),
+            slowest_slot_s=max((r.seconds for r in reports), default=0.0),
             rows_failed=failed,
-            rows_skipped=failed if self._letters.skips else 0,
-            errors_logged=min(failed, SHOWN) if self._letters.logs else 0,
-            datasets=_datasets(jobs, done),
+            rows_skipped=failed if self._rejected_rows.discards else 0,
+            errors_logged=min(failed, MAX_LOGGED_ROWS) if self._rejected_rows.logs else 0,
+            datasets=_count_datasets(jobs, done),
         )
-        self._looks.moved(moved.rows_read, moved.rows_written)
+        self._inspections.record_batch(executed.rows_read, executed.rows_written)
         for route, _ in jobs:
-            self._chain.moved(route.schema.dataset, route.dataset)
-        return moved
+            self._chain.report_dataset(route.schema.dataset, route.dataset)
+        return executed
 
-    def unread(self, row: BadRow) -> None:
-        """Take note that a row could not be read; raises why, unless bad rows are tolerated."""
-        if not self._letters.tolerant:
-            raise error_of(row.reason)
+    def check_unreadable_row(self, row: BadRow) -> None:
+        """Raise the error of a row that the source could not read, unless rejected rows are
+        tolerated.
+        """
+        if not self._rejected_rows.is_tolerant:
+            raise error_from_diagnostic(row.reason)
 
     def _route(self, schema_id: int) -> _Route:
         route = self._routes.get(schema_id)
@@ -137,47 +175,50 @@ class Execution:
             raise InternalError(
                 "plugin.protocol.unknown_schema",
                 f"a batch names schema {schema_id}, which was never sent",
-                fix="Report this to the author of the source.",
+                fix="Report it to the author of the source.",
             )
         return route
 
     async def _plan(self, route: _Route, slots: int) -> Plan:
         plan = route.plans.get(slots)
         if plan is None:
-            plan = await self._build(route, slots)
+            plan = await self._build_plan(route, slots)
         if not route.write_id and (step := await self._announce(route, plan.output_schema)):
             route.steps = (*route.steps, step)
-            plan = await self._build(route, slots)
+            plan = await self._build_plan(route, slots)
         route.plans[slots] = plan
         return plan
 
-    async def _build(self, route: _Route, slots: int) -> Plan:
+    async def _build_plan(self, route: _Route, slots: int) -> Plan:
         name = f"{self._task_id}#{route.schema.schema_id}"
-        schema, numbered = route.schema.arrow, self._letters.tolerant
+        schema, number_rows = route.schema.arrow, self._rejected_rows.is_tolerant
         return await asyncio.to_thread(
-            self._engine.build, name, schema, route.steps, slots, numbered=numbered
+            self._engine.build, name, schema, route.steps, slots, number_rows=number_rows
         )
 
     async def _announce(self, route: _Route, rows: pa.Schema) -> Step | None:
-        """Announce rows to the write end; returns the step that fits them to what it has."""
-        # a schema takes effect in stream order (rule R15): nothing of an older one may still be
-        # committing
-        await self._settle()
+        """Announce rows to the sink. Returns the step that converts them to its columns, None for
+        none.
+        """
+        # a schema takes effect in stream order (rule R15): first commit all rows of older ones
+        await self._wait_for_commits()
         write_id = 1 + sum(1 for other in self._routes.values() if other.write_id)
 
         async def apply(schema: pa.Schema) -> None:
             keys = tuple(name for name in route.schema.key_columns if name in schema.names)
             await self._writer.apply_schema(StreamSchema(write_id, route.dataset, schema, keys))
 
-        step = await self._drift.announce(route.dataset, rows, apply)
+        step = await self._schema_announcer.announce(route.dataset, rows, apply)
         route.write_id = write_id
         return step
 
-    async def _run(self, runs: Sequence[tuple[Plan, Ticket]], lag: float) -> list[list[SlotReport]]:
-        """Run jobs side by side; the first error cancels the others."""
+    async def _run_jobs(
+        self, runs: Sequence[tuple[Plan, Ticket]], lag: float
+    ) -> list[list[SlotReport]]:
+        """Run jobs concurrently. The first error cancels the others."""
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(reported(self._engine, plan, ticket, lag, self._retries))
+                group.create_task(run_job(self._engine, plan, ticket, lag, self._retries))
                 for plan, ticket in runs
             ]
         return [task.result() for task in tasks]
@@ -194,29 +235,29 @@ class Execution:
             )
             for slot, part in enumerate(parts, first)
         )
-        return Ticket(self._task_id, self._epoch, txn_id, slots, self._stall)
+        return Ticket(self._task_id, self._epoch, txn_id, slots, self._stall_timeout_s)
 
 
-def _sampled(route: _Route, parts: Sequence[Sequence[BatchReady]]) -> Sampled:
+def _sample_source(route: _Route, parts: Sequence[Sequence[BatchReady]]) -> SampleSource:
     batches = [batch for part in parts for batch in part]
-    return Sampled(route.schema, route.dataset, route.steps, route.looks, batches)
+    return SampleSource(route.schema, route.dataset, route.steps, route.sample_plans, batches)
 
 
-def _slots(
+def _slot_outcomes(
     jobs: Sequence[tuple[_Route, Sequence[Sequence[BatchReady]]]],
     done: Sequence[Sequence[SlotReport]],
-) -> Iterator[SlotDone]:
+) -> Iterator[SlotOutcome]:
     """Yield the slots of a micro-batch in order, each with its report."""
     for (route, parts), reports in zip(jobs, done, strict=True):
         for part, report in zip(parts, reports, strict=True):
             yield route.schema, part, report
 
 
-def _datasets(
+def _count_datasets(
     jobs: Sequence[tuple[_Route, Sequence[Sequence[BatchReady]]]],
     done: Sequence[Sequence[SlotReport]],
 ) -> dict[str, tuple[int, int]]:
-    """Return the rows of each dataset, read and written. Several schemas may be of one."""
+    """Return rows read and rows written by dataset. Several schemas may share a dataset."""
     found: dict[str, tuple[int, int]] = {}
     for (route, _), reports in zip(jobs, done, strict=True):
         read, written = found.get(route.dataset, (0, 0))
@@ -224,3 +265,72 @@ def _datasets(
         written += sum(report.rows_out for report in reports)
         found[route.dataset] = read, written
     return found
+
+
+class DriftHandler:
+    """Applies the schema-evolution policy to the datasets of one run; see
+    `ports.SchemaAnnouncer`.
+    """
+
+    def __init__(self, rules: DriftRules, writer: SinkWriter) -> None:
+        self._rules, self._writer = rules, writer
+        self._announced: dict[str, pa.Schema] = {}
+
+    async def announce(self, dataset: str, rows: pa.Schema, apply: ApplySchema) -> Step | None:
+        """Announce rows of a dataset to the sink. Returns the step that converts them to the
+        columns that the sink accepted, None when they need no change.
+
+        Raises:
+            SchemaError: the policy or the sink refuses the rows.
+        """
+        place = await self._known_columns(dataset)
+        if place is None or self._rules.requests_all_changes:
+            agreed = rows
+            await apply(rows)
+        else:
+            try:
+                schemas = list_schema_requests(place, rows, self._rules, dataset)
+            except SchemaError as error:
+                if self._rules.policy is not DriftPolicy.DEAD_LETTER:
+                    raise
+                return await self._reject_all(dataset, place, error, apply)
+            agreed = await _apply_first_accepted(schemas, apply)
+        self._announced[dataset] = _merge_columns(place, agreed)
+        kernel = make_fit_kernel(rows, agreed, dataset)
+        return None if kernel is None else Step(kernel=kernel)
+
+    async def _reject_all(
+        self, dataset: str, place: pa.Schema, error: SchemaError, apply: ApplySchema
+    ) -> Step:
+        await apply(place)  # the sink has to know the schema although it gets no rows of it
+        self._announced[dataset] = place
+        return Step(kernel=RejectAllKernel(place, error.diagnostic))
+
+    async def _known_columns(self, dataset: str) -> pa.Schema | None:
+        """Return the columns of a dataset at the sink; None when it does not exist or is
+        not known.
+        """
+        if self._rules.requests_all_changes:
+            return None
+        there = await self._writer.columns(dataset)
+        return self._announced.get(dataset) if there is None else there
+
+
+async def _apply_first_accepted(schemas: tuple[pa.Schema, ...], apply: ApplySchema) -> pa.Schema:
+    *others, last = schemas
+    for schema in others:
+        try:
+            await apply(schema)
+        except SchemaError:
+            continue
+        return schema
+    await apply(last)
+    return last
+
+
+def _merge_columns(place: pa.Schema | None, agreed: pa.Schema) -> pa.Schema:
+    """Return the columns at the sink after a change. A change never removes a column."""
+    if place is None:
+        return agreed
+    gone = [field for field in place if agreed.get_field_index(field.name) < 0]
+    return pa.schema([*agreed, *gone])

@@ -1,7 +1,7 @@
-"""Who looks at the rows of a task, and what each has seen. Nearly always nobody: nothing is done.
+"""Live-row inspections of a task: samples of its micro-batches for users who inspect it.
 
-A look is one person's: bounded in rows, bytes and time. Rows that its reader does not take in time
-are counted, never kept.
+An inspection is bounded in rows, bytes and time. Rows that its reader does not take in time are
+counted, not kept. A task without inspections does no extra work.
 """
 
 from __future__ import annotations
@@ -14,66 +14,80 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from penstock.model.errors import ConfigError, PenstockError, RetriableError, error_of, nearest
-from penstock.model.live_rows import Looked, LookedRow, LookRules, RowStage, Stage, stage_names
+from penstock.model.errors import (
+    ConfigError,
+    PenstockError,
+    RetriableError,
+    error_from_diagnostic,
+    nearest_names,
+)
+from penstock.model.inspection import (
+    InspectedRow,
+    InspectedRows,
+    InspectRules,
+    RowStage,
+    Stage,
+    list_stage_names,
+)
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.worker.ports import Chain, Engine, Plan, ReadStream
+from penstock.worker.ports import Chain, Engine, Plan, SourceReader
 
 log = logging.getLogger(__name__)
 
 
-MOST_LOOKS: Final = 8
-"""People who look at one task at once (invariant 12)."""
+MAX_INSPECTIONS: Final = 8
+"""Concurrent inspections of one task (invariant 12)."""
 
-AT_ONCE: Final = 50
-"""Rows of one sample. More make the report large, and nobody reads so fast."""
+MAX_SAMPLE_ROWS: Final = 50
+"""Rows of one sample. More enlarge the report, and no reader keeps up with them."""
 
-WAITING: Final = 200
-"""Rows that wait for a reader. More are old before they are read."""
+MAX_PENDING_ROWS: Final = 200
+"""Rows that wait for a reader. More would be old when they are read."""
 
-EVERY: Final = 0.25
-"""Seconds between two samples of a task. Shorter costs the task rows (a sample is one more job of
-some 20 ms), longer is felt by whoever looks."""
+SAMPLE_INTERVAL_S: Final = 0.25
+"""Time between two samples of a task. Shorter costs the task throughput (a sample is another job of
+about 20 ms); longer makes an inspection sluggish.
+"""
 
 
-class Look:
-    """One look. Made by `Looks.open`."""
+class Inspection:
+    """One inspection. Created by `Inspections.open`."""
 
-    def __init__(self, rules: LookRules, clock: Callable[[], float]) -> None:
+    def __init__(self, rules: InspectRules, clock: Callable[[], float]) -> None:
         self.rules = rules
         self._clock, self._until = clock, clock() + rules.seconds
-        self._rows: list[LookedRow] = []
+        self._rows: list[InspectedRow] = []
         self._left = rules.rows
         self._missed = self._taken = 0
         self._over: PenstockError | None = None
         self._news = asyncio.Event()
 
-    def wants(self) -> int:
-        """Return how many rows there is room for now: none for a reader that is behind."""
-        return min(self._left, WAITING - len(self._rows), AT_ONCE)
+    def wanted_rows(self) -> int:
+        """Return how many rows the next sample may have: 0 when the reader lags behind."""
+        return min(self._left, MAX_PENDING_ROWS - len(self._rows), MAX_SAMPLE_ROWS)
 
-    def show(self, rows: Sequence[LookedRow]) -> None:
-        """Hand a sample of a micro-batch on."""
-        some = rows[: self.wants()]
-        self._rows += [row.fitted(self.rules.row_bytes) for row in some]
+    def add_rows(self, rows: Sequence[InspectedRow]) -> None:
+        """Add the rows of a sample."""
+        some = rows[: self.wanted_rows()]
+        self._rows += [row.truncate(self.rules.row_bytes) for row in some]
         self._left -= len(some)
         self._taken += len(some)
         self._news.set()
 
-    def passed(self, rows: int) -> None:
-        """Note that a micro-batch is through; what it showed is known."""
+    def count_missed(self, rows: int) -> None:
+        """Count the rows of a finished micro-batch that were not in its sample."""
         self._missed += max(0, rows - self._taken)
         self._taken = 0
 
-    def end(self, why: PenstockError) -> None:
-        """Show nothing more than what is there."""
+    def close(self, why: PenstockError) -> None:
+        """End the inspection with an error after the rows that are pending."""
         self._over = why
         self._news.set()
 
-    async def words(self) -> AsyncIterator[Looked]:
-        """Iterate over what there is to see, until the rows or the time are used up.
+    async def read(self) -> AsyncIterator[InspectedRows]:
+        """Iterate over the sampled rows until the limit of rows or time is reached.
 
         Raises:
             RetriableError: `worker.task_left`.
@@ -83,7 +97,7 @@ class Look:
             if self._rows:
                 rows, self._rows = tuple(self._rows), []
                 missed, self._missed = self._missed, 0
-                yield Looked(rows, missed)
+                yield InspectedRows(rows, missed)
             elif self._over is not None:
                 raise self._over
             elif not self._left:
@@ -100,92 +114,96 @@ class Look:
             return
 
 
-class Looks:
-    """The looks at one task."""
+class Inspections:
+    """The inspections of one task."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._looks: set[Look] = set()
+        self._inspections: set[Inspection] = set()
         self._next = 0.0
         self._transforms: Sequence[str] | None = None
 
-    def begin(self, transforms: Sequence[str]) -> None:
-        """Take note of the chain that rows pass from now on; what it lacks is not looked at."""
+    def set_transforms(self, transforms: Sequence[str]) -> None:
+        """Set the chain from now on. Inspections of a stage that it lacks are closed."""
         self._transforms = transforms
-        for look in self._looks:
-            if self._lacks(look.rules.stage):
-                look.end(_no_stage(look.rules.stage, transforms))
+        for inspection in self._inspections:
+            if self._is_missing(inspection.rules.stage):
+                inspection.close(_no_stage(inspection.rules.stage, transforms))
 
     @contextmanager
-    def open(self, rules: LookRules) -> Iterator[Look]:
-        """Look for the time of the body.
+    def open(self, rules: InspectRules) -> Iterator[Inspection]:
+        """Start an inspection that ends with the block.
 
         Raises:
             RetriableError: `worker.too_many_looks`.
             ConfigError: `worker.no_stage`.
         """
-        if self._transforms is not None and self._lacks(rules.stage):
+        if self._transforms is not None and self._is_missing(rules.stage):
             raise _no_stage(rules.stage, self._transforms)
-        if len(self._looks) >= MOST_LOOKS:
+        if len(self._inspections) >= MAX_INSPECTIONS:
             raise RetriableError(
                 "worker.too_many_looks",
-                f"{MOST_LOOKS} look at this task already",
-                fix="Wait until one has ended.",
+                f"the task has {MAX_INSPECTIONS} inspections, the maximum",
+                fix="Retry when one of them has ended.",
             )
-        look = Look(rules.bounded(), self._clock)
-        self._looks.add(look)
+        inspection = Inspection(rules.within_limits(), self._clock)
+        self._inspections.add(inspection)
         try:
-            yield look
+            yield inspection
         finally:
-            self._looks.discard(look)
+            self._inspections.discard(inspection)
 
-    def wanted(self) -> dict[Stage, LookRules]:
-        """Return what a sample of the next micro-batch should have, by stage; nothing while nobody
-        looks, or the sample before is fresh.
+    def sample_requests(self) -> dict[Stage, InspectRules]:
+        """Return what to sample of the next micro-batch, by stage. Empty without an inspection, or
+        while the last sample is fresh.
         """
-        if not self._looks or self._clock() < self._next:
+        if not self._inspections or self._clock() < self._next:
             return {}
-        found: dict[Stage, LookRules] = {}
-        for look in self._looks:
-            rules = found.get(look.rules.stage, replace(look.rules, rows=0, row_bytes=0))
-            found[look.rules.stage] = replace(
-                rules,
-                rows=max(rules.rows, look.wants()),
-                row_bytes=max(rules.row_bytes, look.rules.row_bytes),
+        found: dict[Stage, InspectRules] = {}
+        for inspection in self._inspections:
+            rules = found.get(
+                inspection.rules.stage, replace(inspection.rules, rows=0, row_bytes=0)
             )
-        self._next = self._clock() + EVERY
+            found[inspection.rules.stage] = replace(
+                rules,
+                rows=max(rules.rows, inspection.wanted_rows()),
+                row_bytes=max(rules.row_bytes, inspection.rules.row_bytes),
+            )
+        self._next = self._clock() + SAMPLE_INTERVAL_S
         return {stage: rules for stage, rules in found.items() if rules.rows}
 
-    def show(self, stage: Stage, rows: Sequence[LookedRow]) -> None:
-        """Show a sample to those who look at a stage."""
-        for look in self._looks:
-            if look.rules.stage == stage:
-                look.show(rows)
+    def add_sample(self, stage: Stage, rows: Sequence[InspectedRow]) -> None:
+        """Pass a sample to the inspections of a stage."""
+        for inspection in self._inspections:
+            if inspection.rules.stage == stage:
+                inspection.add_rows(rows)
 
-    def moved(self, rows_read: int, rows_written: int) -> None:
-        """Note that a micro-batch has moved. How many rows came behind a transform is not known:
-        no fewer than were written.
+    def record_batch(self, rows_read: int, rows_written: int) -> None:
+        """Record a finished micro-batch. How many rows passed behind a transform is not known, but
+        at least as many as were written.
         """
-        for look in self._looks:
-            look.passed(rows_read if look.rules.stage is RowStage.READ else rows_written)
+        for inspection in self._inspections:
+            inspection.count_missed(
+                rows_read if inspection.rules.stage is RowStage.READ else rows_written
+            )
 
-    def end(self) -> None:
-        """End all looks: the task is over here."""
-        for look in self._looks:
-            look.end(_left())
+    def close(self) -> None:
+        """End all inspections: the task leaves this worker."""
+        for inspection in self._inspections:
+            inspection.close(_left())
 
-    def _lacks(self, stage: Stage) -> bool:
+    def _is_missing(self, stage: Stage) -> bool:
         return isinstance(stage, str) and stage not in (self._transforms or ())
 
 
 def _no_stage(stage: Stage, transforms: Sequence[str]) -> ConfigError:
-    names = stage_names(transforms)
-    near = nearest(str(stage), names)
+    names = list_stage_names(transforms)
+    near = nearest_names(str(stage), names)
     guess = f"Did you mean {' or '.join(near)}? " if near else ""
     return ConfigError(
         "worker.no_stage",
         f"the chain of the task has no transform {str(stage)[:200]!r}",
-        fix=f"{guess}Its stages are, in order: {', '.join(names)}.",
+        fix=f"{guess}Valid stages, in order: {', '.join(names)}.",
         config_path="transforms",
         suggestion=near[0] if near else "",
     )
@@ -194,29 +212,30 @@ def _no_stage(stage: Stage, transforms: Sequence[str]) -> ConfigError:
 def _left() -> RetriableError:
     return RetriableError(
         "worker.task_left",
-        "the task has ended on this worker, or begins anew",
-        fix="Ask the scheduler which worker has it, and look there.",
+        "the task ended on this worker, or restarts",
+        fix="Find its worker with `penstock connector status`, and inspect it there.",
     )
 
 
-WITHIN: Final = 1.0
-"""Seconds that a micro-batch waits for its sample after it has moved: then its batches are
-released, and cannot be fetched any more. Longer costs rows, shorter misses the first sample, whose
-plan has to be analysed."""
+SAMPLE_TIMEOUT_S: Final = 1.0
+"""Time that a finished micro-batch waits for its sample. Then its batches are released and cannot
+be fetched again. Longer costs throughput; shorter misses the first sample, whose plan has to be
+analysed.
+"""
 
 
-Plans: TypeAlias = dict[Stage, tuple[Plan, str]]
-"""Kept plans, by what they look at, and what the dataset is called there."""
+SamplePlans: TypeAlias = dict[Stage, tuple[Plan, str]]
+"""Cached plans by stage, each with the name of the dataset at that stage."""
 
 
 @dataclass(slots=True)
-class Sampled:
-    """What a sample may be taken of: a schema with its way through the chain, and batches."""
+class SampleSource:
+    """What a sample can be taken of: batches of one schema, with its way through the chain."""
 
     schema: StreamSchema
     dataset: str
     steps: tuple[Step, ...]
-    plans: Plans
+    plans: SamplePlans
     batches: Sequence[BatchReady] = field(default=())
 
 
@@ -226,22 +245,29 @@ class Sampler:
     def __init__(
         self,
         engine: Engine,
-        reader: ReadStream,
-        looks: Looks,
+        reader: SourceReader,
+        inspections: Inspections,
         chain: Chain,
         *,
         task_id: str,
         epoch: int,
-        stall: float,
+        stall_timeout_s: float,
     ) -> None:
-        self._engine, self._reader, self._looks, self._chain = engine, reader, looks, chain
-        self._name, self._epoch, self._stall = f"{task_id}#look", epoch, stall
+        self._engine, self._reader, self._inspections, self._chain = (
+            engine,
+            reader,
+            inspections,
+            chain,
+        )
+        self._name, self._epoch, self._stall_timeout_s = f"{task_id}#look", epoch, stall_timeout_s
         self._turn = 0
 
     @asynccontextmanager
-    async def beside(self, sources: Sequence[Sampled], lag: float) -> AsyncIterator[None]:
-        """Take samples of a micro-batch that moves in the body, if anybody looks."""
-        wanted = self._looks.wanted()
+    async def sample_during(
+        self, sources: Sequence[SampleSource], lag: float
+    ) -> AsyncIterator[None]:
+        """Sample a micro-batch that runs in the block, if there is an inspection."""
+        wanted = self._inspections.sample_requests()
         if not wanted or not sources:
             yield
             return
@@ -253,36 +279,38 @@ class Sampler:
         ]
         try:
             yield
-            await asyncio.wait(samples, timeout=WITHIN)
+            await asyncio.wait(samples, timeout=SAMPLE_TIMEOUT_S)
         finally:
             for sample in samples:
                 sample.cancel()
             await asyncio.gather(*samples, return_exceptions=True)
 
-    async def _sample(self, stage: Stage, rules: LookRules, source: Sampled, lag: float) -> None:
-        batches = chosen(source.batches, rules.rows, self._turn)
+    async def _sample(
+        self, stage: Stage, rules: InspectRules, source: SampleSource, lag: float
+    ) -> None:
+        batches = choose_batches(source.batches, rules.rows, self._turn)
         try:
             plan, topic = await self._plan(stage, source)
             (report,) = await self._engine.run(plan, self._ticket(batches, rules), lag=lag)
             if report.error is not None:
-                raise error_of(report.error)
-        except PenstockError as error:  # the micro-batch has the same, and says so
+                raise error_from_diagnostic(report.error)
+        except PenstockError as error:  # the micro-batch fails for the same reason and reports it
             log.debug("no sample of %s: %s", self._name, error)
             return
-        self._looks.show(stage, _rows(report, topic, batches[0].partition_id))
+        self._inspections.add_sample(stage, _rows(report, topic, batches[0].partition_id))
 
-    async def _plan(self, stage: Stage, source: Sampled) -> tuple[Plan, str]:
+    async def _plan(self, stage: Stage, source: SampleSource) -> tuple[Plan, str]:
         found = source.plans.get(stage)
         if found is None:
-            topic, steps = self._way(stage, source)
+            topic, steps = self._steps_to(stage, source)
             plan = await asyncio.to_thread(
                 self._engine.build, self._name, source.schema.arrow, steps, 1
             )
             found = source.plans[stage] = plan, topic
         return found
 
-    def _way(self, stage: Stage, source: Sampled) -> tuple[str, tuple[Step, ...]]:
-        """Return what the dataset is called at a stage, and the steps to there."""
+    def _steps_to(self, stage: Stage, source: SampleSource) -> tuple[str, tuple[Step, ...]]:
+        """Return the name of the dataset at a stage, and the steps up to it."""
         schema = source.schema
         match stage:
             case RowStage.READ:
@@ -292,16 +320,16 @@ class Sampler:
         way = self._chain.until(stage).compile(schema.dataset, schema.arrow)
         return way.dataset, way.steps
 
-    def _ticket(self, batches: Sequence[BatchReady], rules: LookRules) -> Ticket:
+    def _ticket(self, batches: Sequence[BatchReady], rules: InspectRules) -> Ticket:
         read = self._reader.ticket([one.seq for one in batches], batches[0].schema_id)
-        write = {"kind": "look", "rows": rules.rows, "row_bytes": rules.row_bytes}
+        write = {"kind": "live_rows", "rows": rules.rows, "row_bytes": rules.row_bytes}
         slots = (SlotTicket(0, sum(one.rows for one in batches), read, write),)
-        return Ticket(self._name, self._epoch, 0, slots, self._stall)
+        return Ticket(self._name, self._epoch, 0, slots, self._stall_timeout_s)
 
 
-def chosen(batches: Sequence[BatchReady], rows: int, turn: int) -> list[BatchReady]:
-    """Return the first batches of one partition that have so many rows: all that is chosen is
-    fetched again. Each partition has its turn.
+def choose_batches(batches: Sequence[BatchReady], rows: int, turn: int) -> list[BatchReady]:
+    """Return the first batches of one partition that have `rows` rows, because each chosen batch is
+    fetched again. Partitions take turns.
     """
     partitions = list(dict.fromkeys(batch.partition_id for batch in batches))
     partition = partitions[turn % len(partitions)]
@@ -312,8 +340,8 @@ def chosen(batches: Sequence[BatchReady], rows: int, turn: int) -> list[BatchRea
     return found
 
 
-def _rows(report: SlotReport, topic: str, partition: str) -> list[LookedRow]:
+def _rows(report: SlotReport, topic: str, partition: str) -> list[InspectedRow]:
     return [
-        LookedRow(topic, partition, offset, ts_us, text, cut)
+        InspectedRow(topic, partition, offset, ts_us, text, cut)
         for text, cut, offset, ts_us in report.detail["rows"]
     ]

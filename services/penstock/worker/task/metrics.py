@@ -1,4 +1,4 @@
-"""What a task counts and measures, over all its lives at an epoch."""
+"""What a task counts and measures over all its runs at an epoch."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from penstock.model.connector import TaskState
-from penstock.model.dead_letter import stamp
+from penstock.model.dead_letter import wall_clock_us
 from penstock.model.metrics import (
-    LONGEST_DATASET,
-    MOST_DATASETS,
+    MAX_DATASET_NAME_LENGTH,
+    MAX_DATASETS,
     DatasetRows,
-    PluginNumber,
-    Spread,
-    TaskWork,
+    MinMeanMax,
+    PluginMetric,
+    TaskMetrics,
 )
-from penstock.worker.task.commit import Finished
+from penstock.worker.task.commit import FinishedBatch
 
-WINDOW: Final = 30.0
-"""Seconds of one of the two windows that a spread is over, as Kafka Connect has it by default."""
+WINDOW_S: Final = 30.0
+"""Length of each of the two windows of a measurement, as in Kafka Connect by default."""
 
-_MOST_OTHERS: Final = 1000
+_MAX_OTHERS: Final = 1000
 """Datasets that are remembered only to be counted (invariant 12)."""
 
 _Clock: TypeAlias = Callable[[], float]
@@ -31,14 +31,14 @@ _Clock: TypeAlias = Callable[[], float]
 @dataclass(slots=True)
 class _Sample:
     since: float
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     total: float
     count: int = 1
 
 
-class Spreading:
-    """Measures something now and then; remembers it for 30 to 60 s, in bounded memory."""
+class WindowedStats:
+    """Minimum, mean and maximum of the values of the last 30 to 60 s, in constant memory."""
 
     def __init__(self, clock: _Clock = time.monotonic) -> None:
         self._clock = clock
@@ -46,35 +46,35 @@ class Spreading:
         self._now: _Sample | None = None
 
     def add(self, value: float) -> None:
-        """Take in a value."""
-        self._turn()
+        """Add a value."""
+        self._rotate()
         one = self._now
         if one is None:
             self._now = _Sample(self._clock(), value, value, value)
             return
-        one.least, one.most = min(one.least, value), max(one.most, value)
+        one.minimum, one.maximum = min(one.minimum, value), max(one.maximum, value)
         one.total, one.count = one.total + value, one.count + 1
 
-    def spread(self) -> Spread | None:
-        """Return what there was; None when nothing was measured lately."""
-        self._turn()
+    def stats(self) -> MinMeanMax | None:
+        """Return the statistics; None when there was no value lately."""
+        self._rotate()
         both = [one for one in (self._before, self._now) if one is not None]
         if not both:
             return None
         mean = sum(one.total for one in both) / sum(one.count for one in both)
-        return Spread(min(one.least for one in both), mean, max(one.most for one in both))
+        return MinMeanMax(min(one.minimum for one in both), mean, max(one.maximum for one in both))
 
-    def _turn(self) -> None:
-        """Begin another window when the time of the present one is over."""
+    def _rotate(self) -> None:
+        """Start another window when the present one is over."""
         now = self._clock()
-        if self._now is not None and now - self._now.since >= WINDOW:
+        if self._now is not None and now - self._now.since >= WINDOW_S:
             self._before, self._now = self._now, None
-        if self._before is not None and now - self._before.since >= 2 * WINDOW:
+        if self._before is not None and now - self._before.since >= 2 * WINDOW_S:
             self._before = None
 
 
-class Times:
-    """How long something was in each of its states."""
+class StateTimes:
+    """How long a task was in each of its states."""
 
     def __init__(self, state: TaskState, clock: _Clock = time.monotonic) -> None:
         self._clock, self._state = clock, state
@@ -82,21 +82,21 @@ class Times:
         self._spent: dict[TaskState, float] = {}
 
     def enter(self, state: TaskState) -> None:
-        """Take note of a state."""
+        """Record a change of state."""
         now = self._clock()
         self._spent[self._state] = self._spent.get(self._state, 0.0) + now - self._since
         self._state, self._since = state, now
 
     def share(self, state: TaskState) -> float:
-        """Return the part of the time that it was in a state, 0 to 1."""
+        """Return the share of the time that the task was in a state, 0 to 1."""
         now = self._clock()
         spent = self._spent.get(state, 0.0) + (now - self._since if state is self._state else 0.0)
         return spent / (now - self._began) if now > self._began else 0.0
 
 
 @dataclass(slots=True)
-class Numbers:
-    """What the runs of a task have moved so far. `bytes_left`, `rows_left`: -1 when unknown."""
+class TaskCounters:
+    """The counters of a task. `bytes_left` and `rows_left` are -1 while unknown."""
 
     rows_read: int = 0
     rows_written: int = 0
@@ -112,66 +112,68 @@ class Numbers:
     last_error_ms: int = 0
     partitions: int = 0
     rows_under_way: int = 0
-    plugin_numbers: Callable[[], tuple[PluginNumber, ...]] = tuple
+    plugin_metrics: Callable[[], tuple[PluginMetric, ...]] = tuple
     _datasets: dict[str, list[int]] = field(default_factory=dict)
     _others: dict[str, None] = field(default_factory=dict)
-    _commit: Spreading = field(default_factory=Spreading)
-    _batch: Spreading = field(default_factory=Spreading)
-    _rows: Spreading = field(default_factory=Spreading)
-    _under_way: Spreading = field(default_factory=Spreading)
+    _commit: WindowedStats = field(default_factory=WindowedStats)
+    _batch: WindowedStats = field(default_factory=WindowedStats)
+    _rows: WindowedStats = field(default_factory=WindowedStats)
+    _under_way: WindowedStats = field(default_factory=WindowedStats)
 
-    def begin(self, partitions: int, plugins: Callable[[], tuple[PluginNumber, ...]]) -> None:
-        """Begin another run: what was on its way is read again."""
-        self.partitions, self.plugin_numbers, self.rows_under_way = partitions, plugins, 0
+    def start_run(self, partitions: int, plugins: Callable[[], tuple[PluginMetric, ...]]) -> None:
+        """Start another run. Rows that were announced and not committed are read again."""
+        self.partitions, self.plugin_metrics, self.rows_under_way = partitions, plugins, 0
 
-    def announced(self, rows: int, size: int) -> None:
-        """Count rows that the read end has ready."""
+    def record_announced(self, rows: int, size: int) -> None:
+        """Count rows that the source announced."""
         self.bytes_read += size
         self.rows_under_way += rows
         self._under_way.add(self.rows_under_way)
 
-    def committed(self, finished: Finished, seconds: float) -> None:
-        """Count a micro-batch that was committed, within so many seconds."""
-        moved = finished.moved
-        if moved is None:
+    def record_commit(self, finished: FinishedBatch, seconds: float) -> None:
+        """Count a micro-batch whose commit took so many seconds."""
+        executed = finished.executed
+        if executed is None:
             return
-        self.rows_read += moved.rows_read
-        self.rows_written += moved.rows_written
-        self.rows_failed += moved.rows_failed
-        self.rows_skipped += moved.rows_skipped
-        self.errors_logged += moved.errors_logged
+        self.rows_read += executed.rows_read
+        self.rows_written += executed.rows_written
+        self.rows_failed += executed.rows_failed
+        self.rows_skipped += executed.rows_skipped
+        self.errors_logged += executed.errors_logged
         self.batches += 1
-        self.rows_under_way = max(0, self.rows_under_way - moved.rows_read)
-        if moved.rows_failed:
-            self.failed()
-        for dataset, (read, written) in moved.datasets.items():
-            self._moved(dataset, read, written)
+        self.rows_under_way = max(0, self.rows_under_way - executed.rows_read)
+        if executed.rows_failed:
+            self.record_error()
+        for dataset, (read, written) in executed.datasets.items():
+            self._count_dataset(dataset, read, written)
         self._commit.add(seconds)
-        self._batch.add(moved.seconds)
-        self._rows.add(moved.rows_read)
+        self._batch.add(executed.slowest_slot_s)
+        self._rows.add(executed.rows_read)
         self._under_way.add(self.rows_under_way)
 
-    def failed(self) -> None:
-        """Take note that a row or a life failed."""
-        self.last_error_ms = stamp() // 1000
+    def record_error(self) -> None:
+        """Record the time of an error: of a row, or of a run."""
+        self.last_error_ms = wall_clock_us() // 1000
 
-    def retried(self) -> None:
-        """Count a micro-batch that is tried again."""
+    def record_retry(self) -> None:
+        """Count a retry of a micro-batch."""
         self.retries += 1
-        self.failed()
+        self.record_error()
 
     def datasets(self) -> tuple[DatasetRows, ...]:
-        """Return the rows of datasets."""
+        """Return the row counts by dataset."""
         return tuple(DatasetRows(name, *rows) for name, rows in self._datasets.items())
 
     @property
     def datasets_left_out(self) -> int:
-        """How many have no rows of their own; of more than 1,000 the first 1,000 are known."""
+        """Number of datasets without counts of their own. It stops at 1,000."""
         return len(self._others)
 
-    def work(self, times: Times, lives: Mapping[str, int]) -> TaskWork:
-        """Return how the task works; `lives` are its counts of those."""
-        return TaskWork(
+    def snapshot(self, times: StateTimes, starts: Mapping[str, int]) -> TaskMetrics:
+        """Return the metrics of the task. `starts` has the counts of its starts, by field of
+        `TaskMetrics`.
+        """
+        return TaskMetrics(
             running=times.share(TaskState.RUNNING),
             paused=times.share(TaskState.PAUSED),
             commits_failed=self.commits_failed,
@@ -181,17 +183,17 @@ class Numbers:
             last_error_ms=self.last_error_ms,
             rows_under_way=self.rows_under_way,
             partitions=self.partitions,
-            commit_seconds=self._commit.spread(),
-            batch_seconds=self._batch.spread(),
-            batch_rows=self._rows.spread(),
-            under_way=self._under_way.spread(),
-            **lives,
+            commit_seconds=self._commit.stats(),
+            batch_seconds=self._batch.stats(),
+            batch_rows=self._rows.stats(),
+            under_way=self._under_way.stats(),
+            **starts,
         )
 
-    def _moved(self, dataset: str, read: int, written: int) -> None:
-        name = dataset[:LONGEST_DATASET]
-        if name not in self._datasets and len(self._datasets.keys() - {""}) >= MOST_DATASETS:
-            if len(self._others) < _MOST_OTHERS:
+    def _count_dataset(self, dataset: str, read: int, written: int) -> None:
+        name = dataset[:MAX_DATASET_NAME_LENGTH]
+        if name not in self._datasets and len(self._datasets.keys() - {""}) >= MAX_DATASETS:
+            if len(self._others) < _MAX_OTHERS:
                 self._others[name] = None
             name = ""
         rows = self._datasets.setdefault(name, [0, 0])

@@ -1,8 +1,8 @@
-"""Tells a source what is durable. What it waits for is told until it says that it knows
-(invariant 2).
+"""Acknowledges checkpoints to a source, and repeats an acknowledgement that the source waits for
+until it is confirmed (invariant 2).
 
-A source that hands a snapshot over gives nothing more until it was told; when that message is lost,
-by a defect anywhere on the way, the task would look as if it ran and move nothing for ever.
+A source that hands a snapshot over continues only after the acknowledgement. If a defect anywhere
+on the way loses that message, the task would seem to run and never move a row again.
 """
 
 from __future__ import annotations
@@ -13,88 +13,95 @@ from typing import Final, Protocol
 from penstock.model import faults
 from penstock.model.errors import InternalError
 
-AGAIN: Final = 2.0
-"""Seconds until a source that waits is told again. Longer is felt by whoever waits for rows."""
+RESEND_AFTER_S: Final = 2.0
+"""Time until an acknowledgement is repeated. Longer delays rows after a lost message."""
 
-GIVE_UP: Final = 25.0
-"""Seconds after which a source that never confirms fails its task: within half a minute a person
-sees FAILED, not a task that seems to run."""
+TIMEOUT_S: Final = 25.0
+"""Time after which a source that never confirms fails its task. An operator sees FAILED within half
+a minute, not a task that seems to run.
+"""
 
 
-class Told(Protocol):
-    """What is needed of a read end."""
+class AckedSource(Protocol):
+    """The part of a source reader that acknowledgements need."""
 
     @property
     def confirms(self) -> bool:
-        """Whether the source says what it was told."""
+        """Whether the source confirms acknowledgements."""
 
     async def committed(self, checkpoint_id: int) -> None:
-        """Tell the source that everything up to a checkpoint is durable. Cumulative."""
+        """Acknowledge everything up to a checkpoint. Cumulative."""
 
 
-class Telling:
-    """What one source was told, and what it has confirmed."""
+class SourceAcks:
+    """The acknowledgements of one source: sent, expected, confirmed."""
 
-    def __init__(self, reader: Told, again: float = AGAIN, give_up: float = GIVE_UP) -> None:
-        self._reader, self._again, self._give_up = reader, again, give_up
-        self._told = self._awaited = self._confirmed = 0
-        self._news = asyncio.Event()
+    def __init__(
+        self,
+        reader: AckedSource,
+        resend_after_s: float = RESEND_AFTER_S,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._reader, self._resend_after_s, self._timeout_s = reader, resend_after_s, timeout_s
+        self._sent = self._expected = self._confirmed = 0
+        self._changed = asyncio.Event()
 
-    def awaits(self, checkpoint_id: int) -> None:
-        """Note that the source does not go on before a checkpoint is committed."""
-        self._awaited = checkpoint_id
+    def expect(self, checkpoint_id: int) -> None:
+        """Record that the source continues only after the commit of a checkpoint."""
+        self._expected = checkpoint_id
 
-    def confirmed(self, checkpoint_id: int) -> None:
-        """Note what the source says it was told."""
+    def confirm(self, checkpoint_id: int) -> None:
+        """Record a confirmation of the source."""
         self._confirmed = max(self._confirmed, checkpoint_id)
-        self._news.set()
+        self._changed.set()
 
-    async def tell(self, checkpoint_id: int) -> None:
-        """Tell the source, once the offset is durable."""
-        self._told = checkpoint_id
-        await self._send()
-        self._news.set()
+    async def send(self, checkpoint_id: int) -> None:
+        """Acknowledge a checkpoint, once its offset is durable."""
+        self._sent = checkpoint_id
+        await self._send_commit()
+        self._changed.set()
 
     async def run(self) -> None:
-        """Tell it again while it waits and has not confirmed; until cancelled.
+        """Repeat the acknowledgement that the source waits for until it is confirmed; until
+        cancelled.
 
         Raises:
-            InternalError: `source.deaf`: it never confirms.
+            InternalError: `source.deaf`: the source never confirms.
         """
         while True:
-            self._news.clear()
-            if self._unheard():
-                await self._repeat()
-            await self._news.wait()
+            self._changed.clear()
+            if self._is_unconfirmed():
+                await self._resend_until_confirmed()
+            await self._changed.wait()
 
-    async def _repeat(self) -> None:
+    async def _resend_until_confirmed(self) -> None:
         try:
-            async with asyncio.timeout(self._give_up):
-                while not await self._heard():
-                    await self._send()
+            async with asyncio.timeout(self._timeout_s):
+                while not await self._wait_for_confirmation():
+                    await self._send_commit()
         except TimeoutError:
             raise InternalError(
                 "source.deaf",
-                f"the source waits for the commit of checkpoint {self._awaited}, and does not "
-                f"confirm that it was told for {self._give_up:g} s",
-                fix="See the plugin's log; a plugin that does not confirm must not say that it does"
-                " (ReadOpened.confirms_commits).",
+                f"the source waits for the commit of checkpoint {self._expected}, and has not "
+                f"confirmed the acknowledgement for {self._timeout_s:g} s",
+                fix="See the plugin's log. A plugin that does not confirm commits must not set "
+                "`ReadOpened.confirms_commits`.",
             ) from None
 
-    async def _heard(self) -> bool:
-        """Wait for the confirmation, as long as it may take until the source is told again."""
+    async def _wait_for_confirmation(self) -> bool:
+        """Wait for the confirmation until the next repetition is due. Returns whether it came."""
         try:
-            async with asyncio.timeout(self._again):
-                while self._unheard():
-                    self._news.clear()
-                    await self._news.wait()
+            async with asyncio.timeout(self._resend_after_s):
+                while self._is_unconfirmed():
+                    self._changed.clear()
+                    await self._changed.wait()
         except TimeoutError:
             return False
         return True
 
-    def _unheard(self) -> bool:
-        return self._reader.confirms and self._confirmed < self._awaited <= self._told
+    def _is_unconfirmed(self) -> bool:
+        return self._reader.confirms and self._confirmed < self._expected <= self._sent
 
-    async def _send(self) -> None:
-        if not faults.hit("worker.drop_ack"):  # broken on purpose: the source is not told
-            await self._reader.committed(self._told)
+    async def _send_commit(self) -> None:
+        if not faults.hit("worker.drop_ack"):  # broken on purpose: no acknowledgement
+            await self._reader.committed(self._sent)

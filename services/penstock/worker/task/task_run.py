@@ -1,4 +1,7 @@
-"""One micro-batch on its way through the engine: with a trace of its own, cut short by a stop."""
+"""One run of a task: opens its source and sink, moves rows, commits, and closes both.
+
+`RunSpec` is what a run is made of, `BatchRunner` runs one micro-batch, `TaskRun` is the loop.
+"""
 
 from __future__ import annotations
 
@@ -6,331 +9,406 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.model import faults
-from penstock.model.connector import CommitMode, Partition, TaskState
+from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
+from penstock.model.metrics import PluginMetric
 from penstock.model.stream import (
     BadRow,
     BatchReady,
     Checkpoint,
-    Drained,
+    EndOfStream,
     PartitionDone,
     Progress,
     ReadEvent,
-    SchemaSeen,
-    Warned,
+    SchemaVersion,
+    SourceWarning,
     WriteOpened,
 )
-from penstock.rpc.tracing import begun, span, within
-from penstock.worker.ports import ReadStream
-from penstock.worker.task.batching import Batcher, MicroBatch, Pace
-from penstock.worker.task.commit import Commits, Finished
-from penstock.worker.task.execution import Execution, Moved
-from penstock.worker.task.live_rows import Looks
-from penstock.worker.task.metrics import Numbers
-from penstock.worker.task.run_spec import Claim, RunSpec, positioned, refuse_weaker
-from penstock.worker.task.source_acks import Telling
+from penstock.rpc.tracing import span, start_trace, use_span
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
+from penstock.worker.job_retries import DEFAULT_RETRIES, RetryPolicy
+from penstock.worker.ports import Chain, Engine, SchemaAnnouncer, SinkWriter, SourceReader
+from penstock.worker.task.commit import Commits, FinishedBatch
+from penstock.worker.task.execution import BatchExecutor, ExecutedBatch
+from penstock.worker.task.live_rows import Inspections
+from penstock.worker.task.metrics import TaskCounters
+from penstock.worker.task.micro_batches import Batcher, BatchSizer, FlushRules, MicroBatch
+from penstock.worker.task.source_acks import SourceAcks
+from penstock.worker.task.task_offsets import (
+    Claim,
+    TaskOffsets,
+    check_commit_mode,
+    resolve_start_offsets,
+)
 
 log = logging.getLogger(__name__)
 
 
-STOP_GRACE = 1.2
-"""Seconds that a micro-batch under way gets when the task is stopped; then its job is cancelled. A
-stop must take effect within 2 s, and a cancelled job needs up to 0.5 s to end."""
+async def _never() -> None:
+    await asyncio.Event().wait()
 
 
-class Mover:
-    """Moves the micro-batches of one run of a task. Its `execution` is told what the read end says
-    of schemas and of rows that cannot be read; `pace` says how many rows the next may have.
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What a run is made of.
+
+    `open_reader` gets the plan with its offsets. `keep_alive` holds the processes of plugin
+    transforms. `wait_for_change` returns when the secrets of this run are outdated, so that another
+    run must start. `make_rejected_row_handler` gets the opened source reader. `plugin_version` is
+    that of the source, or of the sink where the source is a topic. `plugin_metrics` returns what
+    its plugins measured. `is_isolated`: its plugin processes serve no other task, until `release`
+    is called.
+    """
+
+    plan: TaskPlan
+    epoch: int
+    commit_mode: CommitMode
+    flush_rules: FlushRules
+    stall_timeout_s: float
+    schema_announcer: SchemaAnnouncer
+    chain: Chain
+    engine: Engine
+    offsets: TaskOffsets
+    writer: SinkWriter
+    open_reader: Callable[[TaskPlan], SourceReader]
+    keep_alive: AbstractContextManager[None] = field(default_factory=nullcontext)
+    wait_for_change: Callable[[], Coroutine[Any, Any, None]] = _never
+    make_rejected_row_handler: Callable[[SourceReader], RejectedRowHandler] = lambda _: (
+        RejectedRowHandler(RejectedRowRules())
+    )
+    retries: RetryPolicy = DEFAULT_RETRIES
+    plugin_version: str = ""
+    plugin_metrics: Callable[[], tuple[PluginMetric, ...]] = tuple
+    is_isolated: bool = False
+    release: Callable[[], None] = lambda: None
+
+
+STOP_GRACE_S = 1.2
+"""Time for the running micro-batch after a stop; then its job is cancelled. A stop must take effect
+within 2 s, and a cancelled job needs up to 0.5 s to end.
+"""
+
+
+class BatchRunner:
+    """Runs the micro-batches of one run of a task, each in a trace of its own. `executor` gets the
+    schemas and unreadable rows of the source; `sizer` chooses the size of the next micro-batch.
     """
 
     def __init__(
         self,
         spec: RunSpec,
-        reader: ReadStream,
-        looks: Looks,
-        numbers: Numbers,
+        reader: SourceReader,
+        inspections: Inspections,
+        counters: TaskCounters,
         stopped: asyncio.Event,
         wake: asyncio.Event,
-        settle: Callable[[], Awaitable[None]],
+        wait_for_commits: Callable[[], Awaitable[None]],
     ) -> None:
-        """`wake` is set with `stopped`, and at other news; `settle` waits until no commit is under
-        way.
+        """`wake` is set together with `stopped`, and at other events. `wait_for_commits` returns
+        when no commit is in progress.
         """
         self._spec, self._stopped, self._wake = spec, stopped, wake
-        self.pace = Pace(spec.rules.max_rows)
-        self.execution = Execution(
+        self.sizer = BatchSizer(spec.flush_rules.max_rows)
+        self.executor = BatchExecutor(
             spec.engine,
             reader,
             spec.writer,
             spec.chain,
             task_id=spec.plan.task_id,
             epoch=spec.epoch,
-            stall=spec.stall,
-            settle=settle,
-            looks=looks,
-            drift=spec.drift,
-            letters=spec.letters(reader),
-            retries=replace(spec.retries, again=numbers.retried),
+            stall_timeout_s=spec.stall_timeout_s,
+            wait_for_commits=wait_for_commits,
+            inspections=inspections,
+            schema_announcer=spec.schema_announcer,
+            rejected_rows=spec.make_rejected_row_handler(reader),
+            retries=replace(spec.retries, on_retry=counters.record_retry),
         )
 
-    async def move(self, txn_id: int, batch: MicroBatch) -> Finished | None:
-        """Run a micro-batch into a transaction; None when the task was stopped meanwhile."""
-        task_id, lag = self._spec.plan.task_id, time.monotonic() - batch.since
-        trace = begun("worker.micro_batch", task=task_id, txn=txn_id, rows=batch.rows)
-        with within(trace):
-            moving = asyncio.ensure_future(self._moved(txn_id, batch, lag))
+    async def run(self, txn_id: int, batch: MicroBatch) -> FinishedBatch | None:
+        """Run a micro-batch into a transaction. Returns None when the task was stopped
+        meanwhile.
+        """
+        task_id, lag = self._spec.plan.task_id, time.monotonic() - batch.announced_at
+        trace = start_trace("worker.micro_batch", task=task_id, txn=txn_id, rows=batch.rows)
+        with use_span(trace):
+            executing = asyncio.ensure_future(self._execute(txn_id, batch, lag))
         try:
-            moved = await self._unless_stopped(moving)
+            executed = await self._unless_stopped(executing)
         finally:
-            if not moving.done():
-                moving.cancel()
+            if not executing.done():
+                executing.cancel()
                 self._spec.engine.cancel(task_id)
-            if not moving.done() or moving.exception() is not None:
+            if not executing.done() or executing.exception() is not None:
                 trace.end()
-        return None if moved is None else Finished(txn_id, batch, moved, trace)
+        return None if executed is None else FinishedBatch(txn_id, batch, executed, trace)
 
-    async def _moved(self, txn_id: int, batch: MicroBatch, lag: float) -> Moved:
+    async def _execute(self, txn_id: int, batch: MicroBatch, lag: float) -> ExecutedBatch:
         with span("worker.move", batches=len(batch.batches)):
-            return await self.execution.move(txn_id, batch, lag)
+            return await self.executor.execute(txn_id, batch, lag)
 
-    async def _unless_stopped(self, moving: asyncio.Future[Moved]) -> Moved | None:
-        """Wait for a micro-batch; when the task is stopped meanwhile it has `STOP_GRACE` left."""
-        while not moving.done() and not self._stopped.is_set():
+    async def _unless_stopped(
+        self, executing: asyncio.Future[ExecutedBatch]
+    ) -> ExecutedBatch | None:
+        """Wait for a micro-batch. After a stop, wait `STOP_GRACE_S` at most."""
+        while not executing.done() and not self._stopped.is_set():
             self._wake.clear()
             waker = asyncio.ensure_future(self._wake.wait())
-            either: set[asyncio.Future[Any]] = {moving, waker}
+            either: set[asyncio.Future[Any]] = {executing, waker}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             waker.cancel()
-        if not moving.done():
-            await asyncio.wait({moving}, timeout=STOP_GRACE)
-        return moving.result() if moving.done() else None
+        if not executing.done():
+            await asyncio.wait({executing}, timeout=STOP_GRACE_S)
+        return executing.result() if executing.done() else None
 
 
-STOP_LIMIT = 1.8
-"""Seconds after a stop in which a task ends by itself. Then it is cut off where it stands, which is
-safe as a crash is: a plugin that blocks in its opening or in a commit may not hold a stop up."""
+STOP_LIMIT_S = 1.8
+"""Time in which a task ends by itself after a stop. Then it is cancelled, which is as safe as a
+crash: a plugin that blocks while it opens or commits must not delay the stop.
+"""
 
-STOP_CLOSE_GRACE = 0.5
-"""Seconds that an end gets to close after a stop: a person, or another worker, waits for it."""
+STOP_CLOSE_GRACE_S = 0.5
+"""Time for a source or sink to close after a stop: a user, or another worker, waits for it."""
 
-CLOSE_GRACE = 2.0
-"""Seconds that an end gets to close. Longer keeps a hanging plugin's task from being restarted;
-shorter cuts a slow sink off that has nothing left to lose."""
+CLOSE_GRACE_S = 2.0
+"""Time for a source or sink to close. Longer delays the restart of a task whose plugin hangs;
+shorter interrupts a slow sink that has nothing left to lose.
+"""
 
 
 class TaskRun:
-    """One life of a task. `run()` returns when it is completed or stopped, and raises when it
+    """One run of a task. `run()` returns when it is completed or stopped, and raises when it
     failed.
+
+    `began_at` are the partitions with the offsets where it started to read, None before that.
+    `commit_count` and `batch_count` count its commits, and the batches that the source announced.
     """
 
     def __init__(
-        self, spec: RunSpec, numbers: Numbers, looks: Looks, on_state: Callable[[TaskState], None]
+        self,
+        spec: RunSpec,
+        counters: TaskCounters,
+        inspections: Inspections,
+        on_state: Callable[[TaskState], None],
     ) -> None:
-        """`numbers` and `looks` go on over the runs of a task; `on_state` is told when both ends
-        are open, when it rests because it is paused, and when it moves again.
-
-        Attributes: `began_at` are the partitions with the offsets where it began to read, None
-        before that; `committed` and `announced` count its commits, and the batches of the source.
+        """`counters` and `inspections` outlive the run. `on_state` is called with RUNNING when
+        source and sink are open, and at each pause and resume.
         """
-        self._spec, self._looks = spec, looks
+        self._spec, self._inspections = spec, inspections
         self._on_state = on_state
-        self._numbers = numbers
-        self._batcher = Batcher(spec.rules)
+        self._counters = counters
+        self._batcher = Batcher(spec.flush_rules)
         self._wake = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._ended = self._paused = False
+        self._source_ended = self._paused = False
         self._unfinished = {partition.id for partition in spec.plan.partitions}
         self._txn = 0
         self._mode = CommitMode.UNSPECIFIED
         self.completed = False
         self.began_at: Sequence[Partition] | None = None
-        self.committed = self.announced = 0
+        self.commit_count = self.batch_count = 0
 
     async def run(self) -> None:
-        """Open the ends, move rows until the end of a bounded read, a stop or an error, close the
-        ends.
+        """Open source and sink, move rows until a bounded source ends, a stop or an error, and
+        close both.
         """
         spec = self._spec
         claim = await spec.offsets.claim()
         try:
-            with spec.held:
-                await self._until_stopped(self._live(claim))
+            with spec.keep_alive:
+                await self._until_stopped(self._run_streams(claim))
         finally:
-            await spec.writer.close(STOP_CLOSE_GRACE if self._stopped.is_set() else CLOSE_GRACE)
+            await spec.writer.close(STOP_CLOSE_GRACE_S if self._stopped.is_set() else CLOSE_GRACE_S)
 
-    async def _live(self, claim: Claim) -> None:
+    async def _run_streams(self, claim: Claim) -> None:
         spec = self._spec
         recover = claim.recover and not faults.hit("worker.skip_recover")
         opened = await spec.writer.open(spec.epoch, spec.commit_mode, claim.last_prepared, recover)
-        refuse_weaker(spec.commit_mode, opened)
+        check_commit_mode(spec.commit_mode, opened)
         self._mode = opened.commit_mode
-        plan = await positioned(spec.plan, opened, claim, spec.offsets, spec.epoch)
+        plan = await resolve_start_offsets(spec.plan, opened, claim, spec.offsets, spec.epoch)
         self.began_at = plan.partitions
         reader = spec.open_reader(plan)
         try:
             await reader.open()
             self._on_state(TaskState.RUNNING)
-            await self._flow(reader, opened, claim)
+            await self._run_loops(reader, opened, claim)
         finally:
             await reader.close()
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work; once the task is stopped it has `STOP_LIMIT` left, whoever blocks it."""
+        """Do the work. After a stop, wait `STOP_LIMIT_S` at most, whatever blocks it."""
         working = asyncio.ensure_future(work)
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({working}, timeout=STOP_LIMIT)
+            await asyncio.wait({working}, timeout=STOP_LIMIT_S)
             if working.done():
                 working.result()
             else:
-                log.warning("task %s is cut off: it did not stop", self._spec.plan.task_id)
+                log.warning(
+                    "task %s did not stop in time and is cancelled", self._spec.plan.task_id
+                )
         finally:
             stopped.cancel()
             working.cancel()
             await asyncio.wait({working})
 
     def stop(self) -> None:
-        """Ask for the end: the micro-batch under way is finished if that is quick. Safe to call
+        """Stop the run. The running micro-batch is finished if that is quick. Safe to call
         again.
         """
         self._stopped.set()
         self._wake.set()
 
     def pause(self, *, paused: bool) -> None:
-        """Begin no micro-batch from now on, or go on. What is under way is finished; what the
+        """Pause or resume. A paused run finishes its micro-batch and starts no other; what the
         source holds ready stays within its credit.
         """
         self._paused = paused
         self._wake.set()
 
-    async def _flow(self, reader: ReadStream, opened: WriteOpened, claim: Claim) -> None:
+    async def _run_loops(self, reader: SourceReader, opened: WriteOpened, claim: Claim) -> None:
         spec = self._spec
-        # whoever knows the later transaction: a sink may be asked in a mode it was not used in
+        # the later of both: the sink may have been used in another commit mode before
         self._txn = max((t.txn_id for t in (opened.committed, claim.last_prepared) if t), default=0)
-        if spec.rules.interval is None:
-            self._batcher.rules = replace(spec.rules, interval=opened.commit_every)
-        telling = Telling(reader)
+        if spec.flush_rules.interval_s is None:
+            self._batcher.rules = replace(spec.flush_rules, interval_s=opened.commit_every)
+        acks = SourceAcks(reader)
         commits = Commits(
-            telling,
+            acks,
             spec.writer,
             spec.offsets,
             opened.commit_mode,
             self._txn,
-            lambda finished, seconds: self._count(mover, finished, seconds),
+            lambda finished, seconds: self._record_commit(runner, finished, seconds),
         )
-        self._numbers.begin(len(spec.plan.partitions), spec.plugin_numbers)
-        mover = Mover(
-            spec, reader, self._looks, self._numbers, self._stopped, self._wake, commits.settle
+        self._counters.start_run(len(spec.plan.partitions), spec.plugin_metrics)
+        runner = BatchRunner(
+            spec,
+            reader,
+            self._inspections,
+            self._counters,
+            self._stopped,
+            self._wake,
+            commits.settle,
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(self._pump(reader, mover, telling)),
-                group.create_task(self._committing(commits)),
-                group.create_task(telling.run()),
+                group.create_task(self._read_events(reader, runner, acks)),
+                group.create_task(self._run_commits(commits)),
+                group.create_task(acks.run()),
             ]
-            await self._drive(reader, mover, commits)
+            await self._run_batches(reader, runner, commits)
             await commits.settle()
             for one in beside:
                 one.cancel()
 
-    async def _pump(self, reader: ReadStream, mover: Mover, telling: Telling) -> None:
+    async def _read_events(
+        self, reader: SourceReader, runner: BatchRunner, acks: SourceAcks
+    ) -> None:
         async for event in reader:
-            self._take(event, mover)
+            self._handle_event(event, runner)
             if isinstance(event, Checkpoint) and event.await_commit:
-                telling.awaits(event.checkpoint_id)
+                acks.expect(event.checkpoint_id)
             elif isinstance(event, Progress):
-                telling.confirmed(event.committed)
+                acks.confirm(event.committed)
             self._wake.set()
-        self._ended = True
+        self._source_ended = True
         self._wake.set()
 
-    def _take(self, event: ReadEvent, mover: Mover) -> None:
+    def _handle_event(self, event: ReadEvent, runner: BatchRunner) -> None:
         now = time.monotonic()
         match event:
             case BatchReady():
                 faults.hit("worker.source_read")
-                self.announced += 1
-                self._batcher.ready(event, now)
-                self._numbers.announced(event.rows, event.bytes)
+                self.batch_count += 1
+                self._batcher.add_batch(event, now)
+                self._counters.record_announced(event.rows, event.bytes)
             case Checkpoint():
-                self._batcher.checkpoint(event, now)
-            case SchemaSeen():
-                mover.execution.schema_seen(event.schema)
+                self._batcher.add_checkpoint(event, now)
+            case SchemaVersion():
+                runner.executor.add_schema(event.schema)
             case PartitionDone():
                 self._unfinished.discard(event.partition_id)
-                self._ended = self._ended or not self._unfinished
+                self._source_ended = self._source_ended or not self._unfinished
             case Progress():
-                self._numbers.bytes_left = event.bytes_left
-                self._numbers.rows_left = event.rows_left
+                self._counters.bytes_left = event.bytes_left
+                self._counters.rows_left = event.rows_left
             case BadRow():
-                mover.execution.unread(event)
-                self._batcher.bad(event)
-            case Drained():
-                self._ended = True
-            case Warned():
+                runner.executor.check_unreadable_row(event)
+                self._batcher.add_unreadable_row(event)
+            case EndOfStream():
+                self._source_ended = True
+            case SourceWarning():
                 log.warning("%s", event.diagnostic)
 
-    async def _drive(self, reader: ReadStream, mover: Mover, commits: Commits) -> None:
+    async def _run_batches(
+        self, reader: SourceReader, runner: BatchRunner, commits: Commits
+    ) -> None:
         while not self._stopped.is_set():
             if self._paused:
-                await self._rest(commits)
+                await self._wait_while_paused(commits)
                 continue
-            due = self._batcher.due_in(time.monotonic())
-            if due is None and self._ended:
+            due = self._batcher.due_in_s(time.monotonic())
+            if due is None and self._source_ended:
                 self.completed = True
                 return
-            if due == 0 or (due is not None and self._ended):
-                await self._move(self._batcher.take(mover.pace.rows), reader, mover, commits)
+            if due == 0 or (due is not None and self._source_ended):
+                await self._run_batch(
+                    self._batcher.take(runner.sizer.rows), reader, runner, commits
+                )
                 continue
-            await self._sleep(due)
+            await self._wait_for_event(due)
 
-    async def _rest(self, commits: Commits) -> None:
-        """Wait until it is not paused any more. It is only when all that was on its way is done."""
+    async def _wait_while_paused(self, commits: Commits) -> None:
+        """Report PAUSED once all earlier micro-batches are committed, and wait for the resume."""
         await commits.settle()
         self._on_state(TaskState.PAUSED)
         while self._paused and not self._stopped.is_set():
-            await self._sleep(None)
+            await self._wait_for_event(None)
         self._on_state(TaskState.RUNNING)
 
-    async def _sleep(self, due: float | None) -> None:
-        """Wait for an event of the read end, at most `due` seconds."""
+    async def _wait_for_event(self, timeout_s: float | None) -> None:
+        """Wait for an event of the source, `timeout_s` seconds at most."""
         self._wake.clear()
         with suppress(TimeoutError):  # wait_for would lose a cancellation that comes with an event
-            async with asyncio.timeout(due):
+            async with asyncio.timeout(timeout_s):
                 await self._wake.wait()
 
-    async def _move(
-        self, batch: MicroBatch, reader: ReadStream, mover: Mover, commits: Commits
+    async def _run_batch(
+        self, batch: MicroBatch, reader: SourceReader, runner: BatchRunner, commits: Commits
     ) -> None:
-        if not batch.rows and not batch.bad:
-            self._txn += self._mode is CommitMode.SINK  # the sink stores the token in its own way
-            await commits.submit(Finished(self._txn, batch, None))
+        if not batch.rows and not batch.unreadable:
+            # in SINK mode the sink stores the token, in a transaction of its own
+            self._txn += self._mode is CommitMode.SINK
+            await commits.submit(FinishedBatch(self._txn, batch, None))
             await reader.release(batch.last_seq)
             return
         self._txn += 1
-        finished = await mover.move(self._txn, batch)
+        finished = await runner.run(self._txn, batch)
         if finished is None:
             return
         faults.hit("worker.batch_moved")
-        # the rows are staged at the write end; the batches will not be asked for again
+        # the rows are staged at the sink: the batches are not fetched again
         await reader.release(batch.last_seq)
         await commits.submit(finished)
 
-    async def _committing(self, commits: Commits) -> None:
+    async def _run_commits(self, commits: Commits) -> None:
         try:
             await commits.run()
         except Exception:
-            self._numbers.commits_failed += 1
+            self._counters.commits_failed += 1
             raise
 
-    def _count(self, mover: Mover, finished: Finished, seconds: float) -> None:
-        self.committed += 1
-        if finished.moved is not None:
-            # a sink is slow while it is put to, or when it is asked to prepare
-            mover.pace.took(finished.moved.rows_read, max(finished.moved.seconds, seconds))
-        self._numbers.committed(finished, seconds)
+    def _record_commit(self, runner: BatchRunner, finished: FinishedBatch, seconds: float) -> None:
+        self.commit_count += 1
+        if finished.executed is not None:
+            # a slow sink shows in its writes, or in its commit
+            runner.sizer.record(
+                finished.executed.rows_read, max(finished.executed.slowest_slot_s, seconds)
+            )
+        self._counters.record_commit(finished, seconds)

@@ -196,10 +196,6 @@ class Shelf(Door, TransactionalSink[Config]):
         if int((self.place / f"epoch-{self.task}").read_text()) > self.epoch:
             raise FencedError("good.fenced", "another owner is there")
 
-    def abort(self, txn_id, staged):
-        for hidden in self.place.glob(f".{self.task}-{txn_id:06}-*"):
-            hidden.unlink()
-
     def sweep(self, txn_id_done):
         for hidden in self.place.glob(f".{self.task}-*"):
             hidden.unlink()

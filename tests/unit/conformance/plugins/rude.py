@@ -441,14 +441,6 @@ def frames_unknown_write():
     before(_writing, "_answer", refuse_unknown)
 
 
-def drain_answered():
-    replace(_pump.Pump, "drain", lambda *_, **__: None)
-
-
-def pause_obeyed():
-    replace(_pump.Pump, "pause", lambda *_: None)
-
-
 def heartbeat_read():
     after_frame("opened", lambda frame: frame.heartbeat_every.CopyFrom(Duration(seconds=1)))
 
@@ -498,11 +490,11 @@ def schema_grows():
     before(good.Shelf, "apply_schema", refuse)
 
 
-def look_answered():
-    async def see_nothing(self, look):
-        return sink_pb.WriteLooked(request_id=look.request_id)
+def columns_answered():
+    async def see_nothing(self, request):
+        return sink_pb.DatasetDescribed(request_id=request.request_id)
 
-    replace(Committer, "look", see_nothing)
+    replace(Committer, "describe", see_nothing)
 
 
 def answering(which):
@@ -615,23 +607,6 @@ def commit_values():
     replace(
         good, "plain", lambda value: float(value) if not hasattr(value, "year") else kept(value)
     )
-
-
-def abort_put():
-    def write_it(self, txn_id, staged):
-        self.commit(
-            txn_id, self.epoch, self.prepare(txn_id, self.epoch, staged, b"")
-        ) if staged else None
-
-    replace(good.Shelf, "abort", write_it)
-
-
-def abort_prepared():
-    def publish(self, txn_id, staged):
-        for hidden in self.place.glob(".*-*-*"):
-            hidden.rename(self.place / f"{hidden.name[1:]}.rows")
-
-    replace(good.Shelf, "abort", publish)
 
 
 def recover_prepared():
@@ -748,7 +723,7 @@ def deaf_to_prepare():
 
     async def without_prepare(task, request):
         if request.HasField("prepare"):
-            return sink_pb.WriteResponse(progress=types_pb2.Progress(phase="busy"))
+            return sink_pb.WriteResponse(progress=types_pb2.Progress(lag_bytes=1))
         return await kept(task, request)
 
     replace(_writing, "_answer", without_prepare)

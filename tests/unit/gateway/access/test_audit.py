@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from penstock.gateway.access.audit import Audited
+from penstock.gateway.access.audit import AuditMiddleware
 
 PUT = {"type": "http", "method": "PUT", "path": "/connectors/a/pause", "client": ("::1", 1)}
 START = {"type": "http.response.start", "status": 202, "headers": []}
@@ -24,7 +24,7 @@ def lines(caplog):
 
 def run(app, scope, send):
     async def ask():
-        await Audited(app)(dict(scope), None, send)
+        await AuditMiddleware(app)(dict(scope), None, send)
 
     asyncio.run(ask())
 

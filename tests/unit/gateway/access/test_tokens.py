@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from penstock.gateway.access import tokens as tokens_room
-from penstock.gateway.access.tokens import KEPT, LONGEST, Provider, Tokens
+from penstock.gateway.access.tokens import KEYS_TTL_S, MAX_STALE_KEYS_S, OidcProvider, TokenVerifier
 from penstock.gateway.access.users import Level
 from penstock.model.errors import AuthError, RetriableError
 from support.issuer import Issuer
@@ -25,9 +25,9 @@ def issuer():
 
 def person(issuer, token, **more):
     async def run():
-        tokens = Tokens(Provider(issuer.url, "penstock", **more))
+        tokens = TokenVerifier(OidcProvider(issuer.url, "penstock", **more))
         try:
-            return await tokens.person(token)
+            return await tokens.identify(token)
         finally:
             await tokens.close()
 
@@ -101,12 +101,12 @@ def test_no_signature_and_a_shared_secret_are_refused(issuer):
 
 def test_keys_are_kept_and_made_up_tokens_ask_seldom(issuer):
     async def run():
-        tokens = Tokens(Provider(issuer.url, "penstock"))
+        tokens = TokenVerifier(OidcProvider(issuer.url, "penstock"))
         before = issuer.asked
         for _ in range(20):
-            await tokens.person(issuer.token())
+            await tokens.identify(issuer.token())
             with pytest.raises(AuthError):
-                await tokens.person(issuer.token(kid="made up"))
+                await tokens.identify(issuer.token(kid="made up"))
         await tokens.close()
         return issuer.asked - before
 
@@ -136,19 +136,19 @@ def test_a_provider_that_goes_away_locks_nobody_out(monkeypatch):
     issuer = Issuer()
 
     async def run():
-        tokens = Tokens(Provider(issuer.url, "penstock"))
+        tokens = TokenVerifier(OidcProvider(issuer.url, "penstock"))
         token = issuer.token()
-        await tokens.person(token)
+        await tokens.identify(token)
         issuer.server.shutdown()
         issuer.server.server_close()
-        now[0] += KEPT + 1
-        found = await asyncio.gather(*(tokens.person(token) for _ in range(20)))
+        now[0] += KEYS_TTL_S + 1
+        found = await asyncio.gather(*(tokens.identify(token) for _ in range(20)))
         assert {one.name for one in found} == {"ada"}
         with pytest.raises(RetriableError, match=r"access\.provider"):
-            await tokens.person(issuer.token(kid="new"))
-        now[0] += LONGEST
+            await tokens.identify(issuer.token(kid="new"))
+        now[0] += MAX_STALE_KEYS_S
         with pytest.raises(RetriableError, match=r"access\.provider"):
-            await tokens.person(token)
+            await tokens.identify(token)
         await tokens.close()
 
     asyncio.run(run())

@@ -164,7 +164,6 @@ class Connector(connector_grpc.ConnectorServiceServicer):
             print(config["say"], file=sys.stderr, flush=True)
         metadata = dict(context.invocation_metadata())
         return connector_pb.ValidateConfigResponse(
-            commit_modes=[3],
             values=[
                 connector_pb.ConfigValue(name="credential", value=metadata["penstock-credential"]),
                 connector_pb.ConfigValue(name="environment", value=json.dumps(dict(os.environ))),
@@ -186,14 +185,12 @@ class Connector(connector_grpc.ConnectorServiceServicer):
         return connector_pb.PlanResponse(tasks=tasks)
 
     async def Apply(self, request, context):
-        return connector_pb.ApplyResponse(actions=[f"{request.action} {request.dry_run}"])
+        return connector_pb.ApplyResponse(actions=[f"action {request.action}"])
 
     async def AlterOffsets(self, request, context):
         config = request.target.config
-        refused = diagnostic_pb2.Diagnostic(code="mine.why", message="no", severity=3)
-        found = [refused] if "why" in config else []
         partitions = request.partitions[int(config.get("left.out", "0")) :]
-        return connector_pb.AlterOffsetsResponse(partitions=partitions, diagnostics=found)
+        return connector_pb.AlterOffsetsResponse(partitions=partitions)
 
     async def CheckConnection(self, request, context):
         for step in ("dns", "tcp", "login"):
@@ -301,9 +298,7 @@ class Sink(sink_grpc.SinkServiceServicer):
         if "open" in config:
             await play(context, json.loads(config["open"]), sink_pb.WriteResponse)
         await context.write(
-            sink_pb.WriteResponse(
-                opened=sink_pb.WriteOpened(commit_mode=order.commit_mode or 3, encoding=1)
-            )
+            sink_pb.WriteResponse(opened=sink_pb.WriteOpened(commit_mode=order.commit_mode or 3))
         )
         while (request := await context.read()) is not grpc.aio.EOF:
             kind = request.WhichOneof("kind")
@@ -329,9 +324,7 @@ class Sink(sink_grpc.SinkServiceServicer):
                 )
                 return sink_pb.WriteResponse(prepared=sink_pb.Prepared(txn=txn))
             case "commit":
-                done = sink_pb.TxnCommitted(
-                    txn_id=request.commit.txn_id, rows=5, info={"version": "1"}
-                )
+                done = sink_pb.TxnCommitted(txn_id=request.commit.txn_id)
                 return sink_pb.WriteResponse(txn_committed=done)
             case "close":
                 return sink_pb.WriteResponse(closed=sink_pb.WriteClosed())

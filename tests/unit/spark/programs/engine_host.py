@@ -26,7 +26,7 @@ async def main(folder: Path, read: dict[str, object] | None) -> None:
 
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(read["schema"])))
     plan = engine.build("t", schema, [], 1)
-    slot = SlotTicket(0, 1000, read, {"kind": "nowhere"})
+    slot = SlotTicket(0, 1000, read, {"kind": "discard"})
     print("running", flush=True)
     await engine.run(plan, Ticket("t", 1, 1, (slot,)))
 

@@ -1,6 +1,7 @@
-"""Runs one micro-batch through both lanes: `one_batch.py FOLDER TICKET SCHEMA`, the last in base64.
+"""Runs one micro-batch through both kinds of plan: `one_batch.py FOLDER TICKET SCHEMA`.
 
-Prints the version of Spark, then the reports, as JSON. It needs neither pytest nor psutil.
+The schema is in base64. Prints the version of Spark, then the reports, as JSON. It needs neither
+pytest nor psutil.
 """
 
 import asyncio

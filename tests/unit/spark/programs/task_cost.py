@@ -36,7 +36,7 @@ async def main(folder: Path, daemon: str) -> None:
     engine = Engine(settings)
     await engine.start()
     plan = engine.build("t", pa.schema([("x", pa.int64())]), [], 1)
-    ticket = Ticket("t", 1, 1, (SlotTicket(0, 0, {"kind": "nothing"}, {"kind": "nowhere"}),))
+    ticket = Ticket("t", 1, 1, (SlotTicket(0, 0, {"kind": "empty"}, {"kind": "discard"}),))
     for _ in range(5):
         await engine.run(plan, ticket)
     pid = engine._jvm.process.pid

@@ -24,20 +24,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApplyAction says why.
+// ApplyAction is the reason of an Apply call.
 type ApplyAction int32
 
 const (
 	// Unset.
 	ApplyAction_APPLY_ACTION_UNSPECIFIED ApplyAction = 0
-	// First start.
+	// The connector starts for the first time.
 	ApplyAction_APPLY_ACTION_CREATE ApplyAction = 1
-	// Configuration changed.
+	// The configuration changed.
 	ApplyAction_APPLY_ACTION_UPDATE ApplyAction = 2
-	// Connector removed.
+	// The connector was deleted.
 	ApplyAction_APPLY_ACTION_DELETE ApplyAction = 3
-	// Start again from nothing: drop staged data, reset the slot. With --fresh it comes under another generation and task_id, so
-	// what an old task staged is found by the configuration alone.
+	// The connector starts again from nothing: drop staged data, reset the slot. With --fresh the call carries another generation and
+	// task_id, so what an old task staged is found through the configuration alone.
 	ApplyAction_APPLY_ACTION_RESET ApplyAction = 4
 )
 
@@ -86,20 +86,18 @@ func (ApplyAction) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Target names a configured connector.
+// Target is a configured connector.
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ConnectorSpec.name.
 	Connector string `protobuf:"bytes,1,opt,name=connector,proto3" json:"connector,omitempty"`
-	// Name the user gave it.
+	// Name that the user gave the connector.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Values in text form. Keys of the host (name, connector.class, topics, tasks.max, transforms and the like) are not among them, so
-	// every key that the connector does not know is to be refused.
+	// Values in text form, without the host's keys (name, connector.class, topics, tasks.max, transforms and others). The connector
+	// must refuse every key that it does not know.
 	Config map[string]string `protobuf:"bytes,3,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Values of sensitive keys, resolved by the host; never logged.
-	Secrets map[string]string `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Version of the configuration.
-	ConfigVersion uint64 `protobuf:"varint,5,opt,name=config_version,json=configVersion,proto3" json:"config_version,omitempty"`
+	// Values of sensitive keys, resolved by the host. Never log them.
+	Secrets       map[string]string `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -162,20 +160,11 @@ func (x *Target) GetSecrets() map[string]string {
 	return nil
 }
 
-func (x *Target) GetConfigVersion() uint64 {
-	if x != nil {
-		return x.ConfigVersion
-	}
-	return 0
-}
-
-// ValidateConfigRequest asks for checks.
+// ValidateConfigRequest is a configuration to check.
 type ValidateConfigRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
-	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Check reachable systems too.
-	Online        bool `protobuf:"varint,2,opt,name=online,proto3" json:"online,omitempty"`
+	// Connector.
+	Target        *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,22 +206,13 @@ func (x *ValidateConfigRequest) GetTarget() *Target {
 	return nil
 }
 
-func (x *ValidateConfigRequest) GetOnline() bool {
-	if x != nil {
-		return x.Online
-	}
-	return false
-}
-
-// ValidateConfigResponse has results by key.
+// ValidateConfigResponse is the result for each key.
 type ValidateConfigResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Results.
+	// Results, one per key.
 	Values []*ConfigValue `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
-	// Errors that are about no single key.
-	Diagnostics []*v1.Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// Commit modes that this configuration can give.
-	CommitModes   []CommitMode `protobuf:"varint,3,rep,packed,name=commit_modes,json=commitModes,proto3,enum=penstock.api.connector.v1.CommitMode" json:"commit_modes,omitempty"`
+	// Errors that concern no single key.
+	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,23 +261,14 @@ func (x *ValidateConfigResponse) GetDiagnostics() []*v1.Diagnostic {
 	return nil
 }
 
-func (x *ValidateConfigResponse) GetCommitModes() []CommitMode {
-	if x != nil {
-		return x.CommitModes
-	}
-	return nil
-}
-
-// ConfigValue is the result for a key.
+// ConfigValue is the result for one key.
 type ConfigValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Value after defaults; absent for sensitive keys.
 	Value *string `protobuf:"bytes,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
-	// Choices for this configuration.
-	Recommended []string `protobuf:"bytes,3,rep,name=recommended,proto3" json:"recommended,omitempty"`
-	// Shown in forms.
+	// Whether a form shows the key.
 	Visible bool `protobuf:"varint,4,opt,name=visible,proto3" json:"visible,omitempty"`
 	// Findings.
 	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
@@ -349,13 +320,6 @@ func (x *ConfigValue) GetValue() string {
 	return ""
 }
 
-func (x *ConfigValue) GetRecommended() []string {
-	if x != nil {
-		return x.Recommended
-	}
-	return nil
-}
-
 func (x *ConfigValue) GetVisible() bool {
 	if x != nil {
 		return x.Visible
@@ -370,10 +334,10 @@ func (x *ConfigValue) GetDiagnostics() []*v1.Diagnostic {
 	return nil
 }
 
-// CheckConnectionRequest runs the steps.
+// CheckConnectionRequest is a configured connector.
 type CheckConnectionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
+	// Connector.
 	Target        *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -416,14 +380,14 @@ func (x *CheckConnectionRequest) GetTarget() *Target {
 	return nil
 }
 
-// CheckConnectionResponse is one step.
+// CheckConnectionResponse is the result of one step.
 type CheckConnectionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Step.
+	// Name of the step.
 	Step string `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
-	// Passed.
+	// Whether it succeeded.
 	Ok bool `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	// Time it took.
+	// Duration.
 	Took *durationpb.Duration `protobuf:"bytes,3,opt,name=took,proto3" json:"took,omitempty"`
 	// Findings.
 	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
@@ -489,176 +453,12 @@ func (x *CheckConnectionResponse) GetDiagnostics() []*v1.Diagnostic {
 	return nil
 }
 
-// DiscoverRequest asks for datasets.
-type DiscoverRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
-	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Glob over names.
-	Pattern string `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// Rows of sample to give.
-	SampleRows    uint32 `protobuf:"varint,3,opt,name=sample_rows,json=sampleRows,proto3" json:"sample_rows,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DiscoverRequest) Reset() {
-	*x = DiscoverRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DiscoverRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DiscoverRequest) ProtoMessage() {}
-
-func (x *DiscoverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DiscoverRequest.ProtoReflect.Descriptor instead.
-func (*DiscoverRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *DiscoverRequest) GetTarget() *Target {
-	if x != nil {
-		return x.Target
-	}
-	return nil
-}
-
-func (x *DiscoverRequest) GetPattern() string {
-	if x != nil {
-		return x.Pattern
-	}
-	return ""
-}
-
-func (x *DiscoverRequest) GetSampleRows() uint32 {
-	if x != nil {
-		return x.SampleRows
-	}
-	return 0
-}
-
-// DiscoverResponse is one dataset.
-type DiscoverResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name parts, for instance database, table.
-	Path []string `protobuf:"bytes,1,rep,name=path,proto3" json:"path,omitempty"`
-	// Schema.
-	Schema *v11.Schema `protobuf:"bytes,2,opt,name=schema,proto3" json:"schema,omitempty"`
-	// Estimated rows; negative when unknown.
-	EstimatedRows int64 `protobuf:"zigzag64,3,opt,name=estimated_rows,json=estimatedRows,proto3" json:"estimated_rows,omitempty"`
-	// Modes: snapshot, incremental, cdc.
-	Modes []string `protobuf:"bytes,4,rep,name=modes,proto3" json:"modes,omitempty"`
-	// Columns usable as a cursor.
-	CursorColumns []string `protobuf:"bytes,5,rep,name=cursor_columns,json=cursorColumns,proto3" json:"cursor_columns,omitempty"`
-	// Sample.
-	Sample *v11.Batch `protobuf:"bytes,6,opt,name=sample,proto3" json:"sample,omitempty"`
-	// Configuration that selects it.
-	Selection     map[string]string `protobuf:"bytes,7,rep,name=selection,proto3" json:"selection,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DiscoverResponse) Reset() {
-	*x = DiscoverResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DiscoverResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DiscoverResponse) ProtoMessage() {}
-
-func (x *DiscoverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DiscoverResponse.ProtoReflect.Descriptor instead.
-func (*DiscoverResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *DiscoverResponse) GetPath() []string {
-	if x != nil {
-		return x.Path
-	}
-	return nil
-}
-
-func (x *DiscoverResponse) GetSchema() *v11.Schema {
-	if x != nil {
-		return x.Schema
-	}
-	return nil
-}
-
-func (x *DiscoverResponse) GetEstimatedRows() int64 {
-	if x != nil {
-		return x.EstimatedRows
-	}
-	return 0
-}
-
-func (x *DiscoverResponse) GetModes() []string {
-	if x != nil {
-		return x.Modes
-	}
-	return nil
-}
-
-func (x *DiscoverResponse) GetCursorColumns() []string {
-	if x != nil {
-		return x.CursorColumns
-	}
-	return nil
-}
-
-func (x *DiscoverResponse) GetSample() *v11.Batch {
-	if x != nil {
-		return x.Sample
-	}
-	return nil
-}
-
-func (x *DiscoverResponse) GetSelection() map[string]string {
-	if x != nil {
-		return x.Selection
-	}
-	return nil
-}
-
-// PlanRequest asks for work.
+// PlanRequest is a configured connector to plan.
 type PlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
+	// Connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Most tasks.
+	// Maximum number of tasks (tasks.max).
 	MaxTasks uint32 `protobuf:"varint,2,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
 	// Partitions with committed offsets, from the offset service.
 	KnownPartitions []*v11.Partition `protobuf:"bytes,3,rep,name=known_partitions,json=knownPartitions,proto3" json:"known_partitions,omitempty"`
@@ -668,7 +468,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +480,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +493,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{8}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PlanRequest) GetTarget() *Target {
@@ -717,18 +517,14 @@ func (x *PlanRequest) GetKnownPartitions() []*v11.Partition {
 	return nil
 }
 
-// PlanResponse is the work.
+// PlanResponse is the work of a connector: tasks or partitions.
 type PlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tasks; the host may place and move them.
+	// Tasks. The host places and moves them.
 	Tasks []*TaskPlan `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Partitions the host spreads over tasks itself; used when tasks is empty.
+	// Partitions that the host groups into tasks itself; read when tasks is empty.
 	Partitions []*v11.Partition `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Known partitions that are gone.
-	RetiredPartitions []string `protobuf:"bytes,3,rep,name=retired_partitions,json=retiredPartitions,proto3" json:"retired_partitions,omitempty"`
-	// Findings.
-	Diagnostics []*v1.Diagnostic `protobuf:"bytes,4,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// The plan may change while the configuration stays: Monitor is to be called for the connector's life.
+	// The plan may change while the configuration stays the same: the host must run Monitor for the life of the connector.
 	Monitor       bool `protobuf:"varint,5,opt,name=monitor,proto3" json:"monitor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -736,7 +532,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +544,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +557,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{9}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlanResponse) GetTasks() []*TaskPlan {
@@ -778,20 +574,6 @@ func (x *PlanResponse) GetPartitions() []*v11.Partition {
 	return nil
 }
 
-func (x *PlanResponse) GetRetiredPartitions() []string {
-	if x != nil {
-		return x.RetiredPartitions
-	}
-	return nil
-}
-
-func (x *PlanResponse) GetDiagnostics() []*v1.Diagnostic {
-	if x != nil {
-		return x.Diagnostics
-	}
-	return nil
-}
-
 func (x *PlanResponse) GetMonitor() bool {
 	if x != nil {
 		return x.Monitor
@@ -799,14 +581,14 @@ func (x *PlanResponse) GetMonitor() bool {
 	return false
 }
 
-// TaskPlan is one task.
+// TaskPlan is the work of one task.
 type TaskPlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable id; the host sets it, from the connector's generation, which is unique over clusters and never comes back.
+	// Stable id. The host derives it from the generation of the connector, which is unique across clusters and never reused.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Task configuration (Kafka Connect's task config map).
 	Config map[string]string `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Partitions.
+	// Partitions of the task.
 	Partitions    []*v11.Partition `protobuf:"bytes,3,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -814,7 +596,7 @@ type TaskPlan struct {
 
 func (x *TaskPlan) Reset() {
 	*x = TaskPlan{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +608,7 @@ func (x *TaskPlan) String() string {
 func (*TaskPlan) ProtoMessage() {}
 
 func (x *TaskPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +621,7 @@ func (x *TaskPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlan.ProtoReflect.Descriptor instead.
 func (*TaskPlan) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{10}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TaskPlan) GetTaskId() string {
@@ -863,25 +645,23 @@ func (x *TaskPlan) GetPartitions() []*v11.Partition {
 	return nil
 }
 
-// ApplyRequest sets up.
+// ApplyRequest is a configured connector and the reason of the call.
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
+	// Connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Why.
+	// Reason.
 	Action ApplyAction `protobuf:"varint,2,opt,name=action,proto3,enum=penstock.api.connector.v1.ApplyAction" json:"action,omitempty"`
-	// With UPDATE: the configuration with which the last CREATE or UPDATE succeeded, so that what it has and the new one has not can be
-	// removed. Its secrets are looked up anew. Absent where the host does not know it any more, or where another connector had it.
-	LastApplied *Target `protobuf:"bytes,3,opt,name=last_applied,json=lastApplied,proto3" json:"last_applied,omitempty"`
-	// Only tell.
-	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// UPDATE only: the configuration of the last successful CREATE or UPDATE, so that the connector can remove what the new one no
+	// longer names. Its secrets are resolved again. Absent when the host no longer has it, or when another connector had it.
+	LastApplied   *Target `protobuf:"bytes,3,opt,name=last_applied,json=lastApplied,proto3" json:"last_applied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +673,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +686,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{11}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ApplyRequest) GetTarget() *Target {
@@ -930,17 +710,10 @@ func (x *ApplyRequest) GetLastApplied() *Target {
 	return nil
 }
 
-func (x *ApplyRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-// ApplyResponse tells what was done.
+// ApplyResponse reports what Apply did.
 type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Steps, one line each; empty when nothing was to do.
+	// Actions taken, one line each; empty when nothing had to change. The host logs them.
 	Actions []string `protobuf:"bytes,1,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Findings.
 	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
@@ -950,7 +723,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +735,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +748,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{12}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApplyResponse) GetActions() []string {
@@ -992,15 +765,16 @@ func (x *ApplyResponse) GetDiagnostics() []*v1.Diagnostic {
 	return nil
 }
 
-// AlterOffsetsRequest changes offsets.
+// AlterOffsetsRequest is the offsets that a user wants to set.
 type AlterOffsetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
+	// Connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Partitions with wanted offsets; no offset removes it. A source's are as it named them; a sink's are topic and partition, with
-	// the offset of the next row. All offsets of a connector may come in parts, with a dry run of every part first.
+	// Partitions with the wanted offsets; a partition without an offset loses it. A source gets the partitions that it named. A sink
+	// gets topic and partition, with the offset of the next row. All offsets of a connector may come in several calls, after a dry
+	// run of every call.
 	Partitions []*v11.Partition `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Only check: nothing is changed outside.
+	// Only check; change nothing in the external system.
 	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1008,7 +782,7 @@ type AlterOffsetsRequest struct {
 
 func (x *AlterOffsetsRequest) Reset() {
 	*x = AlterOffsetsRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +794,7 @@ func (x *AlterOffsetsRequest) String() string {
 func (*AlterOffsetsRequest) ProtoMessage() {}
 
 func (x *AlterOffsetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +807,7 @@ func (x *AlterOffsetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterOffsetsRequest.ProtoReflect.Descriptor instead.
 func (*AlterOffsetsRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{13}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AlterOffsetsRequest) GetTarget() *Target {
@@ -1057,20 +831,18 @@ func (x *AlterOffsetsRequest) GetDryRun() bool {
 	return false
 }
 
-// AlterOffsetsResponse tells.
+// AlterOffsetsResponse is the offsets to store.
 type AlterOffsetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The partitions that were asked about, each once, with their offsets in normal form.
-	Partitions []*v11.Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Findings.
-	Diagnostics   []*v1.Diagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// The requested partitions, each once, with their offsets in normal form.
+	Partitions    []*v11.Partition `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AlterOffsetsResponse) Reset() {
 	*x = AlterOffsetsResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +854,7 @@ func (x *AlterOffsetsResponse) String() string {
 func (*AlterOffsetsResponse) ProtoMessage() {}
 
 func (x *AlterOffsetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +867,7 @@ func (x *AlterOffsetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterOffsetsResponse.ProtoReflect.Descriptor instead.
 func (*AlterOffsetsResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{14}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AlterOffsetsResponse) GetPartitions() []*v11.Partition {
@@ -1105,25 +877,16 @@ func (x *AlterOffsetsResponse) GetPartitions() []*v11.Partition {
 	return nil
 }
 
-func (x *AlterOffsetsResponse) GetDiagnostics() []*v1.Diagnostic {
-	if x != nil {
-		return x.Diagnostics
-	}
-	return nil
-}
-
-// MonitorRequest is host to connector.
+// MonitorRequest is a frame from host to connector.
 type MonitorRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// First message: start.
+	// First message: the connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Answer to a request of the connector.
-	AnsweredRequestId string `protobuf:"bytes,2,opt,name=answered_request_id,json=answeredRequestId,proto3" json:"answered_request_id,omitempty"`
-	// Plan in force, all of it; empty when the message is about something else.
+	// Complete plan in force, over one or more messages.
 	Tasks []*TaskPlan `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Most tasks, as Plan is told; in the first message.
+	// First message: maximum number of tasks, as in PlanRequest.
 	MaxTasks uint32 `protobuf:"varint,4,opt,name=max_tasks,json=maxTasks,proto3" json:"max_tasks,omitempty"`
-	// More of this plan follows in the next message.
+	// The next message continues this plan.
 	MoreTasks     bool `protobuf:"varint,5,opt,name=more_tasks,json=moreTasks,proto3" json:"more_tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1131,7 +894,7 @@ type MonitorRequest struct {
 
 func (x *MonitorRequest) Reset() {
 	*x = MonitorRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +906,7 @@ func (x *MonitorRequest) String() string {
 func (*MonitorRequest) ProtoMessage() {}
 
 func (x *MonitorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +919,7 @@ func (x *MonitorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorRequest.ProtoReflect.Descriptor instead.
 func (*MonitorRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{15}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MonitorRequest) GetTarget() *Target {
@@ -1164,13 +927,6 @@ func (x *MonitorRequest) GetTarget() *Target {
 		return x.Target
 	}
 	return nil
-}
-
-func (x *MonitorRequest) GetAnsweredRequestId() string {
-	if x != nil {
-		return x.AnsweredRequestId
-	}
-	return ""
 }
 
 func (x *MonitorRequest) GetTasks() []*TaskPlan {
@@ -1194,18 +950,14 @@ func (x *MonitorRequest) GetMoreTasks() bool {
 	return false
 }
 
-// MonitorResponse is connector to host.
+// MonitorResponse is a frame from connector to host.
 type MonitorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of this request.
-	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// What it wants; a message with none of these known is ignored.
+	// The frame. The host ignores a message without a known kind.
 	//
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*MonitorResponse_Replan
-	//	*MonitorResponse_PartitionChange
-	//	*MonitorResponse_ConfigUpdate
 	//	*MonitorResponse_Diagnostic
 	//	*MonitorResponse_Progress
 	//	*MonitorResponse_Opened
@@ -1216,7 +968,7 @@ type MonitorResponse struct {
 
 func (x *MonitorResponse) Reset() {
 	*x = MonitorResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +980,7 @@ func (x *MonitorResponse) String() string {
 func (*MonitorResponse) ProtoMessage() {}
 
 func (x *MonitorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,14 +993,7 @@ func (x *MonitorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorResponse.ProtoReflect.Descriptor instead.
 func (*MonitorResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *MonitorResponse) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MonitorResponse) GetKind() isMonitorResponse_Kind {
@@ -1262,24 +1007,6 @@ func (x *MonitorResponse) GetReplan() *Replan {
 	if x != nil {
 		if x, ok := x.Kind.(*MonitorResponse_Replan); ok {
 			return x.Replan
-		}
-	}
-	return nil
-}
-
-func (x *MonitorResponse) GetPartitionChange() *PartitionChange {
-	if x != nil {
-		if x, ok := x.Kind.(*MonitorResponse_PartitionChange); ok {
-			return x.PartitionChange
-		}
-	}
-	return nil
-}
-
-func (x *MonitorResponse) GetConfigUpdate() *ConfigUpdate {
-	if x != nil {
-		if x, ok := x.Kind.(*MonitorResponse_ConfigUpdate); ok {
-			return x.ConfigUpdate
 		}
 	}
 	return nil
@@ -1317,27 +1044,17 @@ type isMonitorResponse_Kind interface {
 }
 
 type MonitorResponse_Replan struct {
-	// Call Plan again (Kafka Connect's requestTaskReconfiguration).
+	// Requests another call of Plan (Kafka Connect's requestTaskReconfiguration).
 	Replan *Replan `protobuf:"bytes,2,opt,name=replan,proto3,oneof"`
 }
 
-type MonitorResponse_PartitionChange struct {
-	// Partitions found and gone.
-	PartitionChange *PartitionChange `protobuf:"bytes,3,opt,name=partition_change,json=partitionChange,proto3,oneof"`
-}
-
-type MonitorResponse_ConfigUpdate struct {
-	// Store changed configuration values, for instance a rotated refresh token.
-	ConfigUpdate *ConfigUpdate `protobuf:"bytes,4,opt,name=config_update,json=configUpdate,proto3,oneof"`
-}
-
 type MonitorResponse_Diagnostic struct {
-	// Fail or warn.
+	// An error fails the connector; a warning is logged.
 	Diagnostic *v1.Diagnostic `protobuf:"bytes,5,opt,name=diagnostic,proto3,oneof"`
 }
 
 type MonitorResponse_Progress struct {
-	// Numbers; also its heartbeat.
+	// Heartbeat with metrics.
 	Progress *Progress `protobuf:"bytes,6,opt,name=progress,proto3,oneof"`
 }
 
@@ -1348,21 +1065,17 @@ type MonitorResponse_Opened struct {
 
 func (*MonitorResponse_Replan) isMonitorResponse_Kind() {}
 
-func (*MonitorResponse_PartitionChange) isMonitorResponse_Kind() {}
-
-func (*MonitorResponse_ConfigUpdate) isMonitorResponse_Kind() {}
-
 func (*MonitorResponse_Diagnostic) isMonitorResponse_Kind() {}
 
 func (*MonitorResponse_Progress) isMonitorResponse_Kind() {}
 
 func (*MonitorResponse_Opened) isMonitorResponse_Kind() {}
 
-// MonitorOpened says that the monitor watches.
+// MonitorOpened confirms that the monitor runs.
 type MonitorOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often it says something at least, progress when there is nothing else. A host that hears nothing for twice as long
-	// takes it for hung. Default 30 s.
+	// Longest time between two messages; send Progress when there is nothing else. After twice this time without a message the host
+	// closes the stream. Default: 30 s.
 	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1370,7 +1083,7 @@ type MonitorOpened struct {
 
 func (x *MonitorOpened) Reset() {
 	*x = MonitorOpened{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1095,7 @@ func (x *MonitorOpened) String() string {
 func (*MonitorOpened) ProtoMessage() {}
 
 func (x *MonitorOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1108,7 @@ func (x *MonitorOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorOpened.ProtoReflect.Descriptor instead.
 func (*MonitorOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{17}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MonitorOpened) GetHeartbeatEvery() *durationpb.Duration {
@@ -1405,10 +1118,10 @@ func (x *MonitorOpened) GetHeartbeatEvery() *durationpb.Duration {
 	return nil
 }
 
-// Replan asks for Plan.
+// Replan requests another call of Plan.
 type Replan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why.
+	// Reason, for the log.
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1416,7 +1129,7 @@ type Replan struct {
 
 func (x *Replan) Reset() {
 	*x = Replan{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1141,7 @@ func (x *Replan) String() string {
 func (*Replan) ProtoMessage() {}
 
 func (x *Replan) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1154,7 @@ func (x *Replan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replan.ProtoReflect.Descriptor instead.
 func (*Replan) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{18}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Replan) GetReason() string {
@@ -1451,182 +1164,50 @@ func (x *Replan) GetReason() string {
 	return ""
 }
 
-// PartitionChange is partitions found and gone.
-type PartitionChange struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Found.
-	Added []*v11.Partition `protobuf:"bytes,1,rep,name=added,proto3" json:"added,omitempty"`
-	// Gone.
-	Removed       []string `protobuf:"bytes,2,rep,name=removed,proto3" json:"removed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PartitionChange) Reset() {
-	*x = PartitionChange{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PartitionChange) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PartitionChange) ProtoMessage() {}
-
-func (x *PartitionChange) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PartitionChange.ProtoReflect.Descriptor instead.
-func (*PartitionChange) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *PartitionChange) GetAdded() []*v11.Partition {
-	if x != nil {
-		return x.Added
-	}
-	return nil
-}
-
-func (x *PartitionChange) GetRemoved() []string {
-	if x != nil {
-		return x.Removed
-	}
-	return nil
-}
-
-// ConfigUpdate is changed configuration.
-type ConfigUpdate struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Values.
-	Config map[string]string `protobuf:"bytes,1,rep,name=config,proto3" json:"config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Values of sensitive keys.
-	Secrets       map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ConfigUpdate) Reset() {
-	*x = ConfigUpdate{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ConfigUpdate) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ConfigUpdate) ProtoMessage() {}
-
-func (x *ConfigUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ConfigUpdate.ProtoReflect.Descriptor instead.
-func (*ConfigUpdate) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *ConfigUpdate) GetConfig() map[string]string {
-	if x != nil {
-		return x.Config
-	}
-	return nil
-}
-
-func (x *ConfigUpdate) GetSecrets() map[string]string {
-	if x != nil {
-		return x.Secrets
-	}
-	return nil
-}
-
 var File_penstock_api_connector_v1_connector_service_proto protoreflect.FileDescriptor
 
 const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\n" +
-	"1penstock/api/connector/v1/connector_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a.penstock/api/connector/v1/plugin_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xf1\x02\n" +
+	"1penstock/api/connector/v1/connector_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xe0\x02\n" +
 	"\x06Target\x12\x1c\n" +
 	"\tconnector\x18\x01 \x01(\tR\tconnector\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12E\n" +
 	"\x06config\x18\x03 \x03(\v2-.penstock.api.connector.v1.Target.ConfigEntryR\x06config\x12H\n" +
-	"\asecrets\x18\x04 \x03(\v2..penstock.api.connector.v1.Target.SecretsEntryR\asecrets\x12%\n" +
-	"\x0econfig_version\x18\x05 \x01(\x04R\rconfigVersion\x1a9\n" +
+	"\asecrets\x18\x04 \x03(\v2..penstock.api.connector.v1.Target.SecretsEntryR\asecrets\x1a9\n" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x05\x10\x06R\x0econfig_version\"`\n" +
 	"\x15ValidateConfigRequest\x129\n" +
-	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12\x16\n" +
-	"\x06online\x18\x02 \x01(\bR\x06online\"\xe7\x01\n" +
+	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06targetJ\x04\b\x02\x10\x03R\x06online\"\xb1\x01\n" +
 	"\x16ValidateConfigResponse\x12>\n" +
 	"\x06values\x18\x01 \x03(\v2&.penstock.api.connector.v1.ConfigValueR\x06values\x12C\n" +
-	"\vdiagnostics\x18\x02 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\x12H\n" +
-	"\fcommit_modes\x18\x03 \x03(\x0e2%.penstock.api.connector.v1.CommitModeR\vcommitModes\"\xc7\x01\n" +
+	"\vdiagnostics\x18\x02 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnosticsJ\x04\b\x03\x10\x04R\fcommit_modes\"\xb8\x01\n" +
 	"\vConfigValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
-	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x88\x01\x01\x12 \n" +
-	"\vrecommended\x18\x03 \x03(\tR\vrecommended\x12\x18\n" +
+	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x88\x01\x01\x12\x18\n" +
 	"\avisible\x18\x04 \x01(\bR\avisible\x12C\n" +
 	"\vdiagnostics\x18\x05 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnosticsB\b\n" +
-	"\x06_value\"S\n" +
+	"\x06_valueJ\x04\b\x03\x10\x04R\vrecommended\"S\n" +
 	"\x16CheckConnectionRequest\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\"\xb1\x01\n" +
 	"\x17CheckConnectionResponse\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12-\n" +
 	"\x04took\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12C\n" +
-	"\vdiagnostics\x18\x04 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\"\x87\x01\n" +
-	"\x0fDiscoverRequest\x129\n" +
-	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12\x18\n" +
-	"\apattern\x18\x02 \x01(\tR\apattern\x12\x1f\n" +
-	"\vsample_rows\x18\x03 \x01(\rR\n" +
-	"sampleRows\"\x91\x03\n" +
-	"\x10DiscoverResponse\x12\x12\n" +
-	"\x04path\x18\x01 \x03(\tR\x04path\x126\n" +
-	"\x06schema\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.SchemaR\x06schema\x12%\n" +
-	"\x0eestimated_rows\x18\x03 \x01(\x12R\restimatedRows\x12\x14\n" +
-	"\x05modes\x18\x04 \x03(\tR\x05modes\x12%\n" +
-	"\x0ecursor_columns\x18\x05 \x03(\tR\rcursorColumns\x125\n" +
-	"\x06sample\x18\x06 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x06sample\x12X\n" +
-	"\tselection\x18\a \x03(\v2:.penstock.api.connector.v1.DiscoverResponse.SelectionEntryR\tselection\x1a<\n" +
-	"\x0eSelectionEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb3\x01\n" +
+	"\vdiagnostics\x18\x04 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\"\xb3\x01\n" +
 	"\vPlanRequest\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12\x1b\n" +
 	"\tmax_tasks\x18\x02 \x01(\rR\bmaxTasks\x12L\n" +
-	"\x10known_partitions\x18\x03 \x03(\v2!.penstock.api.record.v1.PartitionR\x0fknownPartitions\"\x9a\x02\n" +
+	"\x10known_partitions\x18\x03 \x03(\v2!.penstock.api.record.v1.PartitionR\x0fknownPartitions\"\xd3\x01\n" +
 	"\fPlanResponse\x129\n" +
 	"\x05tasks\x18\x01 \x03(\v2#.penstock.api.connector.v1.TaskPlanR\x05tasks\x12A\n" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2!.penstock.api.record.v1.PartitionR\n" +
-	"partitions\x12-\n" +
-	"\x12retired_partitions\x18\x03 \x03(\tR\x11retiredPartitions\x12C\n" +
-	"\vdiagnostics\x18\x04 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
-	"\amonitor\x18\x05 \x01(\bR\amonitor\"\xea\x01\n" +
+	"partitions\x12\x18\n" +
+	"\amonitor\x18\x05 \x01(\bR\amonitorJ\x04\b\x03\x10\x04J\x04\b\x04\x10\x05R\x12retired_partitionsR\vdiagnostics\"\xea\x01\n" +
 	"\bTaskPlan\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12G\n" +
 	"\x06config\x18\x02 \x03(\v2/.penstock.api.connector.v1.TaskPlan.ConfigEntryR\x06config\x12A\n" +
@@ -1635,12 +1216,11 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"partitions\x1a9\n" +
 	"\vConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe8\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xde\x01\n" +
 	"\fApplyRequest\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12>\n" +
 	"\x06action\x18\x02 \x01(\x0e2&.penstock.api.connector.v1.ApplyActionR\x06action\x12D\n" +
-	"\flast_applied\x18\x03 \x01(\v2!.penstock.api.connector.v1.TargetR\vlastApplied\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"n\n" +
+	"\flast_applied\x18\x03 \x01(\v2!.penstock.api.connector.v1.TargetR\vlastAppliedJ\x04\b\x04\x10\x05R\adry_run\"n\n" +
 	"\rApplyResponse\x12\x18\n" +
 	"\aactions\x18\x01 \x03(\tR\aactions\x12C\n" +
 	"\vdiagnostics\x18\x02 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\"\xac\x01\n" +
@@ -1649,57 +1229,39 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\x02 \x03(\v2!.penstock.api.record.v1.PartitionR\n" +
 	"partitions\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"\x9e\x01\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"l\n" +
 	"\x14AlterOffsetsResponse\x12A\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2!.penstock.api.record.v1.PartitionR\n" +
-	"partitions\x12C\n" +
-	"\vdiagnostics\x18\x02 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\"\xf2\x01\n" +
+	"partitionsJ\x04\b\x02\x10\x03R\vdiagnostics\"\xdd\x01\n" +
 	"\x0eMonitorRequest\x129\n" +
-	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12.\n" +
-	"\x13answered_request_id\x18\x02 \x01(\tR\x11answeredRequestId\x129\n" +
+	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x129\n" +
 	"\x05tasks\x18\x03 \x03(\v2#.penstock.api.connector.v1.TaskPlanR\x05tasks\x12\x1b\n" +
 	"\tmax_tasks\x18\x04 \x01(\rR\bmaxTasks\x12\x1d\n" +
 	"\n" +
-	"more_tasks\x18\x05 \x01(\bR\tmoreTasks\"\xea\x03\n" +
-	"\x0fMonitorResponse\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12;\n" +
-	"\x06replan\x18\x02 \x01(\v2!.penstock.api.connector.v1.ReplanH\x00R\x06replan\x12W\n" +
-	"\x10partition_change\x18\x03 \x01(\v2*.penstock.api.connector.v1.PartitionChangeH\x00R\x0fpartitionChange\x12N\n" +
-	"\rconfig_update\x18\x04 \x01(\v2'.penstock.api.connector.v1.ConfigUpdateH\x00R\fconfigUpdate\x12C\n" +
+	"more_tasks\x18\x05 \x01(\bR\tmoreTasksJ\x04\b\x02\x10\x03R\x13answered_request_id\"\xe1\x02\n" +
+	"\x0fMonitorResponse\x12;\n" +
+	"\x06replan\x18\x02 \x01(\v2!.penstock.api.connector.v1.ReplanH\x00R\x06replan\x12C\n" +
 	"\n" +
 	"diagnostic\x18\x05 \x01(\v2!.penstock.api.error.v1.DiagnosticH\x00R\n" +
 	"diagnostic\x12A\n" +
 	"\bprogress\x18\x06 \x01(\v2#.penstock.api.connector.v1.ProgressH\x00R\bprogress\x12B\n" +
 	"\x06opened\x18\a \x01(\v2(.penstock.api.connector.v1.MonitorOpenedH\x00R\x06openedB\x06\n" +
-	"\x04kind\"S\n" +
+	"\x04kindJ\x04\b\x01\x10\x02J\x04\b\x03\x10\x04J\x04\b\x04\x10\x05R\n" +
+	"request_idR\x10partition_changeR\rconfig_update\"S\n" +
 	"\rMonitorOpened\x12B\n" +
 	"\x0fheartbeat_every\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\" \n" +
 	"\x06Replan\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"d\n" +
-	"\x0fPartitionChange\x127\n" +
-	"\x05added\x18\x01 \x03(\v2!.penstock.api.record.v1.PartitionR\x05added\x12\x18\n" +
-	"\aremoved\x18\x02 \x03(\tR\aremoved\"\xa2\x02\n" +
-	"\fConfigUpdate\x12K\n" +
-	"\x06config\x18\x01 \x03(\v23.penstock.api.connector.v1.ConfigUpdate.ConfigEntryR\x06config\x12N\n" +
-	"\asecrets\x18\x02 \x03(\v24.penstock.api.connector.v1.ConfigUpdate.SecretsEntryR\asecrets\x1a9\n" +
-	"\vConfigEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
-	"\fSecretsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x8e\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason*\x8e\x01\n" +
 	"\vApplyAction\x12\x1c\n" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13APPLY_ACTION_CREATE\x10\x01\x12\x17\n" +
 	"\x13APPLY_ACTION_UPDATE\x10\x02\x12\x17\n" +
 	"\x13APPLY_ACTION_DELETE\x10\x03\x12\x16\n" +
-	"\x12APPLY_ACTION_RESET\x10\x042\xf8\x05\n" +
+	"\x12APPLY_ACTION_RESET\x10\x042\x91\x05\n" +
 	"\x10ConnectorService\x12u\n" +
 	"\x0eValidateConfig\x120.penstock.api.connector.v1.ValidateConfigRequest\x1a1.penstock.api.connector.v1.ValidateConfigResponse\x12z\n" +
-	"\x0fCheckConnection\x121.penstock.api.connector.v1.CheckConnectionRequest\x1a2.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12e\n" +
-	"\bDiscover\x12*.penstock.api.connector.v1.DiscoverRequest\x1a+.penstock.api.connector.v1.DiscoverResponse0\x01\x12W\n" +
+	"\x0fCheckConnection\x121.penstock.api.connector.v1.CheckConnectionRequest\x1a2.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12W\n" +
 	"\x04Plan\x12&.penstock.api.connector.v1.PlanRequest\x1a'.penstock.api.connector.v1.PlanResponse\x12Z\n" +
 	"\x05Apply\x12'.penstock.api.connector.v1.ApplyRequest\x1a(.penstock.api.connector.v1.ApplyResponse\x12o\n" +
 	"\fAlterOffsets\x12..penstock.api.connector.v1.AlterOffsetsRequest\x1a/.penstock.api.connector.v1.AlterOffsetsResponse\x12d\n" +
@@ -1718,7 +1280,7 @@ func file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP() []byte
 }
 
 var file_penstock_api_connector_v1_connector_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_penstock_api_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_penstock_api_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_penstock_api_connector_v1_connector_service_proto_goTypes = []any{
 	(ApplyAction)(0),                // 0: penstock.api.connector.v1.ApplyAction
 	(*Target)(nil),                  // 1: penstock.api.connector.v1.Target
@@ -1727,96 +1289,72 @@ var file_penstock_api_connector_v1_connector_service_proto_goTypes = []any{
 	(*ConfigValue)(nil),             // 4: penstock.api.connector.v1.ConfigValue
 	(*CheckConnectionRequest)(nil),  // 5: penstock.api.connector.v1.CheckConnectionRequest
 	(*CheckConnectionResponse)(nil), // 6: penstock.api.connector.v1.CheckConnectionResponse
-	(*DiscoverRequest)(nil),         // 7: penstock.api.connector.v1.DiscoverRequest
-	(*DiscoverResponse)(nil),        // 8: penstock.api.connector.v1.DiscoverResponse
-	(*PlanRequest)(nil),             // 9: penstock.api.connector.v1.PlanRequest
-	(*PlanResponse)(nil),            // 10: penstock.api.connector.v1.PlanResponse
-	(*TaskPlan)(nil),                // 11: penstock.api.connector.v1.TaskPlan
-	(*ApplyRequest)(nil),            // 12: penstock.api.connector.v1.ApplyRequest
-	(*ApplyResponse)(nil),           // 13: penstock.api.connector.v1.ApplyResponse
-	(*AlterOffsetsRequest)(nil),     // 14: penstock.api.connector.v1.AlterOffsetsRequest
-	(*AlterOffsetsResponse)(nil),    // 15: penstock.api.connector.v1.AlterOffsetsResponse
-	(*MonitorRequest)(nil),          // 16: penstock.api.connector.v1.MonitorRequest
-	(*MonitorResponse)(nil),         // 17: penstock.api.connector.v1.MonitorResponse
-	(*MonitorOpened)(nil),           // 18: penstock.api.connector.v1.MonitorOpened
-	(*Replan)(nil),                  // 19: penstock.api.connector.v1.Replan
-	(*PartitionChange)(nil),         // 20: penstock.api.connector.v1.PartitionChange
-	(*ConfigUpdate)(nil),            // 21: penstock.api.connector.v1.ConfigUpdate
-	nil,                             // 22: penstock.api.connector.v1.Target.ConfigEntry
-	nil,                             // 23: penstock.api.connector.v1.Target.SecretsEntry
-	nil,                             // 24: penstock.api.connector.v1.DiscoverResponse.SelectionEntry
-	nil,                             // 25: penstock.api.connector.v1.TaskPlan.ConfigEntry
-	nil,                             // 26: penstock.api.connector.v1.ConfigUpdate.ConfigEntry
-	nil,                             // 27: penstock.api.connector.v1.ConfigUpdate.SecretsEntry
-	(*v1.Diagnostic)(nil),           // 28: penstock.api.error.v1.Diagnostic
-	(CommitMode)(0),                 // 29: penstock.api.connector.v1.CommitMode
-	(*durationpb.Duration)(nil),     // 30: google.protobuf.Duration
-	(*v11.Schema)(nil),              // 31: penstock.api.record.v1.Schema
-	(*v11.Batch)(nil),               // 32: penstock.api.record.v1.Batch
-	(*v11.Partition)(nil),           // 33: penstock.api.record.v1.Partition
-	(*Progress)(nil),                // 34: penstock.api.connector.v1.Progress
+	(*PlanRequest)(nil),             // 7: penstock.api.connector.v1.PlanRequest
+	(*PlanResponse)(nil),            // 8: penstock.api.connector.v1.PlanResponse
+	(*TaskPlan)(nil),                // 9: penstock.api.connector.v1.TaskPlan
+	(*ApplyRequest)(nil),            // 10: penstock.api.connector.v1.ApplyRequest
+	(*ApplyResponse)(nil),           // 11: penstock.api.connector.v1.ApplyResponse
+	(*AlterOffsetsRequest)(nil),     // 12: penstock.api.connector.v1.AlterOffsetsRequest
+	(*AlterOffsetsResponse)(nil),    // 13: penstock.api.connector.v1.AlterOffsetsResponse
+	(*MonitorRequest)(nil),          // 14: penstock.api.connector.v1.MonitorRequest
+	(*MonitorResponse)(nil),         // 15: penstock.api.connector.v1.MonitorResponse
+	(*MonitorOpened)(nil),           // 16: penstock.api.connector.v1.MonitorOpened
+	(*Replan)(nil),                  // 17: penstock.api.connector.v1.Replan
+	nil,                             // 18: penstock.api.connector.v1.Target.ConfigEntry
+	nil,                             // 19: penstock.api.connector.v1.Target.SecretsEntry
+	nil,                             // 20: penstock.api.connector.v1.TaskPlan.ConfigEntry
+	(*v1.Diagnostic)(nil),           // 21: penstock.api.error.v1.Diagnostic
+	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
+	(*v11.Partition)(nil),           // 23: penstock.api.record.v1.Partition
+	(*Progress)(nil),                // 24: penstock.api.connector.v1.Progress
 }
 var file_penstock_api_connector_v1_connector_service_proto_depIdxs = []int32{
-	22, // 0: penstock.api.connector.v1.Target.config:type_name -> penstock.api.connector.v1.Target.ConfigEntry
-	23, // 1: penstock.api.connector.v1.Target.secrets:type_name -> penstock.api.connector.v1.Target.SecretsEntry
+	18, // 0: penstock.api.connector.v1.Target.config:type_name -> penstock.api.connector.v1.Target.ConfigEntry
+	19, // 1: penstock.api.connector.v1.Target.secrets:type_name -> penstock.api.connector.v1.Target.SecretsEntry
 	1,  // 2: penstock.api.connector.v1.ValidateConfigRequest.target:type_name -> penstock.api.connector.v1.Target
 	4,  // 3: penstock.api.connector.v1.ValidateConfigResponse.values:type_name -> penstock.api.connector.v1.ConfigValue
-	28, // 4: penstock.api.connector.v1.ValidateConfigResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	29, // 5: penstock.api.connector.v1.ValidateConfigResponse.commit_modes:type_name -> penstock.api.connector.v1.CommitMode
-	28, // 6: penstock.api.connector.v1.ConfigValue.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	1,  // 7: penstock.api.connector.v1.CheckConnectionRequest.target:type_name -> penstock.api.connector.v1.Target
-	30, // 8: penstock.api.connector.v1.CheckConnectionResponse.took:type_name -> google.protobuf.Duration
-	28, // 9: penstock.api.connector.v1.CheckConnectionResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	1,  // 10: penstock.api.connector.v1.DiscoverRequest.target:type_name -> penstock.api.connector.v1.Target
-	31, // 11: penstock.api.connector.v1.DiscoverResponse.schema:type_name -> penstock.api.record.v1.Schema
-	32, // 12: penstock.api.connector.v1.DiscoverResponse.sample:type_name -> penstock.api.record.v1.Batch
-	24, // 13: penstock.api.connector.v1.DiscoverResponse.selection:type_name -> penstock.api.connector.v1.DiscoverResponse.SelectionEntry
-	1,  // 14: penstock.api.connector.v1.PlanRequest.target:type_name -> penstock.api.connector.v1.Target
-	33, // 15: penstock.api.connector.v1.PlanRequest.known_partitions:type_name -> penstock.api.record.v1.Partition
-	11, // 16: penstock.api.connector.v1.PlanResponse.tasks:type_name -> penstock.api.connector.v1.TaskPlan
-	33, // 17: penstock.api.connector.v1.PlanResponse.partitions:type_name -> penstock.api.record.v1.Partition
-	28, // 18: penstock.api.connector.v1.PlanResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	25, // 19: penstock.api.connector.v1.TaskPlan.config:type_name -> penstock.api.connector.v1.TaskPlan.ConfigEntry
-	33, // 20: penstock.api.connector.v1.TaskPlan.partitions:type_name -> penstock.api.record.v1.Partition
-	1,  // 21: penstock.api.connector.v1.ApplyRequest.target:type_name -> penstock.api.connector.v1.Target
-	0,  // 22: penstock.api.connector.v1.ApplyRequest.action:type_name -> penstock.api.connector.v1.ApplyAction
-	1,  // 23: penstock.api.connector.v1.ApplyRequest.last_applied:type_name -> penstock.api.connector.v1.Target
-	28, // 24: penstock.api.connector.v1.ApplyResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	1,  // 25: penstock.api.connector.v1.AlterOffsetsRequest.target:type_name -> penstock.api.connector.v1.Target
-	33, // 26: penstock.api.connector.v1.AlterOffsetsRequest.partitions:type_name -> penstock.api.record.v1.Partition
-	33, // 27: penstock.api.connector.v1.AlterOffsetsResponse.partitions:type_name -> penstock.api.record.v1.Partition
-	28, // 28: penstock.api.connector.v1.AlterOffsetsResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	1,  // 29: penstock.api.connector.v1.MonitorRequest.target:type_name -> penstock.api.connector.v1.Target
-	11, // 30: penstock.api.connector.v1.MonitorRequest.tasks:type_name -> penstock.api.connector.v1.TaskPlan
-	19, // 31: penstock.api.connector.v1.MonitorResponse.replan:type_name -> penstock.api.connector.v1.Replan
-	20, // 32: penstock.api.connector.v1.MonitorResponse.partition_change:type_name -> penstock.api.connector.v1.PartitionChange
-	21, // 33: penstock.api.connector.v1.MonitorResponse.config_update:type_name -> penstock.api.connector.v1.ConfigUpdate
-	28, // 34: penstock.api.connector.v1.MonitorResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	34, // 35: penstock.api.connector.v1.MonitorResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	18, // 36: penstock.api.connector.v1.MonitorResponse.opened:type_name -> penstock.api.connector.v1.MonitorOpened
-	30, // 37: penstock.api.connector.v1.MonitorOpened.heartbeat_every:type_name -> google.protobuf.Duration
-	33, // 38: penstock.api.connector.v1.PartitionChange.added:type_name -> penstock.api.record.v1.Partition
-	26, // 39: penstock.api.connector.v1.ConfigUpdate.config:type_name -> penstock.api.connector.v1.ConfigUpdate.ConfigEntry
-	27, // 40: penstock.api.connector.v1.ConfigUpdate.secrets:type_name -> penstock.api.connector.v1.ConfigUpdate.SecretsEntry
-	2,  // 41: penstock.api.connector.v1.ConnectorService.ValidateConfig:input_type -> penstock.api.connector.v1.ValidateConfigRequest
-	5,  // 42: penstock.api.connector.v1.ConnectorService.CheckConnection:input_type -> penstock.api.connector.v1.CheckConnectionRequest
-	7,  // 43: penstock.api.connector.v1.ConnectorService.Discover:input_type -> penstock.api.connector.v1.DiscoverRequest
-	9,  // 44: penstock.api.connector.v1.ConnectorService.Plan:input_type -> penstock.api.connector.v1.PlanRequest
-	12, // 45: penstock.api.connector.v1.ConnectorService.Apply:input_type -> penstock.api.connector.v1.ApplyRequest
-	14, // 46: penstock.api.connector.v1.ConnectorService.AlterOffsets:input_type -> penstock.api.connector.v1.AlterOffsetsRequest
-	16, // 47: penstock.api.connector.v1.ConnectorService.Monitor:input_type -> penstock.api.connector.v1.MonitorRequest
-	3,  // 48: penstock.api.connector.v1.ConnectorService.ValidateConfig:output_type -> penstock.api.connector.v1.ValidateConfigResponse
-	6,  // 49: penstock.api.connector.v1.ConnectorService.CheckConnection:output_type -> penstock.api.connector.v1.CheckConnectionResponse
-	8,  // 50: penstock.api.connector.v1.ConnectorService.Discover:output_type -> penstock.api.connector.v1.DiscoverResponse
-	10, // 51: penstock.api.connector.v1.ConnectorService.Plan:output_type -> penstock.api.connector.v1.PlanResponse
-	13, // 52: penstock.api.connector.v1.ConnectorService.Apply:output_type -> penstock.api.connector.v1.ApplyResponse
-	15, // 53: penstock.api.connector.v1.ConnectorService.AlterOffsets:output_type -> penstock.api.connector.v1.AlterOffsetsResponse
-	17, // 54: penstock.api.connector.v1.ConnectorService.Monitor:output_type -> penstock.api.connector.v1.MonitorResponse
-	48, // [48:55] is the sub-list for method output_type
-	41, // [41:48] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	21, // 4: penstock.api.connector.v1.ValidateConfigResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	21, // 5: penstock.api.connector.v1.ConfigValue.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	1,  // 6: penstock.api.connector.v1.CheckConnectionRequest.target:type_name -> penstock.api.connector.v1.Target
+	22, // 7: penstock.api.connector.v1.CheckConnectionResponse.took:type_name -> google.protobuf.Duration
+	21, // 8: penstock.api.connector.v1.CheckConnectionResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	1,  // 9: penstock.api.connector.v1.PlanRequest.target:type_name -> penstock.api.connector.v1.Target
+	23, // 10: penstock.api.connector.v1.PlanRequest.known_partitions:type_name -> penstock.api.record.v1.Partition
+	9,  // 11: penstock.api.connector.v1.PlanResponse.tasks:type_name -> penstock.api.connector.v1.TaskPlan
+	23, // 12: penstock.api.connector.v1.PlanResponse.partitions:type_name -> penstock.api.record.v1.Partition
+	20, // 13: penstock.api.connector.v1.TaskPlan.config:type_name -> penstock.api.connector.v1.TaskPlan.ConfigEntry
+	23, // 14: penstock.api.connector.v1.TaskPlan.partitions:type_name -> penstock.api.record.v1.Partition
+	1,  // 15: penstock.api.connector.v1.ApplyRequest.target:type_name -> penstock.api.connector.v1.Target
+	0,  // 16: penstock.api.connector.v1.ApplyRequest.action:type_name -> penstock.api.connector.v1.ApplyAction
+	1,  // 17: penstock.api.connector.v1.ApplyRequest.last_applied:type_name -> penstock.api.connector.v1.Target
+	21, // 18: penstock.api.connector.v1.ApplyResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	1,  // 19: penstock.api.connector.v1.AlterOffsetsRequest.target:type_name -> penstock.api.connector.v1.Target
+	23, // 20: penstock.api.connector.v1.AlterOffsetsRequest.partitions:type_name -> penstock.api.record.v1.Partition
+	23, // 21: penstock.api.connector.v1.AlterOffsetsResponse.partitions:type_name -> penstock.api.record.v1.Partition
+	1,  // 22: penstock.api.connector.v1.MonitorRequest.target:type_name -> penstock.api.connector.v1.Target
+	9,  // 23: penstock.api.connector.v1.MonitorRequest.tasks:type_name -> penstock.api.connector.v1.TaskPlan
+	17, // 24: penstock.api.connector.v1.MonitorResponse.replan:type_name -> penstock.api.connector.v1.Replan
+	21, // 25: penstock.api.connector.v1.MonitorResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
+	24, // 26: penstock.api.connector.v1.MonitorResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	16, // 27: penstock.api.connector.v1.MonitorResponse.opened:type_name -> penstock.api.connector.v1.MonitorOpened
+	22, // 28: penstock.api.connector.v1.MonitorOpened.heartbeat_every:type_name -> google.protobuf.Duration
+	2,  // 29: penstock.api.connector.v1.ConnectorService.ValidateConfig:input_type -> penstock.api.connector.v1.ValidateConfigRequest
+	5,  // 30: penstock.api.connector.v1.ConnectorService.CheckConnection:input_type -> penstock.api.connector.v1.CheckConnectionRequest
+	7,  // 31: penstock.api.connector.v1.ConnectorService.Plan:input_type -> penstock.api.connector.v1.PlanRequest
+	10, // 32: penstock.api.connector.v1.ConnectorService.Apply:input_type -> penstock.api.connector.v1.ApplyRequest
+	12, // 33: penstock.api.connector.v1.ConnectorService.AlterOffsets:input_type -> penstock.api.connector.v1.AlterOffsetsRequest
+	14, // 34: penstock.api.connector.v1.ConnectorService.Monitor:input_type -> penstock.api.connector.v1.MonitorRequest
+	3,  // 35: penstock.api.connector.v1.ConnectorService.ValidateConfig:output_type -> penstock.api.connector.v1.ValidateConfigResponse
+	6,  // 36: penstock.api.connector.v1.ConnectorService.CheckConnection:output_type -> penstock.api.connector.v1.CheckConnectionResponse
+	8,  // 37: penstock.api.connector.v1.ConnectorService.Plan:output_type -> penstock.api.connector.v1.PlanResponse
+	11, // 38: penstock.api.connector.v1.ConnectorService.Apply:output_type -> penstock.api.connector.v1.ApplyResponse
+	13, // 39: penstock.api.connector.v1.ConnectorService.AlterOffsets:output_type -> penstock.api.connector.v1.AlterOffsetsResponse
+	15, // 40: penstock.api.connector.v1.ConnectorService.Monitor:output_type -> penstock.api.connector.v1.MonitorResponse
+	35, // [35:41] is the sub-list for method output_type
+	29, // [29:35] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_connector_service_proto_init() }
@@ -1824,13 +1362,10 @@ func file_penstock_api_connector_v1_connector_service_proto_init() {
 	if File_penstock_api_connector_v1_connector_service_proto != nil {
 		return
 	}
-	file_penstock_api_connector_v1_plugin_service_proto_init()
 	file_penstock_api_connector_v1_types_proto_init()
 	file_penstock_api_connector_v1_connector_service_proto_msgTypes[3].OneofWrappers = []any{}
-	file_penstock_api_connector_v1_connector_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_penstock_api_connector_v1_connector_service_proto_msgTypes[14].OneofWrappers = []any{
 		(*MonitorResponse_Replan)(nil),
-		(*MonitorResponse_PartitionChange)(nil),
-		(*MonitorResponse_ConfigUpdate)(nil),
 		(*MonitorResponse_Diagnostic)(nil),
 		(*MonitorResponse_Progress)(nil),
 		(*MonitorResponse_Opened)(nil),
@@ -1841,7 +1376,7 @@ func file_penstock_api_connector_v1_connector_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_connector_service_proto_rawDesc), len(file_penstock_api_connector_v1_connector_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,7 +21,6 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ConnectorService_ValidateConfig_FullMethodName  = "/penstock.api.connector.v1.ConnectorService/ValidateConfig"
 	ConnectorService_CheckConnection_FullMethodName = "/penstock.api.connector.v1.ConnectorService/CheckConnection"
-	ConnectorService_Discover_FullMethodName        = "/penstock.api.connector.v1.ConnectorService/Discover"
 	ConnectorService_Plan_FullMethodName            = "/penstock.api.connector.v1.ConnectorService/Plan"
 	ConnectorService_Apply_FullMethodName           = "/penstock.api.connector.v1.ConnectorService/Apply"
 	ConnectorService_AlterOffsets_FullMethodName    = "/penstock.api.connector.v1.ConnectorService/AlterOffsets"
@@ -32,34 +31,36 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ConnectorService is the control side of one connector; no rows pass here.
+// ConnectorService validates, plans and monitors one connector. No rows pass through it.
 type ConnectorServiceClient interface {
-	// ValidateConfig checks values, and gives choices and visibility that depend on them.
+	// ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings.
 	ValidateConfig(ctx context.Context, in *ValidateConfigRequest, opts ...grpc.CallOption) (*ValidateConfigResponse, error)
-	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams each result.
+	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
 	CheckConnection(ctx context.Context, in *CheckConnectionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckConnectionResponse], error)
-	// Discover lists datasets.
-	Discover(ctx context.Context, in *DiscoverRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiscoverResponse], error)
-	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
-	// is not asked, and may answer nothing.
+	// Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
+	// The host does not call it for a sink; a sink may return an empty response.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
-	// Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
-	// be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
-	// plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
-	// ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
-	// is stopped, and an error is the call's. It has 120 s.
-	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
-	// AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
-	// live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
-	// alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
-	// connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
-	AlterOffsets(ctx context.Context, in *AlterOffsetsRequest, opts ...grpc.CallOption) (*AlterOffsetsResponse, error)
-	// Monitor runs on one worker for the connector's life and asks the host for things.
+	// Apply creates, changes or removes what the connector owns in the external system (slot, topic, staged files). It is idempotent,
+	// may be unimplemented, and must answer within 120 s. The host calls it:
 	//
-	// Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
-	// says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
-	// when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
-	// hangs up to end; a call that fails is made again after a pause.
+	// CREATE, UPDATE: before Plan of a new connector or a new configuration. An error fails the plan according to its class.
+	//
+	// DELETE: after the connector was deleted. The host retries after an error for some minutes, since tasks may still be stopping,
+	// then logs it; the connector stays deleted.
+	//
+	// RESET: when offsets are reset, and for --fresh. The connector is stopped, and an error fails the call.
+	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
+	// AlterOffsets checks the offsets that a user wants to set, returns them in normal form, and changes them in the external system
+	// when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
+	// with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
+	// when the host fails in between, or the connector was started meanwhile, the user repeats the request.
+	AlterOffsets(ctx context.Context, in *AlterOffsetsRequest, opts ...grpc.CallOption) (*AlterOffsetsResponse, error)
+	// Monitor runs on one worker for the life of the connector and requests replanning.
+	//
+	// Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
+	// request counts as the connector's present wish: it may be repeated while the host has not followed it, and must be repeated on
+	// a new stream, since a host may end before it acted. The host sends the plans again after they changed. The host cancels the
+	// call to end it, and calls again after a pause when it fails.
 	Monitor(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[MonitorRequest, MonitorResponse], error)
 }
 
@@ -100,25 +101,6 @@ func (c *connectorServiceClient) CheckConnection(ctx context.Context, in *CheckC
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ConnectorService_CheckConnectionClient = grpc.ServerStreamingClient[CheckConnectionResponse]
 
-func (c *connectorServiceClient) Discover(ctx context.Context, in *DiscoverRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiscoverResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[1], ConnectorService_Discover_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[DiscoverRequest, DiscoverResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ConnectorService_DiscoverClient = grpc.ServerStreamingClient[DiscoverResponse]
-
 func (c *connectorServiceClient) Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PlanResponse)
@@ -151,7 +133,7 @@ func (c *connectorServiceClient) AlterOffsets(ctx context.Context, in *AlterOffs
 
 func (c *connectorServiceClient) Monitor(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[MonitorRequest, MonitorResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[2], ConnectorService_Monitor_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[1], ConnectorService_Monitor_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,34 +148,36 @@ type ConnectorService_MonitorClient = grpc.BidiStreamingClient[MonitorRequest, M
 // All implementations must embed UnimplementedConnectorServiceServer
 // for forward compatibility.
 //
-// ConnectorService is the control side of one connector; no rows pass here.
+// ConnectorService validates, plans and monitors one connector. No rows pass through it.
 type ConnectorServiceServer interface {
-	// ValidateConfig checks values, and gives choices and visibility that depend on them.
+	// ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings.
 	ValidateConfig(context.Context, *ValidateConfigRequest) (*ValidateConfigResponse, error)
-	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams each result.
+	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
 	CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error
-	// Discover lists datasets.
-	Discover(*DiscoverRequest, grpc.ServerStreamingServer[DiscoverResponse]) error
-	// Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
-	// is not asked, and may answer nothing.
+	// Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
+	// The host does not call it for a sink; a sink may return an empty response.
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
-	// Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
-	// be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
-	// plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
-	// ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
-	// is stopped, and an error is the call's. It has 120 s.
-	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
-	// AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
-	// live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
-	// alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
-	// connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
-	AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error)
-	// Monitor runs on one worker for the connector's life and asks the host for things.
+	// Apply creates, changes or removes what the connector owns in the external system (slot, topic, staged files). It is idempotent,
+	// may be unimplemented, and must answer within 120 s. The host calls it:
 	//
-	// Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
-	// says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
-	// when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
-	// hangs up to end; a call that fails is made again after a pause.
+	// CREATE, UPDATE: before Plan of a new connector or a new configuration. An error fails the plan according to its class.
+	//
+	// DELETE: after the connector was deleted. The host retries after an error for some minutes, since tasks may still be stopping,
+	// then logs it; the connector stays deleted.
+	//
+	// RESET: when offsets are reset, and for --fresh. The connector is stopped, and an error fails the call.
+	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
+	// AlterOffsets checks the offsets that a user wants to set, returns them in normal form, and changes them in the external system
+	// when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
+	// with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
+	// when the host fails in between, or the connector was started meanwhile, the user repeats the request.
+	AlterOffsets(context.Context, *AlterOffsetsRequest) (*AlterOffsetsResponse, error)
+	// Monitor runs on one worker for the life of the connector and requests replanning.
+	//
+	// Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
+	// request counts as the connector's present wish: it may be repeated while the host has not followed it, and must be repeated on
+	// a new stream, since a host may end before it acted. The host sends the plans again after they changed. The host cancels the
+	// call to end it, and calls again after a pause when it fails.
 	Monitor(grpc.BidiStreamingServer[MonitorRequest, MonitorResponse]) error
 	mustEmbedUnimplementedConnectorServiceServer()
 }
@@ -210,9 +194,6 @@ func (UnimplementedConnectorServiceServer) ValidateConfig(context.Context, *Vali
 }
 func (UnimplementedConnectorServiceServer) CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error {
 	return status.Error(codes.Unimplemented, "method CheckConnection not implemented")
-}
-func (UnimplementedConnectorServiceServer) Discover(*DiscoverRequest, grpc.ServerStreamingServer[DiscoverResponse]) error {
-	return status.Error(codes.Unimplemented, "method Discover not implemented")
 }
 func (UnimplementedConnectorServiceServer) Plan(context.Context, *PlanRequest) (*PlanResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
@@ -275,17 +256,6 @@ func _ConnectorService_CheckConnection_Handler(srv interface{}, stream grpc.Serv
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ConnectorService_CheckConnectionServer = grpc.ServerStreamingServer[CheckConnectionResponse]
-
-func _ConnectorService_Discover_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(DiscoverRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(ConnectorServiceServer).Discover(m, &grpc.GenericServerStream[DiscoverRequest, DiscoverResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ConnectorService_DiscoverServer = grpc.ServerStreamingServer[DiscoverResponse]
 
 func _ConnectorService_Plan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanRequest)
@@ -376,11 +346,6 @@ var ConnectorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "CheckConnection",
 			Handler:       _ConnectorService_CheckConnection_Handler,
-			ServerStreams: true,
-		},
-		{
-			StreamName:    "Discover",
-			Handler:       _ConnectorService_Discover_Handler,
 			ServerStreams: true,
 		},
 		{

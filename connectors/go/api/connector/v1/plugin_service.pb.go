@@ -10,7 +10,6 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
-	v1 "penstock/go/api/record/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -23,19 +22,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Kind of a connector.
+// Kind is the kind of a connector.
 type Kind int32
 
 const (
 	// Unset.
 	Kind_KIND_UNSPECIFIED Kind = 0
-	// Reads.
+	// Reads rows.
 	Kind_KIND_SOURCE Kind = 1
-	// Writes.
+	// Writes rows.
 	Kind_KIND_SINK Kind = 2
 	// Changes rows.
 	Kind_KIND_TRANSFORM Kind = 3
-	// Bytes to rows and back.
+	// Converts bytes into rows and back.
 	Kind_KIND_CONVERTER Kind = 4
 )
 
@@ -84,19 +83,19 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP(), []int{0}
 }
 
-// CommitMode is who is the authority for "written up to".
+// CommitMode is the authority for what was written.
 type CommitMode int32
 
 const (
 	// Unset.
 	CommitMode_COMMIT_MODE_UNSPECIFIED CommitMode = 0
-	// The offset service; rows may repeat after a crash (at least once).
+	// The offset service. Rows may repeat after a crash (at least once).
 	CommitMode_COMMIT_MODE_HOST CommitMode = 1
-	// The sink stores the token in its own transaction and fences old epochs (exactly once).
+	// The sink: it stores the token in its own transaction and fences older epochs (exactly once).
 	CommitMode_COMMIT_MODE_SINK CommitMode = 2
-	// Prepared state is stored with the offsets, then applied idempotently (exactly once).
+	// Both: prepared state is stored with the offsets, then applied idempotently (exactly once).
 	CommitMode_COMMIT_MODE_TWO_PHASE CommitMode = 3
-	// Rows are keyed and replays are harmless (effectively once).
+	// The offset service. Rows have keys, so a replay changes nothing (effectively once).
 	CommitMode_COMMIT_MODE_IDEMPOTENT CommitMode = 4
 )
 
@@ -145,13 +144,9 @@ func (CommitMode) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP(), []int{1}
 }
 
-// DescribeRequest carries what the host can do.
+// DescribeRequest is empty.
 type DescribeRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Host features by name, for instance "read.nack", "write.two_phase", "batch.file".
-	HostFeatures []string `protobuf:"bytes,1,rep,name=host_features,json=hostFeatures,proto3" json:"host_features,omitempty"`
-	// Host version.
-	HostVersion   string `protobuf:"bytes,2,opt,name=host_version,json=hostVersion,proto3" json:"host_version,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -186,21 +181,7 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *DescribeRequest) GetHostFeatures() []string {
-	if x != nil {
-		return x.HostFeatures
-	}
-	return nil
-}
-
-func (x *DescribeRequest) GetHostVersion() string {
-	if x != nil {
-		return x.HostVersion
-	}
-	return ""
-}
-
-// DescribeResponse lists the connectors.
+// DescribeResponse lists the connectors of the plugin.
 type DescribeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Plugin name.
@@ -209,9 +190,7 @@ type DescribeResponse struct {
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// SDK and language, for instance penstock-sdk-python/0.3.
 	Sdk string `protobuf:"bytes,3,opt,name=sdk,proto3" json:"sdk,omitempty"`
-	// Features of the plugin by name; minor versions of the protocol are only ever features. There is none yet: leave it empty.
-	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
-	// What it serves.
+	// Connectors that it serves.
 	Connectors    []*ConnectorSpec `protobuf:"bytes,5,rep,name=connectors,proto3" json:"connectors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -268,13 +247,6 @@ func (x *DescribeResponse) GetSdk() string {
 	return ""
 }
 
-func (x *DescribeResponse) GetFeatures() []string {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
 func (x *DescribeResponse) GetConnectors() []*ConnectorSpec {
 	if x != nil {
 		return x.Connectors
@@ -289,29 +261,22 @@ type ConnectorSpec struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Kind.
 	Kind Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=penstock.api.connector.v1.Kind" json:"kind,omitempty"`
-	// Title for people.
+	// Title.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	// Markdown.
+	// Description in Markdown.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	// Documentation.
-	DocumentationUrl string `protobuf:"bytes,5,opt,name=documentation_url,json=documentationUrl,proto3" json:"documentation_url,omitempty"`
 	// Configuration keys.
 	ConfigKeys []*ConfigKey `protobuf:"bytes,6,rep,name=config_keys,json=configKeys,proto3" json:"config_keys,omitempty"`
-	// JSON Schema of the whole configuration, when it is nested.
-	ConfigJsonSchema string `protobuf:"bytes,7,opt,name=config_json_schema,json=configJsonSchema,proto3" json:"config_json_schema,omitempty"`
-	// Encodings, best first.
-	Encodings []v1.Encoding `protobuf:"varint,8,rep,packed,name=encodings,proto3,enum=penstock.api.record.v1.Encoding" json:"encodings,omitempty"`
-	// Source abilities.
+	// Capabilities of a source.
 	Source *SourceCapabilities `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"`
-	// Sink abilities.
+	// Capabilities of a sink.
 	Sink *SinkCapabilities `protobuf:"bytes,10,opt,name=sink,proto3" json:"sink,omitempty"`
-	// License and support level.
-	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Other names that configurations may use, for instance Kafka Connect's class names.
 	Aliases []string `protobuf:"bytes,12,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// It keeps to what a node lets its connectors reach: it reads the keys reach.folders and reach.hosts of a target's configuration,
-	// which the host alone sets (lists with commas, * for any, empty for none), and refuses every folder and host that they do not have.
-	// A target without these keys may reach any. A host refuses connectors without this ability where a rule bounds folders or hosts.
+	// The connector enforces the folders and hosts that a node allows. It reads the keys reach.folders and reach.hosts of
+	// Target.config, which only the host sets (comma-separated lists; * allows any, empty none), and refuses every other folder and
+	// host. Without these keys any is allowed. Where a node limits folders or hosts, the host refuses connectors without this
+	// capability.
 	EnforcesReach bool `protobuf:"varint,13,opt,name=enforces_reach,json=enforcesReach,proto3" json:"enforces_reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -375,30 +340,9 @@ func (x *ConnectorSpec) GetDescription() string {
 	return ""
 }
 
-func (x *ConnectorSpec) GetDocumentationUrl() string {
-	if x != nil {
-		return x.DocumentationUrl
-	}
-	return ""
-}
-
 func (x *ConnectorSpec) GetConfigKeys() []*ConfigKey {
 	if x != nil {
 		return x.ConfigKeys
-	}
-	return nil
-}
-
-func (x *ConnectorSpec) GetConfigJsonSchema() string {
-	if x != nil {
-		return x.ConfigJsonSchema
-	}
-	return ""
-}
-
-func (x *ConnectorSpec) GetEncodings() []v1.Encoding {
-	if x != nil {
-		return x.Encodings
 	}
 	return nil
 }
@@ -417,13 +361,6 @@ func (x *ConnectorSpec) GetSink() *SinkCapabilities {
 	return nil
 }
 
-func (x *ConnectorSpec) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
 func (x *ConnectorSpec) GetAliases() []string {
 	if x != nil {
 		return x.Aliases
@@ -438,30 +375,16 @@ func (x *ConnectorSpec) GetEnforcesReach() bool {
 	return false
 }
 
-// SourceCapabilities of a source.
+// SourceCapabilities are the capabilities of a source.
 type SourceCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Discover lists datasets.
-	Discover bool `protobuf:"varint,1,opt,name=discover,proto3" json:"discover,omitempty"`
-	// Plan can make more than one task.
-	Partitioned bool `protobuf:"varint,2,opt,name=partitioned,proto3" json:"partitioned,omitempty"`
-	// Partitions appear or end while running.
-	DynamicPartitions bool `protobuf:"varint,3,opt,name=dynamic_partitions,json=dynamicPartitions,proto3" json:"dynamic_partitions,omitempty"`
-	// Another system assigns partitions (a Kafka consumer group): the host must not.
-	ExternallyAssigned bool `protobuf:"varint,4,opt,name=externally_assigned,json=externallyAssigned,proto3" json:"externally_assigned,omitempty"`
-	// Rereads from any offset it gave out: needed for exactly once.
+	// It can read again from any offset that it produced: required for exactly once.
 	Replayable bool `protobuf:"varint,5,opt,name=replayable,proto3" json:"replayable,omitempty"`
-	// Checkpoints can be source transaction ends.
-	TransactionBoundaries bool `protobuf:"varint,6,opt,name=transaction_boundaries,json=transactionBoundaries,proto3" json:"transaction_boundaries,omitempty"`
-	// Prunes or acknowledges upstream on Committed (replication slot, queue).
+	// It prunes or acknowledges upstream on ReadCommitted (replication slot, queue).
 	NeedsCommit bool `protobuf:"varint,7,opt,name=needs_commit,json=needsCommit,proto3" json:"needs_commit,omitempty"`
-	// Takes Nack.
-	Nack bool `protobuf:"varint,8,opt,name=nack,proto3" json:"nack,omitempty"`
-	// Emits watermarks.
-	Watermarks bool `protobuf:"varint,9,opt,name=watermarks,proto3" json:"watermarks,omitempty"`
-	// AlterOffsets has a say in offsets that people set. Without it they are stored as they come.
+	// It implements AlterOffsets. Otherwise the host stores the offsets that a user sets unchecked.
 	AlterOffsets bool `protobuf:"varint,10,opt,name=alter_offsets,json=alterOffsets,proto3" json:"alter_offsets,omitempty"`
-	// Ends by itself.
+	// It ends by itself.
 	Bounded       bool `protobuf:"varint,11,opt,name=bounded,proto3" json:"bounded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -497,34 +420,6 @@ func (*SourceCapabilities) Descriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *SourceCapabilities) GetDiscover() bool {
-	if x != nil {
-		return x.Discover
-	}
-	return false
-}
-
-func (x *SourceCapabilities) GetPartitioned() bool {
-	if x != nil {
-		return x.Partitioned
-	}
-	return false
-}
-
-func (x *SourceCapabilities) GetDynamicPartitions() bool {
-	if x != nil {
-		return x.DynamicPartitions
-	}
-	return false
-}
-
-func (x *SourceCapabilities) GetExternallyAssigned() bool {
-	if x != nil {
-		return x.ExternallyAssigned
-	}
-	return false
-}
-
 func (x *SourceCapabilities) GetReplayable() bool {
 	if x != nil {
 		return x.Replayable
@@ -532,30 +427,9 @@ func (x *SourceCapabilities) GetReplayable() bool {
 	return false
 }
 
-func (x *SourceCapabilities) GetTransactionBoundaries() bool {
-	if x != nil {
-		return x.TransactionBoundaries
-	}
-	return false
-}
-
 func (x *SourceCapabilities) GetNeedsCommit() bool {
 	if x != nil {
 		return x.NeedsCommit
-	}
-	return false
-}
-
-func (x *SourceCapabilities) GetNack() bool {
-	if x != nil {
-		return x.Nack
-	}
-	return false
-}
-
-func (x *SourceCapabilities) GetWatermarks() bool {
-	if x != nil {
-		return x.Watermarks
 	}
 	return false
 }
@@ -574,22 +448,12 @@ func (x *SourceCapabilities) GetBounded() bool {
 	return false
 }
 
-// SinkCapabilities of a sink.
+// SinkCapabilities are the capabilities of a sink.
 type SinkCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it commits.
+	// Commit modes that it supports.
 	CommitModes []CommitMode `protobuf:"varint,1,rep,packed,name=commit_modes,json=commitModes,proto3,enum=penstock.api.connector.v1.CommitMode" json:"commit_modes,omitempty"`
-	// Ops it takes.
-	Ops []v1.Op `protobuf:"varint,2,rep,packed,name=ops,proto3,enum=penstock.api.record.v1.Op" json:"ops,omitempty"`
-	// Schema changes it applies by itself, up to this.
-	SchemaEvolution v1.Compat `protobuf:"varint,3,opt,name=schema_evolution,json=schemaEvolution,proto3,enum=penstock.api.record.v1.Compat" json:"schema_evolution,omitempty"`
-	// Creates datasets.
-	AutoCreate bool `protobuf:"varint,4,opt,name=auto_create,json=autoCreate,proto3" json:"auto_create,omitempty"`
-	// Next transaction may start while one commits.
-	Pipelined bool `protobuf:"varint,5,opt,name=pipelined,proto3" json:"pipelined,omitempty"`
-	// Takes batches by file.
-	FileBatches bool `protobuf:"varint,6,opt,name=file_batches,json=fileBatches,proto3" json:"file_batches,omitempty"`
-	// AlterOffsets has a say in offsets that people set, as for a source.
+	// It implements AlterOffsets, as SourceCapabilities.alter_offsets.
 	AlterOffsets  bool `protobuf:"varint,7,opt,name=alter_offsets,json=alterOffsets,proto3" json:"alter_offsets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -632,41 +496,6 @@ func (x *SinkCapabilities) GetCommitModes() []CommitMode {
 	return nil
 }
 
-func (x *SinkCapabilities) GetOps() []v1.Op {
-	if x != nil {
-		return x.Ops
-	}
-	return nil
-}
-
-func (x *SinkCapabilities) GetSchemaEvolution() v1.Compat {
-	if x != nil {
-		return x.SchemaEvolution
-	}
-	return v1.Compat(0)
-}
-
-func (x *SinkCapabilities) GetAutoCreate() bool {
-	if x != nil {
-		return x.AutoCreate
-	}
-	return false
-}
-
-func (x *SinkCapabilities) GetPipelined() bool {
-	if x != nil {
-		return x.Pipelined
-	}
-	return false
-}
-
-func (x *SinkCapabilities) GetFileBatches() bool {
-	if x != nil {
-		return x.FileBatches
-	}
-	return false
-}
-
 func (x *SinkCapabilities) GetAlterOffsets() bool {
 	if x != nil {
 		return x.AlterOffsets
@@ -674,42 +503,32 @@ func (x *SinkCapabilities) GetAlterOffsets() bool {
 	return false
 }
 
-// ConfigKey is one key; a superset of Kafka Connect's ConfigDef.
+// ConfigKey is one configuration key; a superset of Kafka Connect's ConfigDef.
 type ConfigKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key.
+	// Name of the key.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// boolean, string, int, long, double, list, class, password, duration, size, file, map, enum. As texts: a duration like
-	// 5s, 100ms or 1h, a size like 4096 or 1MiB, a list with commas, a file as a path of the worker's machine.
+	// One of boolean, string, int, long, double, list, class, password, duration, size, file, map, enum. In text form a duration is
+	// 5s, 100ms or 1h, a size 4096 or 1MiB, a list comma-separated, a file a path on the worker's machine.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// Default in text form.
 	DefaultValue *string `protobuf:"bytes,3,opt,name=default_value,json=defaultValue,proto3,oneof" json:"default_value,omitempty"`
-	// Must be given.
+	// Whether a value must be given.
 	Required bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
-	// Never logged, never returned.
+	// Whether the value is a secret: never logged, never returned.
 	Sensitive bool `protobuf:"varint,5,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
 	// high, medium, low.
 	Importance string `protobuf:"bytes,6,opt,name=importance,proto3" json:"importance,omitempty"`
-	// Group in a form.
+	// Group of the key in a form.
 	Group string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
-	// Order in the group.
+	// Order within the group.
 	Order int32 `protobuf:"varint,8,opt,name=order,proto3" json:"order,omitempty"`
-	// small, medium, long.
-	Width string `protobuf:"bytes,9,opt,name=width,proto3" json:"width,omitempty"`
-	// Label.
+	// Label in a form.
 	DisplayName string `protobuf:"bytes,10,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// Markdown.
+	// Documentation in Markdown.
 	Documentation string `protobuf:"bytes,11,opt,name=documentation,proto3" json:"documentation,omitempty"`
-	// Keys whose values change what is valid here.
-	Dependents []string `protobuf:"bytes,12,rep,name=dependents,proto3" json:"dependents,omitempty"`
-	// CEL over `this` and `config` that must be true.
-	Rules []string `protobuf:"bytes,13,rep,name=rules,proto3" json:"rules,omitempty"`
-	// Fixed choices.
-	Choices []string `protobuf:"bytes,14,rep,name=choices,proto3" json:"choices,omitempty"`
-	// Use this key instead.
-	ReplacedBy string `protobuf:"bytes,15,opt,name=replaced_by,json=replacedBy,proto3" json:"replaced_by,omitempty"`
-	// Takes effect without a restart of tasks.
-	Live          bool `protobuf:"varint,16,opt,name=live,proto3" json:"live,omitempty"`
+	// Allowed values; empty for any.
+	Choices       []string `protobuf:"bytes,14,rep,name=choices,proto3" json:"choices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -800,13 +619,6 @@ func (x *ConfigKey) GetOrder() int32 {
 	return 0
 }
 
-func (x *ConfigKey) GetWidth() string {
-	if x != nil {
-		return x.Width
-	}
-	return ""
-}
-
 func (x *ConfigKey) GetDisplayName() string {
 	if x != nil {
 		return x.DisplayName
@@ -821,20 +633,6 @@ func (x *ConfigKey) GetDocumentation() string {
 	return ""
 }
 
-func (x *ConfigKey) GetDependents() []string {
-	if x != nil {
-		return x.Dependents
-	}
-	return nil
-}
-
-func (x *ConfigKey) GetRules() []string {
-	if x != nil {
-		return x.Rules
-	}
-	return nil
-}
-
 func (x *ConfigKey) GetChoices() []string {
 	if x != nil {
 		return x.Choices
@@ -842,24 +640,10 @@ func (x *ConfigKey) GetChoices() []string {
 	return nil
 }
 
-func (x *ConfigKey) GetReplacedBy() string {
-	if x != nil {
-		return x.ReplacedBy
-	}
-	return ""
-}
-
-func (x *ConfigKey) GetLive() bool {
-	if x != nil {
-		return x.Live
-	}
-	return false
-}
-
 // ShutdownRequest ends the process.
 type ShutdownRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Streams are cut after this.
+	// Streams that are still open after this time are cut.
 	Grace         *durationpb.Duration `protobuf:"bytes,1,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -902,7 +686,7 @@ func (x *ShutdownRequest) GetGrace() *durationpb.Duration {
 	return nil
 }
 
-// ShutdownResponse is sent when drained.
+// ShutdownResponse is sent after all streams have drained.
 type ShutdownResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -943,63 +727,40 @@ var File_penstock_api_connector_v1_plugin_service_proto protoreflect.FileDescrip
 
 const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"\n" +
-	".penstock/api/connector/v1/plugin_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a#penstock/api/record/v1/record.proto\"Y\n" +
-	"\x0fDescribeRequest\x12#\n" +
-	"\rhost_features\x18\x01 \x03(\tR\fhostFeatures\x12!\n" +
-	"\fhost_version\x18\x02 \x01(\tR\vhostVersion\"\xb8\x01\n" +
+	".penstock/api/connector/v1/plugin_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\":\n" +
+	"\x0fDescribeRequestJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03R\rhost_featuresR\fhost_version\"\xac\x01\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
-	"\x03sdk\x18\x03 \x01(\tR\x03sdk\x12\x1a\n" +
-	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x12H\n" +
+	"\x03sdk\x18\x03 \x01(\tR\x03sdk\x12H\n" +
 	"\n" +
 	"connectors\x18\x05 \x03(\v2(.penstock.api.connector.v1.ConnectorSpecR\n" +
-	"connectors\"\xc4\x05\n" +
+	"connectorsJ\x04\b\x04\x10\x05R\bfeatures\"\xf2\x03\n" +
 	"\rConnectorSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.penstock.api.connector.v1.KindR\x04kind\x12\x14\n" +
 	"\x05title\x18\x03 \x01(\tR\x05title\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription\x12+\n" +
-	"\x11documentation_url\x18\x05 \x01(\tR\x10documentationUrl\x12E\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x12E\n" +
 	"\vconfig_keys\x18\x06 \x03(\v2$.penstock.api.connector.v1.ConfigKeyR\n" +
-	"configKeys\x12,\n" +
-	"\x12config_json_schema\x18\a \x01(\tR\x10configJsonSchema\x12>\n" +
-	"\tencodings\x18\b \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\x12E\n" +
+	"configKeys\x12E\n" +
 	"\x06source\x18\t \x01(\v2-.penstock.api.connector.v1.SourceCapabilitiesR\x06source\x12?\n" +
 	"\x04sink\x18\n" +
-	" \x01(\v2+.penstock.api.connector.v1.SinkCapabilitiesR\x04sink\x12L\n" +
-	"\x06labels\x18\v \x03(\v24.penstock.api.connector.v1.ConnectorSpec.LabelsEntryR\x06labels\x12\x18\n" +
+	" \x01(\v2+.penstock.api.connector.v1.SinkCapabilitiesR\x04sink\x12\x18\n" +
 	"\aaliases\x18\f \x03(\tR\aaliases\x12%\n" +
-	"\x0eenforces_reach\x18\r \x01(\bR\renforcesReach\x1a9\n" +
-	"\vLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x03\n" +
-	"\x12SourceCapabilities\x12\x1a\n" +
-	"\bdiscover\x18\x01 \x01(\bR\bdiscover\x12 \n" +
-	"\vpartitioned\x18\x02 \x01(\bR\vpartitioned\x12-\n" +
-	"\x12dynamic_partitions\x18\x03 \x01(\bR\x11dynamicPartitions\x12/\n" +
-	"\x13externally_assigned\x18\x04 \x01(\bR\x12externallyAssigned\x12\x1e\n" +
+	"\x0eenforces_reach\x18\r \x01(\bR\renforcesReachJ\x04\b\x05\x10\x06J\x04\b\a\x10\bJ\x04\b\b\x10\tJ\x04\b\v\x10\fR\x11documentation_urlR\x12config_json_schemaR\tencodingsR\x06labels\"\xaa\x02\n" +
+	"\x12SourceCapabilities\x12\x1e\n" +
 	"\n" +
 	"replayable\x18\x05 \x01(\bR\n" +
-	"replayable\x125\n" +
-	"\x16transaction_boundaries\x18\x06 \x01(\bR\x15transactionBoundaries\x12!\n" +
-	"\fneeds_commit\x18\a \x01(\bR\vneedsCommit\x12\x12\n" +
-	"\x04nack\x18\b \x01(\bR\x04nack\x12\x1e\n" +
-	"\n" +
-	"watermarks\x18\t \x01(\bR\n" +
-	"watermarks\x12#\n" +
+	"replayable\x12!\n" +
+	"\fneeds_commit\x18\a \x01(\bR\vneedsCommit\x12#\n" +
 	"\ralter_offsets\x18\n" +
 	" \x01(\bR\falterOffsets\x12\x18\n" +
-	"\abounded\x18\v \x01(\bR\abounded\"\xdc\x02\n" +
+	"\abounded\x18\v \x01(\bR\aboundedJ\x04\b\x01\x10\x02J\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x06\x10\aJ\x04\b\b\x10\tJ\x04\b\t\x10\n" +
+	"R\bdiscoverR\vpartitionedR\x12dynamic_partitionsR\x13externally_assignedR\x16transaction_boundariesR\x04nackR\n" +
+	"watermarks\"\xdc\x01\n" +
 	"\x10SinkCapabilities\x12H\n" +
-	"\fcommit_modes\x18\x01 \x03(\x0e2%.penstock.api.connector.v1.CommitModeR\vcommitModes\x12,\n" +
-	"\x03ops\x18\x02 \x03(\x0e2\x1a.penstock.api.record.v1.OpR\x03ops\x12I\n" +
-	"\x10schema_evolution\x18\x03 \x01(\x0e2\x1e.penstock.api.record.v1.CompatR\x0fschemaEvolution\x12\x1f\n" +
-	"\vauto_create\x18\x04 \x01(\bR\n" +
-	"autoCreate\x12\x1c\n" +
-	"\tpipelined\x18\x05 \x01(\bR\tpipelined\x12!\n" +
-	"\ffile_batches\x18\x06 \x01(\bR\vfileBatches\x12#\n" +
-	"\ralter_offsets\x18\a \x01(\bR\falterOffsets\"\xd9\x03\n" +
+	"\fcommit_modes\x18\x01 \x03(\x0e2%.penstock.api.connector.v1.CommitModeR\vcommitModes\x12#\n" +
+	"\ralter_offsets\x18\a \x01(\bR\falterOffsetsJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aR\x03opsR\x10schema_evolutionR\vauto_createR\tpipelinedR\ffile_batches\"\xa3\x03\n" +
 	"\tConfigKey\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12(\n" +
@@ -1010,20 +771,14 @@ const file_penstock_api_connector_v1_plugin_service_proto_rawDesc = "" +
 	"importance\x18\x06 \x01(\tR\n" +
 	"importance\x12\x14\n" +
 	"\x05group\x18\a \x01(\tR\x05group\x12\x14\n" +
-	"\x05order\x18\b \x01(\x05R\x05order\x12\x14\n" +
-	"\x05width\x18\t \x01(\tR\x05width\x12!\n" +
+	"\x05order\x18\b \x01(\x05R\x05order\x12!\n" +
 	"\fdisplay_name\x18\n" +
 	" \x01(\tR\vdisplayName\x12$\n" +
-	"\rdocumentation\x18\v \x01(\tR\rdocumentation\x12\x1e\n" +
-	"\n" +
-	"dependents\x18\f \x03(\tR\n" +
-	"dependents\x12\x14\n" +
-	"\x05rules\x18\r \x03(\tR\x05rules\x12\x18\n" +
-	"\achoices\x18\x0e \x03(\tR\achoices\x12\x1f\n" +
-	"\vreplaced_by\x18\x0f \x01(\tR\n" +
-	"replacedBy\x12\x12\n" +
-	"\x04live\x18\x10 \x01(\bR\x04liveB\x10\n" +
-	"\x0e_default_value\"B\n" +
+	"\rdocumentation\x18\v \x01(\tR\rdocumentation\x12\x18\n" +
+	"\achoices\x18\x0e \x03(\tR\achoicesB\x10\n" +
+	"\x0e_default_valueJ\x04\b\t\x10\n" +
+	"J\x04\b\f\x10\rJ\x04\b\r\x10\x0eJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11R\x05widthR\n" +
+	"dependentsR\x05rulesR\vreplaced_byR\x04live\"B\n" +
 	"\x0fShutdownRequest\x12/\n" +
 	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\x12\n" +
 	"\x10ShutdownResponse*d\n" +
@@ -1057,7 +812,7 @@ func file_penstock_api_connector_v1_plugin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_penstock_api_connector_v1_plugin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_penstock_api_connector_v1_plugin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_penstock_api_connector_v1_plugin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_penstock_api_connector_v1_plugin_service_proto_goTypes = []any{
 	(Kind)(0),                   // 0: penstock.api.connector.v1.Kind
 	(CommitMode)(0),             // 1: penstock.api.connector.v1.CommitMode
@@ -1069,33 +824,25 @@ var file_penstock_api_connector_v1_plugin_service_proto_goTypes = []any{
 	(*ConfigKey)(nil),           // 7: penstock.api.connector.v1.ConfigKey
 	(*ShutdownRequest)(nil),     // 8: penstock.api.connector.v1.ShutdownRequest
 	(*ShutdownResponse)(nil),    // 9: penstock.api.connector.v1.ShutdownResponse
-	nil,                         // 10: penstock.api.connector.v1.ConnectorSpec.LabelsEntry
-	(v1.Encoding)(0),            // 11: penstock.api.record.v1.Encoding
-	(v1.Op)(0),                  // 12: penstock.api.record.v1.Op
-	(v1.Compat)(0),              // 13: penstock.api.record.v1.Compat
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_penstock_api_connector_v1_plugin_service_proto_depIdxs = []int32{
 	4,  // 0: penstock.api.connector.v1.DescribeResponse.connectors:type_name -> penstock.api.connector.v1.ConnectorSpec
 	0,  // 1: penstock.api.connector.v1.ConnectorSpec.kind:type_name -> penstock.api.connector.v1.Kind
 	7,  // 2: penstock.api.connector.v1.ConnectorSpec.config_keys:type_name -> penstock.api.connector.v1.ConfigKey
-	11, // 3: penstock.api.connector.v1.ConnectorSpec.encodings:type_name -> penstock.api.record.v1.Encoding
-	5,  // 4: penstock.api.connector.v1.ConnectorSpec.source:type_name -> penstock.api.connector.v1.SourceCapabilities
-	6,  // 5: penstock.api.connector.v1.ConnectorSpec.sink:type_name -> penstock.api.connector.v1.SinkCapabilities
-	10, // 6: penstock.api.connector.v1.ConnectorSpec.labels:type_name -> penstock.api.connector.v1.ConnectorSpec.LabelsEntry
-	1,  // 7: penstock.api.connector.v1.SinkCapabilities.commit_modes:type_name -> penstock.api.connector.v1.CommitMode
-	12, // 8: penstock.api.connector.v1.SinkCapabilities.ops:type_name -> penstock.api.record.v1.Op
-	13, // 9: penstock.api.connector.v1.SinkCapabilities.schema_evolution:type_name -> penstock.api.record.v1.Compat
-	14, // 10: penstock.api.connector.v1.ShutdownRequest.grace:type_name -> google.protobuf.Duration
-	2,  // 11: penstock.api.connector.v1.PluginService.Describe:input_type -> penstock.api.connector.v1.DescribeRequest
-	8,  // 12: penstock.api.connector.v1.PluginService.Shutdown:input_type -> penstock.api.connector.v1.ShutdownRequest
-	3,  // 13: penstock.api.connector.v1.PluginService.Describe:output_type -> penstock.api.connector.v1.DescribeResponse
-	9,  // 14: penstock.api.connector.v1.PluginService.Shutdown:output_type -> penstock.api.connector.v1.ShutdownResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	5,  // 3: penstock.api.connector.v1.ConnectorSpec.source:type_name -> penstock.api.connector.v1.SourceCapabilities
+	6,  // 4: penstock.api.connector.v1.ConnectorSpec.sink:type_name -> penstock.api.connector.v1.SinkCapabilities
+	1,  // 5: penstock.api.connector.v1.SinkCapabilities.commit_modes:type_name -> penstock.api.connector.v1.CommitMode
+	10, // 6: penstock.api.connector.v1.ShutdownRequest.grace:type_name -> google.protobuf.Duration
+	2,  // 7: penstock.api.connector.v1.PluginService.Describe:input_type -> penstock.api.connector.v1.DescribeRequest
+	8,  // 8: penstock.api.connector.v1.PluginService.Shutdown:input_type -> penstock.api.connector.v1.ShutdownRequest
+	3,  // 9: penstock.api.connector.v1.PluginService.Describe:output_type -> penstock.api.connector.v1.DescribeResponse
+	9,  // 10: penstock.api.connector.v1.PluginService.Shutdown:output_type -> penstock.api.connector.v1.ShutdownResponse
+	9,  // [9:11] is the sub-list for method output_type
+	7,  // [7:9] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_plugin_service_proto_init() }
@@ -1110,7 +857,7 @@ func file_penstock_api_connector_v1_plugin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_plugin_service_proto_rawDesc), len(file_penstock_api_connector_v1_plugin_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,10 +27,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-// "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+// PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+// "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
 type PluginServiceClient interface {
-	// Describe tells what the process serves; works without any configuration or network.
+	// Describe lists what the process serves. It must work without a configuration and without network access.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// Shutdown drains all streams, then ends the process.
 	Shutdown(ctx context.Context, in *ShutdownRequest, opts ...grpc.CallOption) (*ShutdownResponse, error)
@@ -68,10 +68,10 @@ func (c *pluginServiceClient) Shutdown(ctx context.Context, in *ShutdownRequest,
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
 //
-// PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-// "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+// PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+// "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
 type PluginServiceServer interface {
-	// Describe tells what the process serves; works without any configuration or network.
+	// Describe lists what the process serves. It must work without a configuration and without network access.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// Shutdown drains all streams, then ends the process.
 	Shutdown(context.Context, *ShutdownRequest) (*ShutdownResponse, error)

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PutRequest is executor to sink.
+// PutRequest is a frame from executor to sink.
 type PutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -98,7 +98,7 @@ type isPutRequest_Kind interface {
 }
 
 type PutRequest_Open struct {
-	// First.
+	// First frame.
 	Open *PutOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
 }
 
@@ -111,18 +111,18 @@ func (*PutRequest_Open) isPutRequest_Kind() {}
 
 func (*PutRequest_Batch) isPutRequest_Kind() {}
 
-// PutOpen is a ticket.
+// PutOpen identifies the part of a transaction that the rows belong to.
 type PutOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// Task.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Its epoch; an older one is refused.
+	// Epoch of the task. The sink refuses an older one.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Transaction.
 	TxnId uint64 `protobuf:"varint,3,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
-	// Slot: which part of the transaction.
+	// Part of the transaction.
 	Slot uint32 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Attempt at that slot.
+	// Attempt at the slot.
 	Attempt       uint32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -193,10 +193,10 @@ func (x *PutOpen) GetAttempt() uint32 {
 	return 0
 }
 
-// PutResponse is sink to executor.
+// PutResponse is a frame from sink to executor.
 type PutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for every batch, always.
+	// Result of one batch. Every batch gets exactly one.
 	BatchResult   *BatchResult `protobuf:"bytes,1,opt,name=batch_result,json=batchResult,proto3" json:"batch_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -239,14 +239,14 @@ func (x *PutResponse) GetBatchResult() *BatchResult {
 	return nil
 }
 
-// PutSlot names an attempt that counts.
+// PutSlot names the attempt of a slot that counts.
 type PutSlot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Slot.
 	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Attempt; other attempts of the slot are dropped.
+	// Attempt. The sink discards all other attempts of the slot.
 	Attempt uint32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Rows in it; the sink checks its count.
+	// Rows of the attempt. The sink compares them with its own count.
 	Rows          uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -303,7 +303,7 @@ func (x *PutSlot) GetRows() uint64 {
 	return 0
 }
 
-// WriteRequest is host to sink.
+// WriteRequest is a frame from host to sink.
 type WriteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -314,11 +314,8 @@ type WriteRequest struct {
 	//	*WriteRequest_Schema
 	//	*WriteRequest_Prepare
 	//	*WriteRequest_Commit
-	//	*WriteRequest_Abort
-	//	*WriteRequest_Assign
 	//	*WriteRequest_Close
-	//	*WriteRequest_ConfigUpdate
-	//	*WriteRequest_Look
+	//	*WriteRequest_Describe
 	Kind          isWriteRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -397,24 +394,6 @@ func (x *WriteRequest) GetCommit() *WriteCommit {
 	return nil
 }
 
-func (x *WriteRequest) GetAbort() *WriteAbort {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteRequest_Abort); ok {
-			return x.Abort
-		}
-	}
-	return nil
-}
-
-func (x *WriteRequest) GetAssign() *WriteAssign {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteRequest_Assign); ok {
-			return x.Assign
-		}
-	}
-	return nil
-}
-
 func (x *WriteRequest) GetClose() *WriteClose {
 	if x != nil {
 		if x, ok := x.Kind.(*WriteRequest_Close); ok {
@@ -424,19 +403,10 @@ func (x *WriteRequest) GetClose() *WriteClose {
 	return nil
 }
 
-func (x *WriteRequest) GetConfigUpdate() *ConfigUpdate {
+func (x *WriteRequest) GetDescribe() *DescribeDataset {
 	if x != nil {
-		if x, ok := x.Kind.(*WriteRequest_ConfigUpdate); ok {
-			return x.ConfigUpdate
-		}
-	}
-	return nil
-}
-
-func (x *WriteRequest) GetLook() *WriteLook {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteRequest_Look); ok {
-			return x.Look
+		if x, ok := x.Kind.(*WriteRequest_Describe); ok {
+			return x.Describe
 		}
 	}
 	return nil
@@ -447,48 +417,34 @@ type isWriteRequest_Kind interface {
 }
 
 type WriteRequest_Open struct {
-	// First.
+	// First frame.
 	Open *WriteOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
 }
 
 type WriteRequest_Schema struct {
-	// Answered by SchemaApplied before rows of it are sent.
+	// A schema version. The sink answers with SchemaApplied before rows of it arrive.
 	Schema *v1.Schema `protobuf:"bytes,2,opt,name=schema,proto3,oneof"`
 }
 
 type WriteRequest_Prepare struct {
-	// No more rows in this transaction: make them safe; answered by Prepared.
+	// The rows of the transaction are complete: make them durable. The sink answers with Prepared.
 	Prepare *WritePrepare `protobuf:"bytes,4,opt,name=prepare,proto3,oneof"`
 }
 
 type WriteRequest_Commit struct {
-	// Offsets and prepared state are durable: make rows visible; answered by TxnCommitted.
+	// Offsets and prepared state are durable: make the rows visible. The sink answers with TxnCommitted.
 	Commit *WriteCommit `protobuf:"bytes,5,opt,name=commit,proto3,oneof"`
 }
 
-type WriteRequest_Abort struct {
-	// Throw the transaction away, be it put or prepared. Not answered.
-	Abort *WriteAbort `protobuf:"bytes,6,opt,name=abort,proto3,oneof"`
-}
-
-type WriteRequest_Assign struct {
-	// Input partitions given and taken.
-	Assign *WriteAssign `protobuf:"bytes,7,opt,name=assign,proto3,oneof"`
-}
-
 type WriteRequest_Close struct {
-	// Finish; answered by Closed.
+	// End of the task. The sink answers with WriteClosed.
 	Close *WriteClose `protobuf:"bytes,8,opt,name=close,proto3,oneof"`
 }
 
-type WriteRequest_ConfigUpdate struct {
-	// Configuration of live keys changed.
-	ConfigUpdate *ConfigUpdate `protobuf:"bytes,9,opt,name=config_update,json=configUpdate,proto3,oneof"`
-}
-
-type WriteRequest_Look struct {
-	// What columns has the place of a dataset? Answered by Looked; asked only when WriteOpened.looks.
-	Look *WriteLook `protobuf:"bytes,10,opt,name=look,proto3,oneof"`
+type WriteRequest_Describe struct {
+	// Requests the columns of a dataset's target. The sink answers with DatasetDescribed. Sent only when
+	// WriteOpened.describes_datasets is true.
+	Describe *DescribeDataset `protobuf:"bytes,10,opt,name=describe,proto3,oneof"`
 }
 
 func (*WriteRequest_Open) isWriteRequest_Kind() {}
@@ -499,42 +455,36 @@ func (*WriteRequest_Prepare) isWriteRequest_Kind() {}
 
 func (*WriteRequest_Commit) isWriteRequest_Kind() {}
 
-func (*WriteRequest_Abort) isWriteRequest_Kind() {}
-
-func (*WriteRequest_Assign) isWriteRequest_Kind() {}
-
 func (*WriteRequest_Close) isWriteRequest_Kind() {}
 
-func (*WriteRequest_ConfigUpdate) isWriteRequest_Kind() {}
+func (*WriteRequest_Describe) isWriteRequest_Kind() {}
 
-func (*WriteRequest_Look) isWriteRequest_Kind() {}
-
-// WriteLook asks for the columns of the place where rows of a dataset go. Changes nothing; may be asked at any time
-// between transactions.
-type WriteLook struct {
+// DescribeDataset requests the columns of the table, file or topic that the rows of a dataset go to. It changes nothing and may
+// come at any time between transactions.
+type DescribeDataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The dataset.
+	// Dataset.
 	Dataset string `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// Id to answer by.
+	// Id that DatasetDescribed repeats.
 	RequestId     uint64 `protobuf:"varint,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WriteLook) Reset() {
-	*x = WriteLook{}
+func (x *DescribeDataset) Reset() {
+	*x = DescribeDataset{}
 	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WriteLook) String() string {
+func (x *DescribeDataset) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WriteLook) ProtoMessage() {}
+func (*DescribeDataset) ProtoMessage() {}
 
-func (x *WriteLook) ProtoReflect() protoreflect.Message {
+func (x *DescribeDataset) ProtoReflect() protoreflect.Message {
 	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -546,50 +496,50 @@ func (x *WriteLook) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WriteLook.ProtoReflect.Descriptor instead.
-func (*WriteLook) Descriptor() ([]byte, []int) {
+// Deprecated: Use DescribeDataset.ProtoReflect.Descriptor instead.
+func (*DescribeDataset) Descriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *WriteLook) GetDataset() string {
+func (x *DescribeDataset) GetDataset() string {
 	if x != nil {
 		return x.Dataset
 	}
 	return ""
 }
 
-func (x *WriteLook) GetRequestId() uint64 {
+func (x *DescribeDataset) GetRequestId() uint64 {
 	if x != nil {
 		return x.RequestId
 	}
 	return 0
 }
 
-// WriteLooked answers WriteLook.
-type WriteLooked struct {
+// DatasetDescribed answers DescribeDataset.
+type DatasetDescribed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The request's id.
+	// Id of the request.
 	RequestId uint64 `protobuf:"varint,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Arrow schema of the place, as Schema.arrow_schema has it; empty when there is no such place yet.
+	// Arrow schema in the form of Schema.arrow_schema; empty when the target does not exist yet.
 	ArrowSchema   []byte `protobuf:"bytes,2,opt,name=arrow_schema,json=arrowSchema,proto3" json:"arrow_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WriteLooked) Reset() {
-	*x = WriteLooked{}
+func (x *DatasetDescribed) Reset() {
+	*x = DatasetDescribed{}
 	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WriteLooked) String() string {
+func (x *DatasetDescribed) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WriteLooked) ProtoMessage() {}
+func (*DatasetDescribed) ProtoMessage() {}
 
-func (x *WriteLooked) ProtoReflect() protoreflect.Message {
+func (x *DatasetDescribed) ProtoReflect() protoreflect.Message {
 	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -601,46 +551,42 @@ func (x *WriteLooked) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WriteLooked.ProtoReflect.Descriptor instead.
-func (*WriteLooked) Descriptor() ([]byte, []int) {
+// Deprecated: Use DatasetDescribed.ProtoReflect.Descriptor instead.
+func (*DatasetDescribed) Descriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *WriteLooked) GetRequestId() uint64 {
+func (x *DatasetDescribed) GetRequestId() uint64 {
 	if x != nil {
 		return x.RequestId
 	}
 	return 0
 }
 
-func (x *WriteLooked) GetArrowSchema() []byte {
+func (x *DatasetDescribed) GetArrowSchema() []byte {
 	if x != nil {
 		return x.ArrowSchema
 	}
 	return nil
 }
 
-// WriteOpen starts a task and fences older ones.
+// WriteOpen starts a task and fences its older epochs.
 type WriteOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
+	// Connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// The task.
+	// Task.
 	Task *TaskPlan `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	// Fencing epoch: the sink refuses commits of lower epochs of this task_id. It grows for a task_id, with gaps, and may be kept;
-	// epochs of two task ids say nothing of each other.
+	// Fencing epoch: the sink refuses commits of lower epochs of this task_id. Epochs of a task_id grow, with gaps, and may be
+	// stored. Epochs of different task ids are not comparable.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Wanted mode; unset: the strongest that the sink has. The mode that it asks for, or one that is stronger, is in force, or the
-	// sink refuses. In COMMIT_MODE_HOST and IDEMPOTENT rows may be visible before Commit.
+	// Wanted commit mode; unset for the strongest that the sink has. The sink uses this mode or a stronger one, or refuses. With
+	// COMMIT_MODE_HOST and COMMIT_MODE_IDEMPOTENT rows may be visible before WriteCommit.
 	CommitMode CommitMode `protobuf:"varint,4,opt,name=commit_mode,json=commitMode,proto3,enum=penstock.api.connector.v1.CommitMode" json:"commit_mode,omitempty"`
-	// Encodings the host can send, best first.
-	Encodings []v1.Encoding `protobuf:"varint,5,rep,packed,name=encodings,proto3,enum=penstock.api.record.v1.Encoding" json:"encodings,omitempty"`
-	// Limits of the host.
-	Limits *Limits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Last transaction that the offset service has as committed, with its state.
+	// Last transaction that the offset service stored with offsets, with its state.
 	LastPrepared *PreparedTxn `protobuf:"bytes,7,opt,name=last_prepared,json=lastPrepared,proto3" json:"last_prepared,omitempty"`
-	// True when last_prepared may not have been applied: apply it again, idempotently. That is usual, also after a clean end, since
-	// a commit is noted with the next one: a sink has to remember what it applied last.
+	// Whether last_prepared may not have been applied: apply it again, idempotently. This is usual, also after a clean end, since the
+	// host records a commit together with the next one. A sink must therefore remember what it applied last.
 	Recover       bool `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -704,20 +650,6 @@ func (x *WriteOpen) GetCommitMode() CommitMode {
 	return CommitMode_COMMIT_MODE_UNSPECIFIED
 }
 
-func (x *WriteOpen) GetEncodings() []v1.Encoding {
-	if x != nil {
-		return x.Encodings
-	}
-	return nil
-}
-
-func (x *WriteOpen) GetLimits() *Limits {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
 func (x *WriteOpen) GetLastPrepared() *PreparedTxn {
 	if x != nil {
 		return x.LastPrepared
@@ -732,14 +664,14 @@ func (x *WriteOpen) GetRecover() bool {
 	return false
 }
 
-// PreparedTxn is stored with the offsets, in one write.
+// PreparedTxn is a prepared transaction. The host stores it with the offsets in one write.
 type PreparedTxn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Transaction.
 	TxnId uint64 `protobuf:"varint,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
 	// Epoch that prepared it.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// State of the sink (staged files, statement ids); small.
+	// State of the sink (staged files, statement ids), at most 64 KiB.
 	State []byte `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// Offsets it covers, opaque to the sink.
 	Token         []byte `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
@@ -805,20 +737,18 @@ func (x *PreparedTxn) GetToken() []byte {
 	return nil
 }
 
-// WritePrepare ends the rows of a transaction. A slot that was not put, or has other rows, ends the stream with an error status.
+// WritePrepare completes the rows of a transaction. A slot that was not put, or has another row count, ends the stream with an
+// error status.
 type WritePrepare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Transaction. It is higher than that of last_prepared, over epochs; one that was never stored comes again with a newer epoch.
+	// Transaction. It is higher than that of last_prepared, across epochs. An id that was never stored may come again with a newer
+	// epoch.
 	TxnId uint64 `protobuf:"varint,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
-	// Offsets it covers; COMMIT_MODE_SINK stores it in its own transaction.
+	// Offsets that the transaction covers, opaque to the sink. With COMMIT_MODE_SINK the sink stores them in its own transaction.
 	Token []byte `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	// What was put and counts. The rows of a transaction are ordered by slot, then by order of arrival in the slot:
-	// a sink that keeps order applies slot 0 first.
+	// Slots and attempts that count. The rows of a transaction are ordered by slot, then by arrival within the slot: a sink that
+	// keeps order applies slot 0 first.
 	Slots []*PutSlot `protobuf:"bytes,3,rep,name=slots,proto3" json:"slots,omitempty"`
-	// Rows in all.
-	Rows uint64 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Offsets for sinks that show them (Kafka Connect's preCommit), by partition.
-	Offsets map[string]*v1.Offset `protobuf:"bytes,5,rep,name=offsets,proto3" json:"offsets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Trace context.
 	Traceparent   string `protobuf:"bytes,6,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -876,20 +806,6 @@ func (x *WritePrepare) GetSlots() []*PutSlot {
 	return nil
 }
 
-func (x *WritePrepare) GetRows() uint64 {
-	if x != nil {
-		return x.Rows
-	}
-	return 0
-}
-
-func (x *WritePrepare) GetOffsets() map[string]*v1.Offset {
-	if x != nil {
-		return x.Offsets
-	}
-	return nil
-}
-
 func (x *WritePrepare) GetTraceparent() string {
 	if x != nil {
 		return x.Traceparent
@@ -897,7 +813,7 @@ func (x *WritePrepare) GetTraceparent() string {
 	return ""
 }
 
-// WriteCommit makes it visible.
+// WriteCommit makes a transaction visible.
 type WriteCommit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Transaction.
@@ -943,137 +859,16 @@ func (x *WriteCommit) GetTxnId() uint64 {
 	return 0
 }
 
-// WriteAbort throws it away.
-type WriteAbort struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Transaction.
-	TxnId uint64 `protobuf:"varint,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
-	// Why.
-	Reason        *v11.Diagnostic `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WriteAbort) Reset() {
-	*x = WriteAbort{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WriteAbort) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WriteAbort) ProtoMessage() {}
-
-func (x *WriteAbort) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WriteAbort.ProtoReflect.Descriptor instead.
-func (*WriteAbort) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *WriteAbort) GetTxnId() uint64 {
-	if x != nil {
-		return x.TxnId
-	}
-	return 0
-}
-
-func (x *WriteAbort) GetReason() *v11.Diagnostic {
-	if x != nil {
-		return x.Reason
-	}
-	return nil
-}
-
-// WriteAssign changes the input partitions.
-type WriteAssign struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Given.
-	Open []string `protobuf:"bytes,1,rep,name=open,proto3" json:"open,omitempty"`
-	// Taken; rows of them are flushed before the answer.
-	Close []string `protobuf:"bytes,2,rep,name=close,proto3" json:"close,omitempty"`
-	// Id to answer by.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WriteAssign) Reset() {
-	*x = WriteAssign{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WriteAssign) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WriteAssign) ProtoMessage() {}
-
-func (x *WriteAssign) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WriteAssign.ProtoReflect.Descriptor instead.
-func (*WriteAssign) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *WriteAssign) GetOpen() []string {
-	if x != nil {
-		return x.Open
-	}
-	return nil
-}
-
-func (x *WriteAssign) GetClose() []string {
-	if x != nil {
-		return x.Close
-	}
-	return nil
-}
-
-func (x *WriteAssign) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 // WriteClose ends the task.
 type WriteClose struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The stream is cut after this.
-	Grace         *durationpb.Duration `protobuf:"bytes,1,opt,name=grace,proto3" json:"grace,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WriteClose) Reset() {
 	*x = WriteClose{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +880,7 @@ func (x *WriteClose) String() string {
 func (*WriteClose) ProtoMessage() {}
 
 func (x *WriteClose) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,17 +893,10 @@ func (x *WriteClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteClose.ProtoReflect.Descriptor instead.
 func (*WriteClose) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{13}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *WriteClose) GetGrace() *durationpb.Duration {
-	if x != nil {
-		return x.Grace
-	}
-	return nil
-}
-
-// WriteResponse is sink to host.
+// WriteResponse is a frame from sink to host.
 type WriteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -1119,12 +907,9 @@ type WriteResponse struct {
 	//	*WriteResponse_SchemaApplied
 	//	*WriteResponse_Prepared
 	//	*WriteResponse_TxnCommitted
-	//	*WriteResponse_Assigned
-	//	*WriteResponse_Ask
 	//	*WriteResponse_Progress
-	//	*WriteResponse_Diagnostic
 	//	*WriteResponse_Closed
-	//	*WriteResponse_Looked
+	//	*WriteResponse_Described
 	Kind          isWriteResponse_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1132,7 +917,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +929,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +942,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{14}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WriteResponse) GetKind() isWriteResponse_Kind {
@@ -1203,37 +988,10 @@ func (x *WriteResponse) GetTxnCommitted() *TxnCommitted {
 	return nil
 }
 
-func (x *WriteResponse) GetAssigned() *WriteAssigned {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteResponse_Assigned); ok {
-			return x.Assigned
-		}
-	}
-	return nil
-}
-
-func (x *WriteResponse) GetAsk() *SinkAsk {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteResponse_Ask); ok {
-			return x.Ask
-		}
-	}
-	return nil
-}
-
 func (x *WriteResponse) GetProgress() *Progress {
 	if x != nil {
 		if x, ok := x.Kind.(*WriteResponse_Progress); ok {
 			return x.Progress
-		}
-	}
-	return nil
-}
-
-func (x *WriteResponse) GetDiagnostic() *v11.Diagnostic {
-	if x != nil {
-		if x, ok := x.Kind.(*WriteResponse_Diagnostic); ok {
-			return x.Diagnostic
 		}
 	}
 	return nil
@@ -1248,10 +1006,10 @@ func (x *WriteResponse) GetClosed() *WriteClosed {
 	return nil
 }
 
-func (x *WriteResponse) GetLooked() *WriteLooked {
+func (x *WriteResponse) GetDescribed() *DatasetDescribed {
 	if x != nil {
-		if x, ok := x.Kind.(*WriteResponse_Looked); ok {
-			return x.Looked
+		if x, ok := x.Kind.(*WriteResponse_Described); ok {
+			return x.Described
 		}
 	}
 	return nil
@@ -1262,53 +1020,38 @@ type isWriteResponse_Kind interface {
 }
 
 type WriteResponse_Opened struct {
-	// First.
+	// First frame.
 	Opened *WriteOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
 }
 
 type WriteResponse_SchemaApplied struct {
-	// Schema is in force.
+	// The schema is in force, or was refused.
 	SchemaApplied *SchemaApplied `protobuf:"bytes,2,opt,name=schema_applied,json=schemaApplied,proto3,oneof"`
 }
 
 type WriteResponse_Prepared struct {
-	// Transaction is safe.
+	// The transaction is durable.
 	Prepared *Prepared `protobuf:"bytes,5,opt,name=prepared,proto3,oneof"`
 }
 
 type WriteResponse_TxnCommitted struct {
-	// Transaction is visible.
+	// The transaction is visible.
 	TxnCommitted *TxnCommitted `protobuf:"bytes,6,opt,name=txn_committed,json=txnCommitted,proto3,oneof"`
 }
 
-type WriteResponse_Assigned struct {
-	// Answer to WriteAssign.
-	Assigned *WriteAssigned `protobuf:"bytes,7,opt,name=assigned,proto3,oneof"`
-}
-
-type WriteResponse_Ask struct {
-	// The sink asks for something.
-	Ask *SinkAsk `protobuf:"bytes,8,opt,name=ask,proto3,oneof"`
-}
-
 type WriteResponse_Progress struct {
-	// Heartbeat and numbers.
+	// Heartbeat with metrics.
 	Progress *Progress `protobuf:"bytes,9,opt,name=progress,proto3,oneof"`
 }
 
-type WriteResponse_Diagnostic struct {
-	// Warnings.
-	Diagnostic *v11.Diagnostic `protobuf:"bytes,10,opt,name=diagnostic,proto3,oneof"`
-}
-
 type WriteResponse_Closed struct {
-	// Last.
+	// Last frame.
 	Closed *WriteClosed `protobuf:"bytes,11,opt,name=closed,proto3,oneof"`
 }
 
-type WriteResponse_Looked struct {
-	// Columns of a place.
-	Looked *WriteLooked `protobuf:"bytes,12,opt,name=looked,proto3,oneof"`
+type WriteResponse_Described struct {
+	// Columns of a dataset's target.
+	Described *DatasetDescribed `protobuf:"bytes,12,opt,name=described,proto3,oneof"`
 }
 
 func (*WriteResponse_Opened) isWriteResponse_Kind() {}
@@ -1319,42 +1062,32 @@ func (*WriteResponse_Prepared) isWriteResponse_Kind() {}
 
 func (*WriteResponse_TxnCommitted) isWriteResponse_Kind() {}
 
-func (*WriteResponse_Assigned) isWriteResponse_Kind() {}
-
-func (*WriteResponse_Ask) isWriteResponse_Kind() {}
-
 func (*WriteResponse_Progress) isWriteResponse_Kind() {}
-
-func (*WriteResponse_Diagnostic) isWriteResponse_Kind() {}
 
 func (*WriteResponse_Closed) isWriteResponse_Kind() {}
 
-func (*WriteResponse_Looked) isWriteResponse_Kind() {}
+func (*WriteResponse_Described) isWriteResponse_Kind() {}
 
 // WriteOpened answers WriteOpen.
 type WriteOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Mode in force; the host fails the task when it is weaker than the user asked for.
+	// Commit mode in force. The host fails the task when it is weaker than the one that the user configured.
 	CommitMode CommitMode `protobuf:"varint,1,opt,name=commit_mode,json=commitMode,proto3,enum=penstock.api.connector.v1.CommitMode" json:"commit_mode,omitempty"`
-	// COMMIT_MODE_SINK: the last transaction in the sink; the host starts from its token.
+	// COMMIT_MODE_SINK: the last transaction that the sink has stored. The host starts from its token.
 	Committed *PreparedTxn `protobuf:"bytes,2,opt,name=committed,proto3" json:"committed,omitempty"`
-	// Chosen.
-	Encoding v1.Encoding `protobuf:"varint,3,opt,name=encoding,proto3,enum=penstock.api.record.v1.Encoding" json:"encoding,omitempty"`
-	// Limits of the plugin.
+	// Limits of the sink.
 	Limits *Limits `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Wanted time between commits.
+	// Wanted time between two commits.
 	CommitEvery *durationpb.Duration `protobuf:"bytes,6,opt,name=commit_every,json=commitEvery,proto3" json:"commit_every,omitempty"`
-	// Rows of txn n+1 may come while n commits.
-	Pipelined bool `protobuf:"varint,7,opt,name=pipelined,proto3" json:"pipelined,omitempty"`
-	// Answers WriteLook; a sink that does not say so is never asked.
-	Looks         bool `protobuf:"varint,8,opt,name=looks,proto3" json:"looks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Whether the sink answers DescribeDataset. The host sends none otherwise.
+	DescribesDatasets bool `protobuf:"varint,8,opt,name=describes_datasets,json=describesDatasets,proto3" json:"describes_datasets,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WriteOpened) Reset() {
 	*x = WriteOpened{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1099,7 @@ func (x *WriteOpened) String() string {
 func (*WriteOpened) ProtoMessage() {}
 
 func (x *WriteOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1112,7 @@ func (x *WriteOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOpened.ProtoReflect.Descriptor instead.
 func (*WriteOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{15}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WriteOpened) GetCommitMode() CommitMode {
@@ -1396,13 +1129,6 @@ func (x *WriteOpened) GetCommitted() *PreparedTxn {
 	return nil
 }
 
-func (x *WriteOpened) GetEncoding() v1.Encoding {
-	if x != nil {
-		return x.Encoding
-	}
-	return v1.Encoding(0)
-}
-
 func (x *WriteOpened) GetLimits() *Limits {
 	if x != nil {
 		return x.Limits
@@ -1417,30 +1143,23 @@ func (x *WriteOpened) GetCommitEvery() *durationpb.Duration {
 	return nil
 }
 
-func (x *WriteOpened) GetPipelined() bool {
+func (x *WriteOpened) GetDescribesDatasets() bool {
 	if x != nil {
-		return x.Pipelined
+		return x.DescribesDatasets
 	}
 	return false
 }
 
-func (x *WriteOpened) GetLooks() bool {
-	if x != nil {
-		return x.Looks
-	}
-	return false
-}
-
-// SchemaApplied answers a schema.
+// SchemaApplied answers a Schema frame.
 type SchemaApplied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Schema.
 	SchemaId uint32 `protobuf:"varint,1,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
-	// What was done, for instance the DDL.
+	// Actions taken, for instance DDL statements. The host logs them.
 	Actions []string `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Columns that will be dropped or cast.
 	Diagnostics []*v11.Diagnostic `protobuf:"bytes,3,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	// Not possible: the host follows the user's drift policy.
+	// The schema cannot be applied: the host follows the schema drift policy of the connector.
 	Refused       bool `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1448,7 +1167,7 @@ type SchemaApplied struct {
 
 func (x *SchemaApplied) Reset() {
 	*x = SchemaApplied{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1179,7 @@ func (x *SchemaApplied) String() string {
 func (*SchemaApplied) ProtoMessage() {}
 
 func (x *SchemaApplied) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1192,7 @@ func (x *SchemaApplied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchemaApplied.ProtoReflect.Descriptor instead.
 func (*SchemaApplied) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{16}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SchemaApplied) GetSchemaId() uint32 {
@@ -1504,26 +1223,22 @@ func (x *SchemaApplied) GetRefused() bool {
 	return false
 }
 
-// BatchResult answers a batch; success is never by omission.
+// BatchResult is the result of one batch. A missing result is never a success.
 type BatchResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Batch.
+	// Batch.seq.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// All rows taken.
+	// All rows were taken.
 	AllOk bool `protobuf:"varint,2,opt,name=all_ok,json=allOk,proto3" json:"all_ok,omitempty"`
 	// Rows that failed.
-	Failed []*RowError `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`
-	// Rows from this index on were not tried; absent when all were.
-	UntriedFrom *uint32 `protobuf:"varint,4,opt,name=untried_from,json=untriedFrom,proto3,oneof" json:"untried_from,omitempty"`
-	// Try the batch again after this.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,5,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	Failed        []*RowError `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BatchResult) Reset() {
 	*x = BatchResult{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1250,7 @@ func (x *BatchResult) String() string {
 func (*BatchResult) ProtoMessage() {}
 
 func (x *BatchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1263,7 @@ func (x *BatchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchResult.ProtoReflect.Descriptor instead.
 func (*BatchResult) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{17}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BatchResult) GetSeq() uint64 {
@@ -1572,26 +1287,12 @@ func (x *BatchResult) GetFailed() []*RowError {
 	return nil
 }
 
-func (x *BatchResult) GetUntriedFrom() uint32 {
-	if x != nil && x.UntriedFrom != nil {
-		return *x.UntriedFrom
-	}
-	return 0
-}
-
-func (x *BatchResult) GetRetryAfter() *durationpb.Duration {
-	if x != nil {
-		return x.RetryAfter
-	}
-	return nil
-}
-
-// RowError is a failed row.
+// RowError is a row that the sink rejected.
 type RowError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index.
+	// Index of the row in the batch.
 	Row uint32 `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`
-	// Why; ERROR_CLASS_DATA goes to the dead letter queue.
+	// Reason. A row with ERROR_CLASS_DATA goes to the dead-letter queue.
 	Reason        *v11.Diagnostic `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1599,7 +1300,7 @@ type RowError struct {
 
 func (x *RowError) Reset() {
 	*x = RowError{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1312,7 @@ func (x *RowError) String() string {
 func (*RowError) ProtoMessage() {}
 
 func (x *RowError) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1325,7 @@ func (x *RowError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowError.ProtoReflect.Descriptor instead.
 func (*RowError) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{18}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RowError) GetRow() uint32 {
@@ -1644,17 +1345,15 @@ func (x *RowError) GetReason() *v11.Diagnostic {
 // Prepared answers WritePrepare.
 type Prepared struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// To store with the offsets.
-	Txn *PreparedTxn `protobuf:"bytes,1,opt,name=txn,proto3" json:"txn,omitempty"`
-	// Offsets that are safe, when fewer than asked (Kafka Connect's preCommit).
-	SafeOffsets   map[string]*v1.Offset `protobuf:"bytes,2,rep,name=safe_offsets,json=safeOffsets,proto3" json:"safe_offsets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Transaction to store with the offsets.
+	Txn           *PreparedTxn `protobuf:"bytes,1,opt,name=txn,proto3" json:"txn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Prepared) Reset() {
 	*x = Prepared{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1365,7 @@ func (x *Prepared) String() string {
 func (*Prepared) ProtoMessage() {}
 
 func (x *Prepared) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1378,7 @@ func (x *Prepared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prepared.ProtoReflect.Descriptor instead.
 func (*Prepared) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{19}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Prepared) GetTxn() *PreparedTxn {
@@ -1689,29 +1388,18 @@ func (x *Prepared) GetTxn() *PreparedTxn {
 	return nil
 }
 
-func (x *Prepared) GetSafeOffsets() map[string]*v1.Offset {
-	if x != nil {
-		return x.SafeOffsets
-	}
-	return nil
-}
-
 // TxnCommitted answers WriteCommit.
 type TxnCommitted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Transaction.
-	TxnId uint64 `protobuf:"varint,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
-	// Rows that became visible.
-	Rows uint64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	// For lineage: table version, snapshot id, file names.
-	Info          map[string]string `protobuf:"bytes,3,rep,name=info,proto3" json:"info,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	TxnId         uint64 `protobuf:"varint,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TxnCommitted) Reset() {
 	*x = TxnCommitted{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[20]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1411,7 @@ func (x *TxnCommitted) String() string {
 func (*TxnCommitted) ProtoMessage() {}
 
 func (x *TxnCommitted) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[20]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1424,7 @@ func (x *TxnCommitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TxnCommitted.ProtoReflect.Descriptor instead.
 func (*TxnCommitted) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{20}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TxnCommitted) GetTxnId() uint64 {
@@ -1746,141 +1434,7 @@ func (x *TxnCommitted) GetTxnId() uint64 {
 	return 0
 }
 
-func (x *TxnCommitted) GetRows() uint64 {
-	if x != nil {
-		return x.Rows
-	}
-	return 0
-}
-
-func (x *TxnCommitted) GetInfo() map[string]string {
-	if x != nil {
-		return x.Info
-	}
-	return nil
-}
-
-// WriteAssigned answers WriteAssign.
-type WriteAssigned struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id.
-	RequestId     string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WriteAssigned) Reset() {
-	*x = WriteAssigned{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WriteAssigned) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WriteAssigned) ProtoMessage() {}
-
-func (x *WriteAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WriteAssigned.ProtoReflect.Descriptor instead.
-func (*WriteAssigned) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *WriteAssigned) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-// SinkAsk is what a sink may ask for.
-type SinkAsk struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Commit now.
-	CommitNow bool `protobuf:"varint,1,opt,name=commit_now,json=commitNow,proto3" json:"commit_now,omitempty"`
-	// Send these partitions again from here (Kafka Connect's SinkTaskContext.offset). No host has this yet: it ends the task with
-	// plugin.protocol.feature_not_agreed.
-	Rewind map[string]*v1.Offset `protobuf:"bytes,2,rep,name=rewind,proto3" json:"rewind,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Do not send these partitions.
-	Pause []string `protobuf:"bytes,3,rep,name=pause,proto3" json:"pause,omitempty"`
-	// Send them again.
-	Resume        []string `protobuf:"bytes,4,rep,name=resume,proto3" json:"resume,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SinkAsk) Reset() {
-	*x = SinkAsk{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SinkAsk) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SinkAsk) ProtoMessage() {}
-
-func (x *SinkAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SinkAsk.ProtoReflect.Descriptor instead.
-func (*SinkAsk) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *SinkAsk) GetCommitNow() bool {
-	if x != nil {
-		return x.CommitNow
-	}
-	return false
-}
-
-func (x *SinkAsk) GetRewind() map[string]*v1.Offset {
-	if x != nil {
-		return x.Rewind
-	}
-	return nil
-}
-
-func (x *SinkAsk) GetPause() []string {
-	if x != nil {
-		return x.Pause
-	}
-	return nil
-}
-
-func (x *SinkAsk) GetResume() []string {
-	if x != nil {
-		return x.Resume
-	}
-	return nil
-}
-
-// WriteClosed ends the task.
+// WriteClosed is the last frame.
 type WriteClosed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1889,7 +1443,7 @@ type WriteClosed struct {
 
 func (x *WriteClosed) Reset() {
 	*x = WriteClosed{}
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[23]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +1455,7 @@ func (x *WriteClosed) String() string {
 func (*WriteClosed) ProtoMessage() {}
 
 func (x *WriteClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[23]
+	mi := &file_penstock_api_connector_v1_sink_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +1468,7 @@ func (x *WriteClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteClosed.ProtoReflect.Descriptor instead.
 func (*WriteClosed) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{23}
+	return file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP(), []int{19}
 }
 
 var File_penstock_api_connector_v1_sink_service_proto protoreflect.FileDescriptor
@@ -1938,131 +1492,81 @@ const file_penstock_api_connector_v1_sink_service_proto_rawDesc = "" +
 	"\aPutSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +
-	"\x04rows\x18\x03 \x01(\x04R\x04rows\"\xdf\x04\n" +
+	"\x04rows\x18\x03 \x01(\x04R\x04rows\"\xcc\x03\n" +
 	"\fWriteRequest\x12:\n" +
 	"\x04open\x18\x01 \x01(\v2$.penstock.api.connector.v1.WriteOpenH\x00R\x04open\x128\n" +
 	"\x06schema\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.SchemaH\x00R\x06schema\x12C\n" +
 	"\aprepare\x18\x04 \x01(\v2'.penstock.api.connector.v1.WritePrepareH\x00R\aprepare\x12@\n" +
 	"\x06commit\x18\x05 \x01(\v2&.penstock.api.connector.v1.WriteCommitH\x00R\x06commit\x12=\n" +
-	"\x05abort\x18\x06 \x01(\v2%.penstock.api.connector.v1.WriteAbortH\x00R\x05abort\x12@\n" +
-	"\x06assign\x18\a \x01(\v2&.penstock.api.connector.v1.WriteAssignH\x00R\x06assign\x12=\n" +
-	"\x05close\x18\b \x01(\v2%.penstock.api.connector.v1.WriteCloseH\x00R\x05close\x12N\n" +
-	"\rconfig_update\x18\t \x01(\v2'.penstock.api.connector.v1.ConfigUpdateH\x00R\fconfigUpdate\x12:\n" +
-	"\x04look\x18\n" +
-	" \x01(\v2$.penstock.api.connector.v1.WriteLookH\x00R\x04lookB\x06\n" +
-	"\x04kind\"D\n" +
-	"\tWriteLook\x12\x18\n" +
+	"\x05close\x18\b \x01(\v2%.penstock.api.connector.v1.WriteCloseH\x00R\x05close\x12H\n" +
+	"\bdescribe\x18\n" +
+	" \x01(\v2*.penstock.api.connector.v1.DescribeDatasetH\x00R\bdescribeB\x06\n" +
+	"\x04kindJ\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
+	"R\x05abortR\x06assignR\rconfig_update\"J\n" +
+	"\x0fDescribeDataset\x12\x18\n" +
 	"\adataset\x18\x01 \x01(\tR\adataset\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\x04R\trequestId\"O\n" +
-	"\vWriteLooked\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\x04R\trequestId\"T\n" +
+	"\x10DatasetDescribed\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x12!\n" +
-	"\farrow_schema\x18\x02 \x01(\fR\varrowSchema\"\xbf\x03\n" +
+	"\farrow_schema\x18\x02 \x01(\fR\varrowSchema\"\xe3\x02\n" +
 	"\tWriteOpen\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x127\n" +
 	"\x04task\x18\x02 \x01(\v2#.penstock.api.connector.v1.TaskPlanR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12F\n" +
 	"\vcommit_mode\x18\x04 \x01(\x0e2%.penstock.api.connector.v1.CommitModeR\n" +
-	"commitMode\x12>\n" +
-	"\tencodings\x18\x05 \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\x129\n" +
-	"\x06limits\x18\x06 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x12K\n" +
+	"commitMode\x12K\n" +
 	"\rlast_prepared\x18\a \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\flastPrepared\x12\x18\n" +
-	"\arecover\x18\b \x01(\bR\arecover\"f\n" +
+	"\arecover\x18\b \x01(\bR\arecoverJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aR\tencodingsR\x06limits\"f\n" +
 	"\vPreparedTxn\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\fR\x05token\"\xd7\x02\n" +
+	"\x05token\x18\x04 \x01(\fR\x05token\"\xb2\x01\n" +
 	"\fWritePrepare\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x128\n" +
-	"\x05slots\x18\x03 \x03(\v2\".penstock.api.connector.v1.PutSlotR\x05slots\x12\x12\n" +
-	"\x04rows\x18\x04 \x01(\x04R\x04rows\x12N\n" +
-	"\aoffsets\x18\x05 \x03(\v24.penstock.api.connector.v1.WritePrepare.OffsetsEntryR\aoffsets\x12 \n" +
-	"\vtraceparent\x18\x06 \x01(\tR\vtraceparent\x1aZ\n" +
-	"\fOffsetsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
-	"\x05value\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x05value:\x028\x01\"$\n" +
+	"\x05slots\x18\x03 \x03(\v2\".penstock.api.connector.v1.PutSlotR\x05slots\x12 \n" +
+	"\vtraceparent\x18\x06 \x01(\tR\vtraceparentJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\x04rowsR\aoffsets\"$\n" +
 	"\vWriteCommit\x12\x15\n" +
-	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\"^\n" +
+	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\"\x19\n" +
 	"\n" +
-	"WriteAbort\x12\x15\n" +
-	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\x129\n" +
-	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"V\n" +
-	"\vWriteAssign\x12\x12\n" +
-	"\x04open\x18\x01 \x03(\tR\x04open\x12\x14\n" +
-	"\x05close\x18\x02 \x03(\tR\x05close\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"=\n" +
-	"\n" +
-	"WriteClose\x12/\n" +
-	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\xd9\x05\n" +
+	"WriteCloseJ\x04\b\x01\x10\x02R\x05grace\"\xcc\x04\n" +
 	"\rWriteResponse\x12@\n" +
 	"\x06opened\x18\x01 \x01(\v2&.penstock.api.connector.v1.WriteOpenedH\x00R\x06opened\x12Q\n" +
 	"\x0eschema_applied\x18\x02 \x01(\v2(.penstock.api.connector.v1.SchemaAppliedH\x00R\rschemaApplied\x12A\n" +
 	"\bprepared\x18\x05 \x01(\v2#.penstock.api.connector.v1.PreparedH\x00R\bprepared\x12N\n" +
-	"\rtxn_committed\x18\x06 \x01(\v2'.penstock.api.connector.v1.TxnCommittedH\x00R\ftxnCommitted\x12F\n" +
-	"\bassigned\x18\a \x01(\v2(.penstock.api.connector.v1.WriteAssignedH\x00R\bassigned\x126\n" +
-	"\x03ask\x18\b \x01(\v2\".penstock.api.connector.v1.SinkAskH\x00R\x03ask\x12A\n" +
-	"\bprogress\x18\t \x01(\v2#.penstock.api.connector.v1.ProgressH\x00R\bprogress\x12C\n" +
-	"\n" +
-	"diagnostic\x18\n" +
-	" \x01(\v2!.penstock.api.error.v1.DiagnosticH\x00R\n" +
-	"diagnostic\x12@\n" +
-	"\x06closed\x18\v \x01(\v2&.penstock.api.connector.v1.WriteClosedH\x00R\x06closed\x12@\n" +
-	"\x06looked\x18\f \x01(\v2&.penstock.api.connector.v1.WriteLookedH\x00R\x06lookedB\x06\n" +
-	"\x04kindJ\x04\b\x03\x10\x04R\x06credit\"\x94\x03\n" +
+	"\rtxn_committed\x18\x06 \x01(\v2'.penstock.api.connector.v1.TxnCommittedH\x00R\ftxnCommitted\x12A\n" +
+	"\bprogress\x18\t \x01(\v2#.penstock.api.connector.v1.ProgressH\x00R\bprogress\x12@\n" +
+	"\x06closed\x18\v \x01(\v2&.penstock.api.connector.v1.WriteClosedH\x00R\x06closed\x12K\n" +
+	"\tdescribed\x18\f \x01(\v2+.penstock.api.connector.v1.DatasetDescribedH\x00R\tdescribedB\x06\n" +
+	"\x04kindJ\x04\b\x03\x10\x04J\x04\b\a\x10\bJ\x04\b\b\x10\tJ\x04\b\n" +
+	"\x10\vR\x06creditR\bassignedR\x03askR\n" +
+	"diagnostic\"\xf2\x02\n" +
 	"\vWriteOpened\x12F\n" +
 	"\vcommit_mode\x18\x01 \x01(\x0e2%.penstock.api.connector.v1.CommitModeR\n" +
 	"commitMode\x12D\n" +
-	"\tcommitted\x18\x02 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\tcommitted\x12<\n" +
-	"\bencoding\x18\x03 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x129\n" +
+	"\tcommitted\x18\x02 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\tcommitted\x129\n" +
 	"\x06limits\x18\x04 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x12<\n" +
-	"\fcommit_every\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vcommitEvery\x12\x1c\n" +
-	"\tpipelined\x18\a \x01(\bR\tpipelined\x12\x14\n" +
-	"\x05looks\x18\b \x01(\bR\x05looksJ\x04\b\x05\x10\x06R\x06credit\"\xa5\x01\n" +
+	"\fcommit_every\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vcommitEvery\x12-\n" +
+	"\x12describes_datasets\x18\b \x01(\bR\x11describesDatasetsJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x06J\x04\b\a\x10\bR\bencodingR\x06creditR\tpipelined\"\xa5\x01\n" +
 	"\rSchemaApplied\x12\x1b\n" +
 	"\tschema_id\x18\x01 \x01(\rR\bschemaId\x12\x18\n" +
 	"\aactions\x18\x02 \x03(\tR\aactions\x12C\n" +
 	"\vdiagnostics\x18\x03 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\x12\x18\n" +
-	"\arefused\x18\x04 \x01(\bR\arefused\"\xe8\x01\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\"\x9a\x01\n" +
 	"\vBatchResult\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06all_ok\x18\x02 \x01(\bR\x05allOk\x12;\n" +
-	"\x06failed\x18\x03 \x03(\v2#.penstock.api.connector.v1.RowErrorR\x06failed\x12&\n" +
-	"\funtried_from\x18\x04 \x01(\rH\x00R\vuntriedFrom\x88\x01\x01\x12:\n" +
-	"\vretry_after\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfterB\x0f\n" +
-	"\r_untried_from\"W\n" +
+	"\x06failed\x18\x03 \x03(\v2#.penstock.api.connector.v1.RowErrorR\x06failedJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\funtried_fromR\vretry_after\"W\n" +
 	"\bRowError\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x129\n" +
-	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"\xfd\x01\n" +
+	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"X\n" +
 	"\bPrepared\x128\n" +
-	"\x03txn\x18\x01 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\x03txn\x12W\n" +
-	"\fsafe_offsets\x18\x02 \x03(\v24.penstock.api.connector.v1.Prepared.SafeOffsetsEntryR\vsafeOffsets\x1a^\n" +
-	"\x10SafeOffsetsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
-	"\x05value\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x05value:\x028\x01\"\xb9\x01\n" +
+	"\x03txn\x18\x01 \x01(\v2&.penstock.api.connector.v1.PreparedTxnR\x03txnJ\x04\b\x02\x10\x03R\fsafe_offsets\"=\n" +
 	"\fTxnCommitted\x12\x15\n" +
-	"\x06txn_id\x18\x01 \x01(\x04R\x05txnId\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12E\n" +
-	"\x04info\x18\x03 \x03(\v21.penstock.api.connector.v1.TxnCommitted.InfoEntryR\x04info\x1a7\n" +
-	"\tInfoEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\".\n" +
-	"\rWriteAssigned\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xf9\x01\n" +
-	"\aSinkAsk\x12\x1d\n" +
-	"\n" +
-	"commit_now\x18\x01 \x01(\bR\tcommitNow\x12F\n" +
-	"\x06rewind\x18\x02 \x03(\v2..penstock.api.connector.v1.SinkAsk.RewindEntryR\x06rewind\x12\x14\n" +
-	"\x05pause\x18\x03 \x03(\tR\x05pause\x12\x16\n" +
-	"\x06resume\x18\x04 \x03(\tR\x06resume\x1aY\n" +
-	"\vRewindEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
-	"\x05value\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x05value:\x028\x01\"\r\n" +
+	"\x06txn_id\x18\x01 \x01(\x04R\x05txnIdJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04R\x04rowsR\x04info\"\r\n" +
 	"\vWriteClosed2\xc7\x01\n" +
 	"\vSinkService\x12^\n" +
 	"\x05Write\x12'.penstock.api.connector.v1.WriteRequest\x1a(.penstock.api.connector.v1.WriteResponse(\x010\x01\x12X\n" +
@@ -2080,107 +1584,77 @@ func file_penstock_api_connector_v1_sink_service_proto_rawDescGZIP() []byte {
 	return file_penstock_api_connector_v1_sink_service_proto_rawDescData
 }
 
-var file_penstock_api_connector_v1_sink_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_penstock_api_connector_v1_sink_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_penstock_api_connector_v1_sink_service_proto_goTypes = []any{
 	(*PutRequest)(nil),          // 0: penstock.api.connector.v1.PutRequest
 	(*PutOpen)(nil),             // 1: penstock.api.connector.v1.PutOpen
 	(*PutResponse)(nil),         // 2: penstock.api.connector.v1.PutResponse
 	(*PutSlot)(nil),             // 3: penstock.api.connector.v1.PutSlot
 	(*WriteRequest)(nil),        // 4: penstock.api.connector.v1.WriteRequest
-	(*WriteLook)(nil),           // 5: penstock.api.connector.v1.WriteLook
-	(*WriteLooked)(nil),         // 6: penstock.api.connector.v1.WriteLooked
+	(*DescribeDataset)(nil),     // 5: penstock.api.connector.v1.DescribeDataset
+	(*DatasetDescribed)(nil),    // 6: penstock.api.connector.v1.DatasetDescribed
 	(*WriteOpen)(nil),           // 7: penstock.api.connector.v1.WriteOpen
 	(*PreparedTxn)(nil),         // 8: penstock.api.connector.v1.PreparedTxn
 	(*WritePrepare)(nil),        // 9: penstock.api.connector.v1.WritePrepare
 	(*WriteCommit)(nil),         // 10: penstock.api.connector.v1.WriteCommit
-	(*WriteAbort)(nil),          // 11: penstock.api.connector.v1.WriteAbort
-	(*WriteAssign)(nil),         // 12: penstock.api.connector.v1.WriteAssign
-	(*WriteClose)(nil),          // 13: penstock.api.connector.v1.WriteClose
-	(*WriteResponse)(nil),       // 14: penstock.api.connector.v1.WriteResponse
-	(*WriteOpened)(nil),         // 15: penstock.api.connector.v1.WriteOpened
-	(*SchemaApplied)(nil),       // 16: penstock.api.connector.v1.SchemaApplied
-	(*BatchResult)(nil),         // 17: penstock.api.connector.v1.BatchResult
-	(*RowError)(nil),            // 18: penstock.api.connector.v1.RowError
-	(*Prepared)(nil),            // 19: penstock.api.connector.v1.Prepared
-	(*TxnCommitted)(nil),        // 20: penstock.api.connector.v1.TxnCommitted
-	(*WriteAssigned)(nil),       // 21: penstock.api.connector.v1.WriteAssigned
-	(*SinkAsk)(nil),             // 22: penstock.api.connector.v1.SinkAsk
-	(*WriteClosed)(nil),         // 23: penstock.api.connector.v1.WriteClosed
-	nil,                         // 24: penstock.api.connector.v1.WritePrepare.OffsetsEntry
-	nil,                         // 25: penstock.api.connector.v1.Prepared.SafeOffsetsEntry
-	nil,                         // 26: penstock.api.connector.v1.TxnCommitted.InfoEntry
-	nil,                         // 27: penstock.api.connector.v1.SinkAsk.RewindEntry
-	(*v1.Batch)(nil),            // 28: penstock.api.record.v1.Batch
-	(*v1.Schema)(nil),           // 29: penstock.api.record.v1.Schema
-	(*ConfigUpdate)(nil),        // 30: penstock.api.connector.v1.ConfigUpdate
-	(*Target)(nil),              // 31: penstock.api.connector.v1.Target
-	(*TaskPlan)(nil),            // 32: penstock.api.connector.v1.TaskPlan
-	(CommitMode)(0),             // 33: penstock.api.connector.v1.CommitMode
-	(v1.Encoding)(0),            // 34: penstock.api.record.v1.Encoding
-	(*Limits)(nil),              // 35: penstock.api.connector.v1.Limits
-	(*v11.Diagnostic)(nil),      // 36: penstock.api.error.v1.Diagnostic
-	(*durationpb.Duration)(nil), // 37: google.protobuf.Duration
-	(*Progress)(nil),            // 38: penstock.api.connector.v1.Progress
-	(*v1.Offset)(nil),           // 39: penstock.api.record.v1.Offset
+	(*WriteClose)(nil),          // 11: penstock.api.connector.v1.WriteClose
+	(*WriteResponse)(nil),       // 12: penstock.api.connector.v1.WriteResponse
+	(*WriteOpened)(nil),         // 13: penstock.api.connector.v1.WriteOpened
+	(*SchemaApplied)(nil),       // 14: penstock.api.connector.v1.SchemaApplied
+	(*BatchResult)(nil),         // 15: penstock.api.connector.v1.BatchResult
+	(*RowError)(nil),            // 16: penstock.api.connector.v1.RowError
+	(*Prepared)(nil),            // 17: penstock.api.connector.v1.Prepared
+	(*TxnCommitted)(nil),        // 18: penstock.api.connector.v1.TxnCommitted
+	(*WriteClosed)(nil),         // 19: penstock.api.connector.v1.WriteClosed
+	(*v1.Batch)(nil),            // 20: penstock.api.record.v1.Batch
+	(*v1.Schema)(nil),           // 21: penstock.api.record.v1.Schema
+	(*Target)(nil),              // 22: penstock.api.connector.v1.Target
+	(*TaskPlan)(nil),            // 23: penstock.api.connector.v1.TaskPlan
+	(CommitMode)(0),             // 24: penstock.api.connector.v1.CommitMode
+	(*Progress)(nil),            // 25: penstock.api.connector.v1.Progress
+	(*Limits)(nil),              // 26: penstock.api.connector.v1.Limits
+	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
+	(*v11.Diagnostic)(nil),      // 28: penstock.api.error.v1.Diagnostic
 }
 var file_penstock_api_connector_v1_sink_service_proto_depIdxs = []int32{
 	1,  // 0: penstock.api.connector.v1.PutRequest.open:type_name -> penstock.api.connector.v1.PutOpen
-	28, // 1: penstock.api.connector.v1.PutRequest.batch:type_name -> penstock.api.record.v1.Batch
-	17, // 2: penstock.api.connector.v1.PutResponse.batch_result:type_name -> penstock.api.connector.v1.BatchResult
+	20, // 1: penstock.api.connector.v1.PutRequest.batch:type_name -> penstock.api.record.v1.Batch
+	15, // 2: penstock.api.connector.v1.PutResponse.batch_result:type_name -> penstock.api.connector.v1.BatchResult
 	7,  // 3: penstock.api.connector.v1.WriteRequest.open:type_name -> penstock.api.connector.v1.WriteOpen
-	29, // 4: penstock.api.connector.v1.WriteRequest.schema:type_name -> penstock.api.record.v1.Schema
+	21, // 4: penstock.api.connector.v1.WriteRequest.schema:type_name -> penstock.api.record.v1.Schema
 	9,  // 5: penstock.api.connector.v1.WriteRequest.prepare:type_name -> penstock.api.connector.v1.WritePrepare
 	10, // 6: penstock.api.connector.v1.WriteRequest.commit:type_name -> penstock.api.connector.v1.WriteCommit
-	11, // 7: penstock.api.connector.v1.WriteRequest.abort:type_name -> penstock.api.connector.v1.WriteAbort
-	12, // 8: penstock.api.connector.v1.WriteRequest.assign:type_name -> penstock.api.connector.v1.WriteAssign
-	13, // 9: penstock.api.connector.v1.WriteRequest.close:type_name -> penstock.api.connector.v1.WriteClose
-	30, // 10: penstock.api.connector.v1.WriteRequest.config_update:type_name -> penstock.api.connector.v1.ConfigUpdate
-	5,  // 11: penstock.api.connector.v1.WriteRequest.look:type_name -> penstock.api.connector.v1.WriteLook
-	31, // 12: penstock.api.connector.v1.WriteOpen.target:type_name -> penstock.api.connector.v1.Target
-	32, // 13: penstock.api.connector.v1.WriteOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
-	33, // 14: penstock.api.connector.v1.WriteOpen.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
-	34, // 15: penstock.api.connector.v1.WriteOpen.encodings:type_name -> penstock.api.record.v1.Encoding
-	35, // 16: penstock.api.connector.v1.WriteOpen.limits:type_name -> penstock.api.connector.v1.Limits
-	8,  // 17: penstock.api.connector.v1.WriteOpen.last_prepared:type_name -> penstock.api.connector.v1.PreparedTxn
-	3,  // 18: penstock.api.connector.v1.WritePrepare.slots:type_name -> penstock.api.connector.v1.PutSlot
-	24, // 19: penstock.api.connector.v1.WritePrepare.offsets:type_name -> penstock.api.connector.v1.WritePrepare.OffsetsEntry
-	36, // 20: penstock.api.connector.v1.WriteAbort.reason:type_name -> penstock.api.error.v1.Diagnostic
-	37, // 21: penstock.api.connector.v1.WriteClose.grace:type_name -> google.protobuf.Duration
-	15, // 22: penstock.api.connector.v1.WriteResponse.opened:type_name -> penstock.api.connector.v1.WriteOpened
-	16, // 23: penstock.api.connector.v1.WriteResponse.schema_applied:type_name -> penstock.api.connector.v1.SchemaApplied
-	19, // 24: penstock.api.connector.v1.WriteResponse.prepared:type_name -> penstock.api.connector.v1.Prepared
-	20, // 25: penstock.api.connector.v1.WriteResponse.txn_committed:type_name -> penstock.api.connector.v1.TxnCommitted
-	21, // 26: penstock.api.connector.v1.WriteResponse.assigned:type_name -> penstock.api.connector.v1.WriteAssigned
-	22, // 27: penstock.api.connector.v1.WriteResponse.ask:type_name -> penstock.api.connector.v1.SinkAsk
-	38, // 28: penstock.api.connector.v1.WriteResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	36, // 29: penstock.api.connector.v1.WriteResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	23, // 30: penstock.api.connector.v1.WriteResponse.closed:type_name -> penstock.api.connector.v1.WriteClosed
-	6,  // 31: penstock.api.connector.v1.WriteResponse.looked:type_name -> penstock.api.connector.v1.WriteLooked
-	33, // 32: penstock.api.connector.v1.WriteOpened.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
-	8,  // 33: penstock.api.connector.v1.WriteOpened.committed:type_name -> penstock.api.connector.v1.PreparedTxn
-	34, // 34: penstock.api.connector.v1.WriteOpened.encoding:type_name -> penstock.api.record.v1.Encoding
-	35, // 35: penstock.api.connector.v1.WriteOpened.limits:type_name -> penstock.api.connector.v1.Limits
-	37, // 36: penstock.api.connector.v1.WriteOpened.commit_every:type_name -> google.protobuf.Duration
-	36, // 37: penstock.api.connector.v1.SchemaApplied.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	18, // 38: penstock.api.connector.v1.BatchResult.failed:type_name -> penstock.api.connector.v1.RowError
-	37, // 39: penstock.api.connector.v1.BatchResult.retry_after:type_name -> google.protobuf.Duration
-	36, // 40: penstock.api.connector.v1.RowError.reason:type_name -> penstock.api.error.v1.Diagnostic
-	8,  // 41: penstock.api.connector.v1.Prepared.txn:type_name -> penstock.api.connector.v1.PreparedTxn
-	25, // 42: penstock.api.connector.v1.Prepared.safe_offsets:type_name -> penstock.api.connector.v1.Prepared.SafeOffsetsEntry
-	26, // 43: penstock.api.connector.v1.TxnCommitted.info:type_name -> penstock.api.connector.v1.TxnCommitted.InfoEntry
-	27, // 44: penstock.api.connector.v1.SinkAsk.rewind:type_name -> penstock.api.connector.v1.SinkAsk.RewindEntry
-	39, // 45: penstock.api.connector.v1.WritePrepare.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
-	39, // 46: penstock.api.connector.v1.Prepared.SafeOffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
-	39, // 47: penstock.api.connector.v1.SinkAsk.RewindEntry.value:type_name -> penstock.api.record.v1.Offset
-	4,  // 48: penstock.api.connector.v1.SinkService.Write:input_type -> penstock.api.connector.v1.WriteRequest
-	0,  // 49: penstock.api.connector.v1.SinkService.Put:input_type -> penstock.api.connector.v1.PutRequest
-	14, // 50: penstock.api.connector.v1.SinkService.Write:output_type -> penstock.api.connector.v1.WriteResponse
-	2,  // 51: penstock.api.connector.v1.SinkService.Put:output_type -> penstock.api.connector.v1.PutResponse
-	50, // [50:52] is the sub-list for method output_type
-	48, // [48:50] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	11, // 7: penstock.api.connector.v1.WriteRequest.close:type_name -> penstock.api.connector.v1.WriteClose
+	5,  // 8: penstock.api.connector.v1.WriteRequest.describe:type_name -> penstock.api.connector.v1.DescribeDataset
+	22, // 9: penstock.api.connector.v1.WriteOpen.target:type_name -> penstock.api.connector.v1.Target
+	23, // 10: penstock.api.connector.v1.WriteOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
+	24, // 11: penstock.api.connector.v1.WriteOpen.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
+	8,  // 12: penstock.api.connector.v1.WriteOpen.last_prepared:type_name -> penstock.api.connector.v1.PreparedTxn
+	3,  // 13: penstock.api.connector.v1.WritePrepare.slots:type_name -> penstock.api.connector.v1.PutSlot
+	13, // 14: penstock.api.connector.v1.WriteResponse.opened:type_name -> penstock.api.connector.v1.WriteOpened
+	14, // 15: penstock.api.connector.v1.WriteResponse.schema_applied:type_name -> penstock.api.connector.v1.SchemaApplied
+	17, // 16: penstock.api.connector.v1.WriteResponse.prepared:type_name -> penstock.api.connector.v1.Prepared
+	18, // 17: penstock.api.connector.v1.WriteResponse.txn_committed:type_name -> penstock.api.connector.v1.TxnCommitted
+	25, // 18: penstock.api.connector.v1.WriteResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	19, // 19: penstock.api.connector.v1.WriteResponse.closed:type_name -> penstock.api.connector.v1.WriteClosed
+	6,  // 20: penstock.api.connector.v1.WriteResponse.described:type_name -> penstock.api.connector.v1.DatasetDescribed
+	24, // 21: penstock.api.connector.v1.WriteOpened.commit_mode:type_name -> penstock.api.connector.v1.CommitMode
+	8,  // 22: penstock.api.connector.v1.WriteOpened.committed:type_name -> penstock.api.connector.v1.PreparedTxn
+	26, // 23: penstock.api.connector.v1.WriteOpened.limits:type_name -> penstock.api.connector.v1.Limits
+	27, // 24: penstock.api.connector.v1.WriteOpened.commit_every:type_name -> google.protobuf.Duration
+	28, // 25: penstock.api.connector.v1.SchemaApplied.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	16, // 26: penstock.api.connector.v1.BatchResult.failed:type_name -> penstock.api.connector.v1.RowError
+	28, // 27: penstock.api.connector.v1.RowError.reason:type_name -> penstock.api.error.v1.Diagnostic
+	8,  // 28: penstock.api.connector.v1.Prepared.txn:type_name -> penstock.api.connector.v1.PreparedTxn
+	4,  // 29: penstock.api.connector.v1.SinkService.Write:input_type -> penstock.api.connector.v1.WriteRequest
+	0,  // 30: penstock.api.connector.v1.SinkService.Put:input_type -> penstock.api.connector.v1.PutRequest
+	12, // 31: penstock.api.connector.v1.SinkService.Write:output_type -> penstock.api.connector.v1.WriteResponse
+	2,  // 32: penstock.api.connector.v1.SinkService.Put:output_type -> penstock.api.connector.v1.PutResponse
+	31, // [31:33] is the sub-list for method output_type
+	29, // [29:31] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_sink_service_proto_init() }
@@ -2200,32 +1674,25 @@ func file_penstock_api_connector_v1_sink_service_proto_init() {
 		(*WriteRequest_Schema)(nil),
 		(*WriteRequest_Prepare)(nil),
 		(*WriteRequest_Commit)(nil),
-		(*WriteRequest_Abort)(nil),
-		(*WriteRequest_Assign)(nil),
 		(*WriteRequest_Close)(nil),
-		(*WriteRequest_ConfigUpdate)(nil),
-		(*WriteRequest_Look)(nil),
+		(*WriteRequest_Describe)(nil),
 	}
-	file_penstock_api_connector_v1_sink_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_penstock_api_connector_v1_sink_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*WriteResponse_Opened)(nil),
 		(*WriteResponse_SchemaApplied)(nil),
 		(*WriteResponse_Prepared)(nil),
 		(*WriteResponse_TxnCommitted)(nil),
-		(*WriteResponse_Assigned)(nil),
-		(*WriteResponse_Ask)(nil),
 		(*WriteResponse_Progress)(nil),
-		(*WriteResponse_Diagnostic)(nil),
 		(*WriteResponse_Closed)(nil),
-		(*WriteResponse_Looked)(nil),
+		(*WriteResponse_Described)(nil),
 	}
-	file_penstock_api_connector_v1_sink_service_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_sink_service_proto_rawDesc), len(file_penstock_api_connector_v1_sink_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

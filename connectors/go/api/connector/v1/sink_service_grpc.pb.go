@@ -27,19 +27,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
-// transaction from executors, several at once. Frames with no known kind are ignored.
+// SinkService writes rows. Control and data are separate: one Write stream per task carries control frames; Put carries the rows of
+// a transaction, from several executors at once. Both sides ignore frames of unknown kind.
 //
-// A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
-// gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
+// A sink grants no credit. It holds rows back by not reading from Put, and gRPC's flow control stops the executor. The flow-control
+// window is some 64 KiB to a few MiB per Put call.
 type SinkServiceClient interface {
-	// Write is the control stream of a task, until Closed or an error status.
+	// Write is the control stream of a task. It ends with WriteClosed or an error status.
 	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteResponse], error)
-	// Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
-	// epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
-	// of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
-	// fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
-	// dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+	// Put stages rows. They count only after WritePrepare names their slot and attempt. Another Put of the same slot and attempt
+	// replaces the earlier one.
+	//
+	// Batch.seq counts from 1 in each call. Each chunk of a batch repeats all fields except data; rows is the count of the whole
+	// batch. The host sends only Arrow IPC, without compression, dictionaries or views. Columns such as __op describe the change, not
+	// the row: an append-only sink leaves them out.
+	//
+	// Errors: bad rows are listed in the BatchResult of their batch. An older epoch, an unknown schema or a gap in seq ends the call
+	// with an error status.
 	Put(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PutRequest, PutResponse], error)
 }
 
@@ -81,19 +85,23 @@ type SinkService_PutClient = grpc.BidiStreamingClient[PutRequest, PutResponse]
 // All implementations must embed UnimplementedSinkServiceServer
 // for forward compatibility.
 //
-// SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
-// transaction from executors, several at once. Frames with no known kind are ignored.
+// SinkService writes rows. Control and data are separate: one Write stream per task carries control frames; Put carries the rows of
+// a transaction, from several executors at once. Both sides ignore frames of unknown kind.
 //
-// A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
-// gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
+// A sink grants no credit. It holds rows back by not reading from Put, and gRPC's flow control stops the executor. The flow-control
+// window is some 64 KiB to a few MiB per Put call.
 type SinkServiceServer interface {
-	// Write is the control stream of a task, until Closed or an error status.
+	// Write is the control stream of a task. It ends with WriteClosed or an error status.
 	Write(grpc.BidiStreamingServer[WriteRequest, WriteResponse]) error
-	// Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
-	// epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
-	// of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
-	// fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
-	// dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+	// Put stages rows. They count only after WritePrepare names their slot and attempt. Another Put of the same slot and attempt
+	// replaces the earlier one.
+	//
+	// Batch.seq counts from 1 in each call. Each chunk of a batch repeats all fields except data; rows is the count of the whole
+	// batch. The host sends only Arrow IPC, without compression, dictionaries or views. Columns such as __op describe the change, not
+	// the row: an append-only sink leaves them out.
+	//
+	// Errors: bad rows are listed in the BatchResult of their batch. An older epoch, an unknown schema or a gap in seq ends the call
+	// with an error status.
 	Put(grpc.BidiStreamingServer[PutRequest, PutResponse]) error
 	mustEmbedUnimplementedSinkServiceServer()
 }

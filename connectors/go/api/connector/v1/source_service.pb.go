@@ -24,18 +24,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// FetchRequest is a ticket.
+// FetchRequest names the batches to send.
 type FetchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// Task.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Its epoch; an older one is refused.
+	// Epoch of the task. The source refuses an older one.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// First batch.
 	FromSeq uint64 `protobuf:"varint,3,opt,name=from_seq,json=fromSeq,proto3" json:"from_seq,omitempty"`
 	// Last batch.
 	ToSeq uint64 `protobuf:"varint,4,opt,name=to_seq,json=toSeq,proto3" json:"to_seq,omitempty"`
-	// Only these of them; empty for all. Several executors share a range by it.
+	// Only these batches of the range; empty for all. With it several executors share a range.
 	Seqs          []uint64 `protobuf:"varint,5,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -106,7 +106,7 @@ func (x *FetchRequest) GetSeqs() []uint64 {
 	return nil
 }
 
-// FetchResponse is data.
+// FetchResponse is one batch, or one chunk of it.
 type FetchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rows, in order of seq.
@@ -152,24 +152,20 @@ func (x *FetchResponse) GetBatch() *v1.Batch {
 	return nil
 }
 
-// BatchReady announces a batch that can be fetched.
+// BatchReady announces a batch that can be fetched. The source keeps it until it is released.
 type BatchReady struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1 without gaps.
+	// Sequence number from 1 without gaps.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Schema of the rows; sent before.
+	// Schema of the rows, sent before.
 	SchemaId uint32 `protobuf:"varint,2,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
-	// Partition of the rows, as Partition.partition_id names it.
+	// Partition of the rows.
 	PartitionId string `protobuf:"bytes,3,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// Rows.
+	// Number of rows.
 	Rows uint32 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	// At least the bytes of Batch.data, all chunks together, as they are sent: a batch that turns out larger is refused. Counted
-	// against the credit until released.
-	Bytes uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Largest event time, microseconds.
-	MaxEventTimeUs int64 `protobuf:"zigzag64,6,opt,name=max_event_time_us,json=maxEventTimeUs,proto3" json:"max_event_time_us,omitempty"`
-	// W3C trace context.
-	Traceparent   string `protobuf:"bytes,7,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Upper bound of the bytes of Batch.data over all chunks: the host refuses a larger batch. The bytes count against the credit
+	// until the batch is released.
+	Bytes         uint64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,24 +235,10 @@ func (x *BatchReady) GetBytes() uint64 {
 	return 0
 }
 
-func (x *BatchReady) GetMaxEventTimeUs() int64 {
-	if x != nil {
-		return x.MaxEventTimeUs
-	}
-	return 0
-}
-
-func (x *BatchReady) GetTraceparent() string {
-	if x != nil {
-		return x.Traceparent
-	}
-	return ""
-}
-
-// ReadRelease frees batches: their job is done, they will not be fetched again.
+// ReadRelease frees batches: the host will not fetch them again.
 type ReadRelease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All batches up to this.
+	// All batches up to this one.
 	Seq           uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -299,7 +281,7 @@ func (x *ReadRelease) GetSeq() uint64 {
 	return 0
 }
 
-// ReadRequest is host to source.
+// ReadRequest is a frame from host to source.
 type ReadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -307,13 +289,7 @@ type ReadRequest struct {
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*ReadRequest_Open
-	//	*ReadRequest_Credit
 	//	*ReadRequest_Committed
-	//	*ReadRequest_Nack
-	//	*ReadRequest_Assign
-	//	*ReadRequest_Pause
-	//	*ReadRequest_Drain
-	//	*ReadRequest_ConfigUpdate
 	//	*ReadRequest_Release
 	Kind          isReadRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -366,64 +342,10 @@ func (x *ReadRequest) GetOpen() *ReadOpen {
 	return nil
 }
 
-func (x *ReadRequest) GetCredit() *Credit {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadRequest_Credit); ok {
-			return x.Credit
-		}
-	}
-	return nil
-}
-
 func (x *ReadRequest) GetCommitted() *ReadCommitted {
 	if x != nil {
 		if x, ok := x.Kind.(*ReadRequest_Committed); ok {
 			return x.Committed
-		}
-	}
-	return nil
-}
-
-func (x *ReadRequest) GetNack() *ReadNack {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadRequest_Nack); ok {
-			return x.Nack
-		}
-	}
-	return nil
-}
-
-func (x *ReadRequest) GetAssign() *ReadAssign {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadRequest_Assign); ok {
-			return x.Assign
-		}
-	}
-	return nil
-}
-
-func (x *ReadRequest) GetPause() *ReadPause {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadRequest_Pause); ok {
-			return x.Pause
-		}
-	}
-	return nil
-}
-
-func (x *ReadRequest) GetDrain() *ReadDrain {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadRequest_Drain); ok {
-			return x.Drain
-		}
-	}
-	return nil
-}
-
-func (x *ReadRequest) GetConfigUpdate() *ConfigUpdate {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadRequest_ConfigUpdate); ok {
-			return x.ConfigUpdate
 		}
 	}
 	return nil
@@ -443,86 +365,40 @@ type isReadRequest_Kind interface {
 }
 
 type ReadRequest_Open struct {
-	// First.
+	// First frame.
 	Open *ReadOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
 }
 
-type ReadRequest_Credit struct {
-	// More may be sent.
-	Credit *Credit `protobuf:"bytes,2,opt,name=credit,proto3,oneof"`
-}
-
 type ReadRequest_Committed struct {
-	// Durable up to here: sent only after the sink's commit and the offset service's write.
+	// Checkpoints that are durable. Sent only after the sink's commit and the offset service's write.
 	Committed *ReadCommitted `protobuf:"bytes,3,opt,name=committed,proto3,oneof"`
 }
 
-type ReadRequest_Nack struct {
-	// Not written: redeliver, or let go.
-	Nack *ReadNack `protobuf:"bytes,4,opt,name=nack,proto3,oneof"`
-}
-
-type ReadRequest_Assign struct {
-	// Partitions to add and to give up.
-	Assign *ReadAssign `protobuf:"bytes,5,opt,name=assign,proto3,oneof"`
-}
-
-type ReadRequest_Pause struct {
-	// Stop and start reading some partitions; offsets and buffers are kept.
-	Pause *ReadPause `protobuf:"bytes,6,opt,name=pause,proto3,oneof"`
-}
-
-type ReadRequest_Drain struct {
-	// Finish: send what is in hand, a last checkpoint, then Drained.
-	Drain *ReadDrain `protobuf:"bytes,7,opt,name=drain,proto3,oneof"`
-}
-
-type ReadRequest_ConfigUpdate struct {
-	// Configuration of live keys changed.
-	ConfigUpdate *ConfigUpdate `protobuf:"bytes,8,opt,name=config_update,json=configUpdate,proto3,oneof"`
-}
-
 type ReadRequest_Release struct {
-	// Batches that need not be kept.
+	// Batches that are no longer needed.
 	Release *ReadRelease `protobuf:"bytes,9,opt,name=release,proto3,oneof"`
 }
 
 func (*ReadRequest_Open) isReadRequest_Kind() {}
 
-func (*ReadRequest_Credit) isReadRequest_Kind() {}
-
 func (*ReadRequest_Committed) isReadRequest_Kind() {}
-
-func (*ReadRequest_Nack) isReadRequest_Kind() {}
-
-func (*ReadRequest_Assign) isReadRequest_Kind() {}
-
-func (*ReadRequest_Pause) isReadRequest_Kind() {}
-
-func (*ReadRequest_Drain) isReadRequest_Kind() {}
-
-func (*ReadRequest_ConfigUpdate) isReadRequest_Kind() {}
 
 func (*ReadRequest_Release) isReadRequest_Kind() {}
 
 // ReadOpen starts a task.
 type ReadOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The connector.
+	// Connector.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// The task.
+	// Task.
 	Task *TaskPlan `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
-	// Generation of the task; everything it commits carries it.
+	// Epoch of the task. Everything that the task commits carries it.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Encodings the host takes, best first.
+	// Encodings that the host accepts, best first.
 	Encodings []v1.Encoding `protobuf:"varint,4,rep,packed,name=encodings,proto3,enum=penstock.api.record.v1.Encoding" json:"encodings,omitempty"`
 	// Limits of the host.
 	Limits *Limits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Checkpoints must be source transaction ends.
-	TransactionBoundaries bool `protobuf:"varint,6,opt,name=transaction_boundaries,json=transactionBoundaries,proto3" json:"transaction_boundaries,omitempty"`
-	// Schemas the host has already, to be named by fingerprint.
-	KnownSchemas []*v1.Schema `protobuf:"bytes,7,rep,name=known_schemas,json=knownSchemas,proto3" json:"known_schemas,omitempty"`
-	// First credit.
+	// Credit for the whole stream: the announced batches that are not released must stay within it.
 	Credit        *Credit `protobuf:"bytes,8,opt,name=credit,proto3" json:"credit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -593,20 +469,6 @@ func (x *ReadOpen) GetLimits() *Limits {
 	return nil
 }
 
-func (x *ReadOpen) GetTransactionBoundaries() bool {
-	if x != nil {
-		return x.TransactionBoundaries
-	}
-	return false
-}
-
-func (x *ReadOpen) GetKnownSchemas() []*v1.Schema {
-	if x != nil {
-		return x.KnownSchemas
-	}
-	return nil
-}
-
 func (x *ReadOpen) GetCredit() *Credit {
 	if x != nil {
 		return x.Credit
@@ -614,7 +476,7 @@ func (x *ReadOpen) GetCredit() *Credit {
 	return nil
 }
 
-// ReadCommitted is cumulative.
+// ReadCommitted reports durable checkpoints. It is cumulative.
 type ReadCommitted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All checkpoints up to this are durable.
@@ -660,272 +522,7 @@ func (x *ReadCommitted) GetCheckpointId() uint64 {
 	return 0
 }
 
-// ReadNack says that rows were not written.
-type ReadNack struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Checkpoint the rows are in.
-	CheckpointId uint64 `protobuf:"varint,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
-	// Batch.
-	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Rows; empty for all.
-	Rows []uint32 `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"`
-	// Why.
-	Reason *v11.Diagnostic `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Redeliver after this.
-	Delay *durationpb.Duration `protobuf:"bytes,5,opt,name=delay,proto3" json:"delay,omitempty"`
-	// Give up after this many deliveries.
-	MaxDeliveries uint32 `protobuf:"varint,6,opt,name=max_deliveries,json=maxDeliveries,proto3" json:"max_deliveries,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadNack) Reset() {
-	*x = ReadNack{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadNack) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadNack) ProtoMessage() {}
-
-func (x *ReadNack) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadNack.ProtoReflect.Descriptor instead.
-func (*ReadNack) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *ReadNack) GetCheckpointId() uint64 {
-	if x != nil {
-		return x.CheckpointId
-	}
-	return 0
-}
-
-func (x *ReadNack) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *ReadNack) GetRows() []uint32 {
-	if x != nil {
-		return x.Rows
-	}
-	return nil
-}
-
-func (x *ReadNack) GetReason() *v11.Diagnostic {
-	if x != nil {
-		return x.Reason
-	}
-	return nil
-}
-
-func (x *ReadNack) GetDelay() *durationpb.Duration {
-	if x != nil {
-		return x.Delay
-	}
-	return nil
-}
-
-func (x *ReadNack) GetMaxDeliveries() uint32 {
-	if x != nil {
-		return x.MaxDeliveries
-	}
-	return 0
-}
-
-// ReadAssign changes partitions without a restart.
-type ReadAssign struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// To read.
-	Add []*v1.Partition `protobuf:"bytes,1,rep,name=add,proto3" json:"add,omitempty"`
-	// To give up; answered by PartitionDone with the last offset.
-	Remove        []string `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadAssign) Reset() {
-	*x = ReadAssign{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadAssign) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadAssign) ProtoMessage() {}
-
-func (x *ReadAssign) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadAssign.ProtoReflect.Descriptor instead.
-func (*ReadAssign) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ReadAssign) GetAdd() []*v1.Partition {
-	if x != nil {
-		return x.Add
-	}
-	return nil
-}
-
-func (x *ReadAssign) GetRemove() []string {
-	if x != nil {
-		return x.Remove
-	}
-	return nil
-}
-
-// ReadPause stops and starts partitions.
-type ReadPause struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// To stop; empty with all_partitions for all.
-	Pause []string `protobuf:"bytes,1,rep,name=pause,proto3" json:"pause,omitempty"`
-	// To start.
-	Resume []string `protobuf:"bytes,2,rep,name=resume,proto3" json:"resume,omitempty"`
-	// Applies to all partitions.
-	AllPartitions bool `protobuf:"varint,3,opt,name=all_partitions,json=allPartitions,proto3" json:"all_partitions,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadPause) Reset() {
-	*x = ReadPause{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadPause) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadPause) ProtoMessage() {}
-
-func (x *ReadPause) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadPause.ProtoReflect.Descriptor instead.
-func (*ReadPause) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ReadPause) GetPause() []string {
-	if x != nil {
-		return x.Pause
-	}
-	return nil
-}
-
-func (x *ReadPause) GetResume() []string {
-	if x != nil {
-		return x.Resume
-	}
-	return nil
-}
-
-func (x *ReadPause) GetAllPartitions() bool {
-	if x != nil {
-		return x.AllPartitions
-	}
-	return false
-}
-
-// ReadDrain ends the task.
-type ReadDrain struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The stream is cut after this.
-	Grace *durationpb.Duration `protobuf:"bytes,1,opt,name=grace,proto3" json:"grace,omitempty"`
-	// Do not send what is in hand.
-	Discard       bool `protobuf:"varint,2,opt,name=discard,proto3" json:"discard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadDrain) Reset() {
-	*x = ReadDrain{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadDrain) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadDrain) ProtoMessage() {}
-
-func (x *ReadDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadDrain.ProtoReflect.Descriptor instead.
-func (*ReadDrain) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *ReadDrain) GetGrace() *durationpb.Duration {
-	if x != nil {
-		return x.Grace
-	}
-	return nil
-}
-
-func (x *ReadDrain) GetDiscard() bool {
-	if x != nil {
-		return x.Discard
-	}
-	return false
-}
-
-// ReadResponse is source to host.
+// ReadResponse is a frame from source to host.
 type ReadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -937,10 +534,7 @@ type ReadResponse struct {
 	//	*ReadResponse_Ready
 	//	*ReadResponse_Checkpoint
 	//	*ReadResponse_PartitionDone
-	//	*ReadResponse_PartitionChange
 	//	*ReadResponse_Progress
-	//	*ReadResponse_Diagnostic
-	//	*ReadResponse_ConfigUpdate
 	//	*ReadResponse_BadRow
 	//	*ReadResponse_Drained
 	Kind          isReadResponse_Kind `protobuf_oneof:"kind"`
@@ -950,7 +544,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +556,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +569,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{11}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -1030,37 +624,10 @@ func (x *ReadResponse) GetPartitionDone() *PartitionDone {
 	return nil
 }
 
-func (x *ReadResponse) GetPartitionChange() *PartitionChange {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadResponse_PartitionChange); ok {
-			return x.PartitionChange
-		}
-	}
-	return nil
-}
-
 func (x *ReadResponse) GetProgress() *Progress {
 	if x != nil {
 		if x, ok := x.Kind.(*ReadResponse_Progress); ok {
 			return x.Progress
-		}
-	}
-	return nil
-}
-
-func (x *ReadResponse) GetDiagnostic() *v11.Diagnostic {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadResponse_Diagnostic); ok {
-			return x.Diagnostic
-		}
-	}
-	return nil
-}
-
-func (x *ReadResponse) GetConfigUpdate() *ConfigUpdate {
-	if x != nil {
-		if x, ok := x.Kind.(*ReadResponse_ConfigUpdate); ok {
-			return x.ConfigUpdate
 		}
 	}
 	return nil
@@ -1089,57 +656,42 @@ type isReadResponse_Kind interface {
 }
 
 type ReadResponse_Opened struct {
-	// First.
+	// First frame.
 	Opened *ReadOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
 }
 
 type ReadResponse_Schema struct {
-	// Before the first batch of a schema version; takes effect in order.
+	// A schema version. Sent before its first batch; takes effect in the order of the stream.
 	Schema *v1.Schema `protobuf:"bytes,2,opt,name=schema,proto3,oneof"`
 }
 
 type ReadResponse_Ready struct {
-	// Rows that can be fetched; pending until a Checkpoint.
+	// A batch that can be fetched. It belongs to the next checkpoint.
 	Ready *BatchReady `protobuf:"bytes,3,opt,name=ready,proto3,oneof"`
 }
 
 type ReadResponse_Checkpoint struct {
-	// A place where a commit may be; may follow no rows at all.
+	// A point at which the host may commit.
 	Checkpoint *Checkpoint `protobuf:"bytes,4,opt,name=checkpoint,proto3,oneof"`
 }
 
 type ReadResponse_PartitionDone struct {
-	// A partition ended or was given up.
+	// A partition ended.
 	PartitionDone *PartitionDone `protobuf:"bytes,5,opt,name=partition_done,json=partitionDone,proto3,oneof"`
 }
 
-type ReadResponse_PartitionChange struct {
-	// Partitions found and gone.
-	PartitionChange *PartitionChange `protobuf:"bytes,6,opt,name=partition_change,json=partitionChange,proto3,oneof"`
-}
-
 type ReadResponse_Progress struct {
-	// Heartbeat and numbers.
+	// Heartbeat with metrics.
 	Progress *Progress `protobuf:"bytes,7,opt,name=progress,proto3,oneof"`
 }
 
-type ReadResponse_Diagnostic struct {
-	// Warnings, bad rows; errors that end the task come as the status.
-	Diagnostic *v11.Diagnostic `protobuf:"bytes,8,opt,name=diagnostic,proto3,oneof"`
-}
-
-type ReadResponse_ConfigUpdate struct {
-	// Configuration to store.
-	ConfigUpdate *ConfigUpdate `protobuf:"bytes,9,opt,name=config_update,json=configUpdate,proto3,oneof"`
-}
-
 type ReadResponse_BadRow struct {
-	// A row that could not be read; goes to the dead letter queue.
+	// A row that could not be read; it goes to the dead-letter queue.
 	BadRow *BadRow `protobuf:"bytes,10,opt,name=bad_row,json=badRow,proto3,oneof"`
 }
 
 type ReadResponse_Drained struct {
-	// Last frame. The batches stay until they are released.
+	// Last frame. The source keeps its batches until they are released.
 	Drained *Drained `protobuf:"bytes,11,opt,name=drained,proto3,oneof"`
 }
 
@@ -1153,13 +705,7 @@ func (*ReadResponse_Checkpoint) isReadResponse_Kind() {}
 
 func (*ReadResponse_PartitionDone) isReadResponse_Kind() {}
 
-func (*ReadResponse_PartitionChange) isReadResponse_Kind() {}
-
 func (*ReadResponse_Progress) isReadResponse_Kind() {}
-
-func (*ReadResponse_Diagnostic) isReadResponse_Kind() {}
-
-func (*ReadResponse_ConfigUpdate) isReadResponse_Kind() {}
 
 func (*ReadResponse_BadRow) isReadResponse_Kind() {}
 
@@ -1168,15 +714,15 @@ func (*ReadResponse_Drained) isReadResponse_Kind() {}
 // ReadOpened answers ReadOpen.
 type ReadOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen.
+	// Chosen encoding.
 	Encoding v1.Encoding `protobuf:"varint,1,opt,name=encoding,proto3,enum=penstock.api.record.v1.Encoding" json:"encoding,omitempty"`
-	// Limits of the plugin.
-	Limits *Limits `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Wants Committed.
+	// Whether the source needs ReadCommitted.
 	NeedsCommit bool `protobuf:"varint,3,opt,name=needs_commit,json=needsCommit,proto3" json:"needs_commit,omitempty"`
-	// How often Progress comes at least, 30 s at most. Required. Silence for twice as long means stuck.
+	// Longest time between two Progress frames, at most 30 s. Required. After twice this time without a frame the host takes the
+	// source for hung.
 	HeartbeatEvery *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_every,json=heartbeatEvery,proto3" json:"heartbeat_every,omitempty"`
-	// Every Progress carries committed_checkpoint_id, and one is sent at once when an awaited checkpoint was committed.
+	// Whether every Progress carries committed_checkpoint_id, and one is sent at once after a checkpoint with await_commit was
+	// committed.
 	ConfirmsCommits bool `protobuf:"varint,5,opt,name=confirms_commits,json=confirmsCommits,proto3" json:"confirms_commits,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1184,7 +730,7 @@ type ReadOpened struct {
 
 func (x *ReadOpened) Reset() {
 	*x = ReadOpened{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +742,7 @@ func (x *ReadOpened) String() string {
 func (*ReadOpened) ProtoMessage() {}
 
 func (x *ReadOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +755,7 @@ func (x *ReadOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOpened.ProtoReflect.Descriptor instead.
 func (*ReadOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{12}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReadOpened) GetEncoding() v1.Encoding {
@@ -1217,13 +763,6 @@ func (x *ReadOpened) GetEncoding() v1.Encoding {
 		return x.Encoding
 	}
 	return v1.Encoding(0)
-}
-
-func (x *ReadOpened) GetLimits() *Limits {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
 }
 
 func (x *ReadOpened) GetNeedsCommit() bool {
@@ -1247,36 +786,26 @@ func (x *ReadOpened) GetConfirmsCommits() bool {
 	return false
 }
 
-// Checkpoint is a place where a commit may be.
+// Checkpoint is a point at which the host may commit. It may follow no rows at all.
 type Checkpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From 1, without gaps.
+	// Number from 1 without gaps.
 	CheckpointId uint64 `protobuf:"varint,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
-	// Offsets after the rows so far, for partitions that moved.
+	// Offsets after the rows so far, for the partitions that moved.
 	Offsets map[string]*v1.Offset `protobuf:"bytes,2,rep,name=offsets,proto3" json:"offsets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Rows since the last checkpoint; the host checks its count against it.
+	// Rows since the last checkpoint. The host compares them with its own count.
 	Rows uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Last batch before it.
+	// Last batch before the checkpoint.
 	LastSeq uint64 `protobuf:"varint,4,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
-	// A source transaction ends here.
-	TransactionEnd bool `protobuf:"varint,5,opt,name=transaction_end,json=transactionEnd,proto3" json:"transaction_end,omitempty"`
-	// Id of that transaction (GTID, xid).
-	TransactionId string `protobuf:"bytes,6,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
-	// Watermark, microseconds.
-	WatermarkUs int64 `protobuf:"zigzag64,7,opt,name=watermark_us,json=watermarkUs,proto3" json:"watermark_us,omitempty"`
-	// The source can not go on before this is committed (snapshot hand-off): commit soon.
-	AwaitCommit bool `protobuf:"varint,8,opt,name=await_commit,json=awaitCommit,proto3" json:"await_commit,omitempty"`
-	// Trace context.
-	Traceparent string `protobuf:"bytes,9,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	// Throw away all rows since the last checkpoint (source transaction aborted).
-	Abort         bool `protobuf:"varint,10,opt,name=abort,proto3" json:"abort,omitempty"`
+	// The source cannot continue before this checkpoint is committed (snapshot hand-off): the host commits at once.
+	AwaitCommit   bool `protobuf:"varint,8,opt,name=await_commit,json=awaitCommit,proto3" json:"await_commit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +817,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +830,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{13}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Checkpoint) GetCheckpointId() uint64 {
@@ -1332,44 +861,9 @@ func (x *Checkpoint) GetLastSeq() uint64 {
 	return 0
 }
 
-func (x *Checkpoint) GetTransactionEnd() bool {
-	if x != nil {
-		return x.TransactionEnd
-	}
-	return false
-}
-
-func (x *Checkpoint) GetTransactionId() string {
-	if x != nil {
-		return x.TransactionId
-	}
-	return ""
-}
-
-func (x *Checkpoint) GetWatermarkUs() int64 {
-	if x != nil {
-		return x.WatermarkUs
-	}
-	return 0
-}
-
 func (x *Checkpoint) GetAwaitCommit() bool {
 	if x != nil {
 		return x.AwaitCommit
-	}
-	return false
-}
-
-func (x *Checkpoint) GetTraceparent() string {
-	if x != nil {
-		return x.Traceparent
-	}
-	return ""
-}
-
-func (x *Checkpoint) GetAbort() bool {
-	if x != nil {
-		return x.Abort
 	}
 	return false
 }
@@ -1378,18 +872,14 @@ func (x *Checkpoint) GetAbort() bool {
 type PartitionDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Partition.
-	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// Last offset.
-	Offset *v1.Offset `protobuf:"bytes,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// It is finished for good, not given up.
-	Finished      bool `protobuf:"varint,3,opt,name=finished,proto3" json:"finished,omitempty"`
+	PartitionId   string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionDone) Reset() {
 	*x = PartitionDone{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +891,7 @@ func (x *PartitionDone) String() string {
 func (*PartitionDone) ProtoMessage() {}
 
 func (x *PartitionDone) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +904,7 @@ func (x *PartitionDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDone.ProtoReflect.Descriptor instead.
 func (*PartitionDone) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{14}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PartitionDone) GetPartitionId() string {
@@ -1424,33 +914,19 @@ func (x *PartitionDone) GetPartitionId() string {
 	return ""
 }
 
-func (x *PartitionDone) GetOffset() *v1.Offset {
-	if x != nil {
-		return x.Offset
-	}
-	return nil
-}
-
-func (x *PartitionDone) GetFinished() bool {
-	if x != nil {
-		return x.Finished
-	}
-	return false
-}
-
-// BadRow is a row that could not be read. It counts neither in Checkpoint.rows nor against the credit, and belongs to the next
-// checkpoint.
+// BadRow is a row that could not be read. It belongs to the next checkpoint, and counts neither in Checkpoint.rows nor against the
+// credit.
 type BadRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Partition.
 	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// Bytes as they came.
+	// Bytes of the row as they were read.
 	Raw []byte `protobuf:"bytes,2,opt,name=raw,proto3" json:"raw,omitempty"`
-	// Why.
+	// Reason.
 	Reason *v11.Diagnostic `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Offset of the row.
 	Offset *v1.Offset `protobuf:"bytes,4,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Dataset, when known.
+	// Dataset, when it is known.
 	Dataset       string `protobuf:"bytes,5,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1458,7 +934,7 @@ type BadRow struct {
 
 func (x *BadRow) Reset() {
 	*x = BadRow{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +946,7 @@ func (x *BadRow) String() string {
 func (*BadRow) ProtoMessage() {}
 
 func (x *BadRow) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +959,7 @@ func (x *BadRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BadRow.ProtoReflect.Descriptor instead.
 func (*BadRow) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{15}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BadRow) GetPartitionId() string {
@@ -1521,7 +997,7 @@ func (x *BadRow) GetDataset() string {
 	return ""
 }
 
-// Drained ends the task.
+// Drained is the last frame of a source.
 type Drained struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Last checkpoint.
@@ -1532,7 +1008,7 @@ type Drained struct {
 
 func (x *Drained) Reset() {
 	*x = Drained{}
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1020,7 @@ func (x *Drained) String() string {
 func (*Drained) ProtoMessage() {}
 
 func (x *Drained) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_source_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1033,7 @@ func (x *Drained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drained.ProtoReflect.Descriptor instead.
 func (*Drained) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{16}
+	return file_penstock_api_connector_v1_source_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Drained) GetCheckpointId() uint64 {
@@ -1579,58 +1055,30 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\x06to_seq\x18\x04 \x01(\x04R\x05toSeq\x12\x12\n" +
 	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\"D\n" +
 	"\rFetchResponse\x123\n" +
-	"\x05batch\x18\x01 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x05batch\"\xd5\x01\n" +
+	"\x05batch\x18\x01 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x05batch\"\xb4\x01\n" +
 	"\n" +
 	"BatchReady\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
 	"\tschema_id\x18\x02 \x01(\rR\bschemaId\x12!\n" +
 	"\fpartition_id\x18\x03 \x01(\tR\vpartitionId\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\rR\x04rows\x12\x14\n" +
-	"\x05bytes\x18\x05 \x01(\x04R\x05bytes\x12)\n" +
-	"\x11max_event_time_us\x18\x06 \x01(\x12R\x0emaxEventTimeUs\x12 \n" +
-	"\vtraceparent\x18\a \x01(\tR\vtraceparent\"\x1f\n" +
+	"\x05bytes\x18\x05 \x01(\x04R\x05bytesJ\x04\b\x06\x10\aJ\x04\b\a\x10\bR\x11max_event_time_usR\vtraceparent\"\x1f\n" +
 	"\vReadRelease\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xe3\x04\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xb5\x02\n" +
 	"\vReadRequest\x129\n" +
-	"\x04open\x18\x01 \x01(\v2#.penstock.api.connector.v1.ReadOpenH\x00R\x04open\x12;\n" +
-	"\x06credit\x18\x02 \x01(\v2!.penstock.api.connector.v1.CreditH\x00R\x06credit\x12H\n" +
-	"\tcommitted\x18\x03 \x01(\v2(.penstock.api.connector.v1.ReadCommittedH\x00R\tcommitted\x129\n" +
-	"\x04nack\x18\x04 \x01(\v2#.penstock.api.connector.v1.ReadNackH\x00R\x04nack\x12?\n" +
-	"\x06assign\x18\x05 \x01(\v2%.penstock.api.connector.v1.ReadAssignH\x00R\x06assign\x12<\n" +
-	"\x05pause\x18\x06 \x01(\v2$.penstock.api.connector.v1.ReadPauseH\x00R\x05pause\x12<\n" +
-	"\x05drain\x18\a \x01(\v2$.penstock.api.connector.v1.ReadDrainH\x00R\x05drain\x12N\n" +
-	"\rconfig_update\x18\b \x01(\v2'.penstock.api.connector.v1.ConfigUpdateH\x00R\fconfigUpdate\x12B\n" +
+	"\x04open\x18\x01 \x01(\v2#.penstock.api.connector.v1.ReadOpenH\x00R\x04open\x12H\n" +
+	"\tcommitted\x18\x03 \x01(\v2(.penstock.api.connector.v1.ReadCommittedH\x00R\tcommitted\x12B\n" +
 	"\arelease\x18\t \x01(\v2&.penstock.api.connector.v1.ReadReleaseH\x00R\areleaseB\x06\n" +
-	"\x04kind\"\xc6\x03\n" +
+	"\x04kindJ\x04\b\x02\x10\x03J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x06creditR\x04nackR\x06assignR\x05pauseR\x05drainR\rconfig_update\"\xfd\x02\n" +
 	"\bReadOpen\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x127\n" +
 	"\x04task\x18\x02 \x01(\v2#.penstock.api.connector.v1.TaskPlanR\x04task\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12>\n" +
 	"\tencodings\x18\x04 \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\x129\n" +
-	"\x06limits\x18\x05 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x125\n" +
-	"\x16transaction_boundaries\x18\x06 \x01(\bR\x15transactionBoundaries\x12C\n" +
-	"\rknown_schemas\x18\a \x03(\v2\x1e.penstock.api.record.v1.SchemaR\fknownSchemas\x129\n" +
-	"\x06credit\x18\b \x01(\v2!.penstock.api.connector.v1.CreditR\x06credit\"4\n" +
+	"\x06limits\x18\x05 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x129\n" +
+	"\x06credit\x18\b \x01(\v2!.penstock.api.connector.v1.CreditR\x06creditJ\x04\b\x06\x10\aJ\x04\b\a\x10\bR\x16transaction_boundariesR\rknown_schemas\"4\n" +
 	"\rReadCommitted\x12#\n" +
-	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\"\xe8\x01\n" +
-	"\bReadNack\x12#\n" +
-	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\rR\x04rows\x129\n" +
-	"\x06reason\x18\x04 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\x12/\n" +
-	"\x05delay\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12%\n" +
-	"\x0emax_deliveries\x18\x06 \x01(\rR\rmaxDeliveries\"Y\n" +
-	"\n" +
-	"ReadAssign\x123\n" +
-	"\x03add\x18\x01 \x03(\v2!.penstock.api.record.v1.PartitionR\x03add\x12\x16\n" +
-	"\x06remove\x18\x02 \x03(\tR\x06remove\"`\n" +
-	"\tReadPause\x12\x14\n" +
-	"\x05pause\x18\x01 \x03(\tR\x05pause\x12\x16\n" +
-	"\x06resume\x18\x02 \x03(\tR\x06resume\x12%\n" +
-	"\x0eall_partitions\x18\x03 \x01(\bR\rallPartitions\"V\n" +
-	"\tReadDrain\x12/\n" +
-	"\x05grace\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x18\n" +
-	"\adiscard\x18\x02 \x01(\bR\adiscard\"\x9b\x06\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\"\xec\x04\n" +
 	"\fReadResponse\x12?\n" +
 	"\x06opened\x18\x01 \x01(\v2%.penstock.api.connector.v1.ReadOpenedH\x00R\x06opened\x128\n" +
 	"\x06schema\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.SchemaH\x00R\x06schema\x12=\n" +
@@ -1638,44 +1086,34 @@ const file_penstock_api_connector_v1_source_service_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x04 \x01(\v2%.penstock.api.connector.v1.CheckpointH\x00R\n" +
 	"checkpoint\x12Q\n" +
-	"\x0epartition_done\x18\x05 \x01(\v2(.penstock.api.connector.v1.PartitionDoneH\x00R\rpartitionDone\x12W\n" +
-	"\x10partition_change\x18\x06 \x01(\v2*.penstock.api.connector.v1.PartitionChangeH\x00R\x0fpartitionChange\x12A\n" +
-	"\bprogress\x18\a \x01(\v2#.penstock.api.connector.v1.ProgressH\x00R\bprogress\x12C\n" +
-	"\n" +
-	"diagnostic\x18\b \x01(\v2!.penstock.api.error.v1.DiagnosticH\x00R\n" +
-	"diagnostic\x12N\n" +
-	"\rconfig_update\x18\t \x01(\v2'.penstock.api.connector.v1.ConfigUpdateH\x00R\fconfigUpdate\x12<\n" +
+	"\x0epartition_done\x18\x05 \x01(\v2(.penstock.api.connector.v1.PartitionDoneH\x00R\rpartitionDone\x12A\n" +
+	"\bprogress\x18\a \x01(\v2#.penstock.api.connector.v1.ProgressH\x00R\bprogress\x12<\n" +
 	"\abad_row\x18\n" +
 	" \x01(\v2!.penstock.api.connector.v1.BadRowH\x00R\x06badRow\x12>\n" +
 	"\adrained\x18\v \x01(\v2\".penstock.api.connector.v1.DrainedH\x00R\adrainedB\x06\n" +
-	"\x04kind\"\x97\x02\n" +
+	"\x04kindJ\x04\b\x06\x10\aJ\x04\b\b\x10\tJ\x04\b\t\x10\n" +
+	"R\x10partition_changeR\n" +
+	"diagnosticR\rconfig_update\"\xea\x01\n" +
 	"\n" +
 	"ReadOpened\x12<\n" +
-	"\bencoding\x18\x01 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x129\n" +
-	"\x06limits\x18\x02 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x12!\n" +
+	"\bencoding\x18\x01 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x12!\n" +
 	"\fneeds_commit\x18\x03 \x01(\bR\vneedsCommit\x12B\n" +
 	"\x0fheartbeat_every\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0eheartbeatEvery\x12)\n" +
-	"\x10confirms_commits\x18\x05 \x01(\bR\x0fconfirmsCommits\"\xd8\x03\n" +
+	"\x10confirms_commits\x18\x05 \x01(\bR\x0fconfirmsCommitsJ\x04\b\x02\x10\x03R\x06limits\"\x8e\x03\n" +
 	"\n" +
 	"Checkpoint\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\x12L\n" +
 	"\aoffsets\x18\x02 \x03(\v22.penstock.api.connector.v1.Checkpoint.OffsetsEntryR\aoffsets\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x19\n" +
-	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\x12'\n" +
-	"\x0ftransaction_end\x18\x05 \x01(\bR\x0etransactionEnd\x12%\n" +
-	"\x0etransaction_id\x18\x06 \x01(\tR\rtransactionId\x12!\n" +
-	"\fwatermark_us\x18\a \x01(\x12R\vwatermarkUs\x12!\n" +
-	"\fawait_commit\x18\b \x01(\bR\vawaitCommit\x12 \n" +
-	"\vtraceparent\x18\t \x01(\tR\vtraceparent\x12\x14\n" +
-	"\x05abort\x18\n" +
-	" \x01(\bR\x05abort\x1aZ\n" +
+	"\blast_seq\x18\x04 \x01(\x04R\alastSeq\x12!\n" +
+	"\fawait_commit\x18\b \x01(\bR\vawaitCommit\x1aZ\n" +
 	"\fOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
-	"\x05value\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x05value:\x028\x01\"\x86\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x05value:\x028\x01J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\t\x10\n" +
+	"J\x04\b\n" +
+	"\x10\vR\x0ftransaction_endR\x0etransaction_idR\fwatermark_usR\vtraceparentR\x05abort\"P\n" +
 	"\rPartitionDone\x12!\n" +
-	"\fpartition_id\x18\x01 \x01(\tR\vpartitionId\x126\n" +
-	"\x06offset\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x06offset\x12\x1a\n" +
-	"\bfinished\x18\x03 \x01(\bR\bfinished\"\xca\x01\n" +
+	"\fpartition_id\x18\x01 \x01(\tR\vpartitionIdJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04R\x06offsetR\bfinished\"\xca\x01\n" +
 	"\x06BadRow\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\tR\vpartitionId\x12\x10\n" +
 	"\x03raw\x18\x02 \x01(\fR\x03raw\x129\n" +
@@ -1700,7 +1138,7 @@ func file_penstock_api_connector_v1_source_service_proto_rawDescGZIP() []byte {
 	return file_penstock_api_connector_v1_source_service_proto_rawDescData
 }
 
-var file_penstock_api_connector_v1_source_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_penstock_api_connector_v1_source_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_penstock_api_connector_v1_source_service_proto_goTypes = []any{
 	(*FetchRequest)(nil),        // 0: penstock.api.connector.v1.FetchRequest
 	(*FetchResponse)(nil),       // 1: penstock.api.connector.v1.FetchResponse
@@ -1709,81 +1147,58 @@ var file_penstock_api_connector_v1_source_service_proto_goTypes = []any{
 	(*ReadRequest)(nil),         // 4: penstock.api.connector.v1.ReadRequest
 	(*ReadOpen)(nil),            // 5: penstock.api.connector.v1.ReadOpen
 	(*ReadCommitted)(nil),       // 6: penstock.api.connector.v1.ReadCommitted
-	(*ReadNack)(nil),            // 7: penstock.api.connector.v1.ReadNack
-	(*ReadAssign)(nil),          // 8: penstock.api.connector.v1.ReadAssign
-	(*ReadPause)(nil),           // 9: penstock.api.connector.v1.ReadPause
-	(*ReadDrain)(nil),           // 10: penstock.api.connector.v1.ReadDrain
-	(*ReadResponse)(nil),        // 11: penstock.api.connector.v1.ReadResponse
-	(*ReadOpened)(nil),          // 12: penstock.api.connector.v1.ReadOpened
-	(*Checkpoint)(nil),          // 13: penstock.api.connector.v1.Checkpoint
-	(*PartitionDone)(nil),       // 14: penstock.api.connector.v1.PartitionDone
-	(*BadRow)(nil),              // 15: penstock.api.connector.v1.BadRow
-	(*Drained)(nil),             // 16: penstock.api.connector.v1.Drained
-	nil,                         // 17: penstock.api.connector.v1.Checkpoint.OffsetsEntry
-	(*v1.Batch)(nil),            // 18: penstock.api.record.v1.Batch
+	(*ReadResponse)(nil),        // 7: penstock.api.connector.v1.ReadResponse
+	(*ReadOpened)(nil),          // 8: penstock.api.connector.v1.ReadOpened
+	(*Checkpoint)(nil),          // 9: penstock.api.connector.v1.Checkpoint
+	(*PartitionDone)(nil),       // 10: penstock.api.connector.v1.PartitionDone
+	(*BadRow)(nil),              // 11: penstock.api.connector.v1.BadRow
+	(*Drained)(nil),             // 12: penstock.api.connector.v1.Drained
+	nil,                         // 13: penstock.api.connector.v1.Checkpoint.OffsetsEntry
+	(*v1.Batch)(nil),            // 14: penstock.api.record.v1.Batch
+	(*Target)(nil),              // 15: penstock.api.connector.v1.Target
+	(*TaskPlan)(nil),            // 16: penstock.api.connector.v1.TaskPlan
+	(v1.Encoding)(0),            // 17: penstock.api.record.v1.Encoding
+	(*Limits)(nil),              // 18: penstock.api.connector.v1.Limits
 	(*Credit)(nil),              // 19: penstock.api.connector.v1.Credit
-	(*ConfigUpdate)(nil),        // 20: penstock.api.connector.v1.ConfigUpdate
-	(*Target)(nil),              // 21: penstock.api.connector.v1.Target
-	(*TaskPlan)(nil),            // 22: penstock.api.connector.v1.TaskPlan
-	(v1.Encoding)(0),            // 23: penstock.api.record.v1.Encoding
-	(*Limits)(nil),              // 24: penstock.api.connector.v1.Limits
-	(*v1.Schema)(nil),           // 25: penstock.api.record.v1.Schema
-	(*v11.Diagnostic)(nil),      // 26: penstock.api.error.v1.Diagnostic
-	(*durationpb.Duration)(nil), // 27: google.protobuf.Duration
-	(*v1.Partition)(nil),        // 28: penstock.api.record.v1.Partition
-	(*PartitionChange)(nil),     // 29: penstock.api.connector.v1.PartitionChange
-	(*Progress)(nil),            // 30: penstock.api.connector.v1.Progress
-	(*v1.Offset)(nil),           // 31: penstock.api.record.v1.Offset
+	(*v1.Schema)(nil),           // 20: penstock.api.record.v1.Schema
+	(*Progress)(nil),            // 21: penstock.api.connector.v1.Progress
+	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
+	(*v11.Diagnostic)(nil),      // 23: penstock.api.error.v1.Diagnostic
+	(*v1.Offset)(nil),           // 24: penstock.api.record.v1.Offset
 }
 var file_penstock_api_connector_v1_source_service_proto_depIdxs = []int32{
-	18, // 0: penstock.api.connector.v1.FetchResponse.batch:type_name -> penstock.api.record.v1.Batch
+	14, // 0: penstock.api.connector.v1.FetchResponse.batch:type_name -> penstock.api.record.v1.Batch
 	5,  // 1: penstock.api.connector.v1.ReadRequest.open:type_name -> penstock.api.connector.v1.ReadOpen
-	19, // 2: penstock.api.connector.v1.ReadRequest.credit:type_name -> penstock.api.connector.v1.Credit
-	6,  // 3: penstock.api.connector.v1.ReadRequest.committed:type_name -> penstock.api.connector.v1.ReadCommitted
-	7,  // 4: penstock.api.connector.v1.ReadRequest.nack:type_name -> penstock.api.connector.v1.ReadNack
-	8,  // 5: penstock.api.connector.v1.ReadRequest.assign:type_name -> penstock.api.connector.v1.ReadAssign
-	9,  // 6: penstock.api.connector.v1.ReadRequest.pause:type_name -> penstock.api.connector.v1.ReadPause
-	10, // 7: penstock.api.connector.v1.ReadRequest.drain:type_name -> penstock.api.connector.v1.ReadDrain
-	20, // 8: penstock.api.connector.v1.ReadRequest.config_update:type_name -> penstock.api.connector.v1.ConfigUpdate
-	3,  // 9: penstock.api.connector.v1.ReadRequest.release:type_name -> penstock.api.connector.v1.ReadRelease
-	21, // 10: penstock.api.connector.v1.ReadOpen.target:type_name -> penstock.api.connector.v1.Target
-	22, // 11: penstock.api.connector.v1.ReadOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
-	23, // 12: penstock.api.connector.v1.ReadOpen.encodings:type_name -> penstock.api.record.v1.Encoding
-	24, // 13: penstock.api.connector.v1.ReadOpen.limits:type_name -> penstock.api.connector.v1.Limits
-	25, // 14: penstock.api.connector.v1.ReadOpen.known_schemas:type_name -> penstock.api.record.v1.Schema
-	19, // 15: penstock.api.connector.v1.ReadOpen.credit:type_name -> penstock.api.connector.v1.Credit
-	26, // 16: penstock.api.connector.v1.ReadNack.reason:type_name -> penstock.api.error.v1.Diagnostic
-	27, // 17: penstock.api.connector.v1.ReadNack.delay:type_name -> google.protobuf.Duration
-	28, // 18: penstock.api.connector.v1.ReadAssign.add:type_name -> penstock.api.record.v1.Partition
-	27, // 19: penstock.api.connector.v1.ReadDrain.grace:type_name -> google.protobuf.Duration
-	12, // 20: penstock.api.connector.v1.ReadResponse.opened:type_name -> penstock.api.connector.v1.ReadOpened
-	25, // 21: penstock.api.connector.v1.ReadResponse.schema:type_name -> penstock.api.record.v1.Schema
-	2,  // 22: penstock.api.connector.v1.ReadResponse.ready:type_name -> penstock.api.connector.v1.BatchReady
-	13, // 23: penstock.api.connector.v1.ReadResponse.checkpoint:type_name -> penstock.api.connector.v1.Checkpoint
-	14, // 24: penstock.api.connector.v1.ReadResponse.partition_done:type_name -> penstock.api.connector.v1.PartitionDone
-	29, // 25: penstock.api.connector.v1.ReadResponse.partition_change:type_name -> penstock.api.connector.v1.PartitionChange
-	30, // 26: penstock.api.connector.v1.ReadResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	26, // 27: penstock.api.connector.v1.ReadResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	20, // 28: penstock.api.connector.v1.ReadResponse.config_update:type_name -> penstock.api.connector.v1.ConfigUpdate
-	15, // 29: penstock.api.connector.v1.ReadResponse.bad_row:type_name -> penstock.api.connector.v1.BadRow
-	16, // 30: penstock.api.connector.v1.ReadResponse.drained:type_name -> penstock.api.connector.v1.Drained
-	23, // 31: penstock.api.connector.v1.ReadOpened.encoding:type_name -> penstock.api.record.v1.Encoding
-	24, // 32: penstock.api.connector.v1.ReadOpened.limits:type_name -> penstock.api.connector.v1.Limits
-	27, // 33: penstock.api.connector.v1.ReadOpened.heartbeat_every:type_name -> google.protobuf.Duration
-	17, // 34: penstock.api.connector.v1.Checkpoint.offsets:type_name -> penstock.api.connector.v1.Checkpoint.OffsetsEntry
-	31, // 35: penstock.api.connector.v1.PartitionDone.offset:type_name -> penstock.api.record.v1.Offset
-	26, // 36: penstock.api.connector.v1.BadRow.reason:type_name -> penstock.api.error.v1.Diagnostic
-	31, // 37: penstock.api.connector.v1.BadRow.offset:type_name -> penstock.api.record.v1.Offset
-	31, // 38: penstock.api.connector.v1.Checkpoint.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
-	4,  // 39: penstock.api.connector.v1.SourceService.Read:input_type -> penstock.api.connector.v1.ReadRequest
-	0,  // 40: penstock.api.connector.v1.SourceService.Fetch:input_type -> penstock.api.connector.v1.FetchRequest
-	11, // 41: penstock.api.connector.v1.SourceService.Read:output_type -> penstock.api.connector.v1.ReadResponse
-	1,  // 42: penstock.api.connector.v1.SourceService.Fetch:output_type -> penstock.api.connector.v1.FetchResponse
-	41, // [41:43] is the sub-list for method output_type
-	39, // [39:41] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	6,  // 2: penstock.api.connector.v1.ReadRequest.committed:type_name -> penstock.api.connector.v1.ReadCommitted
+	3,  // 3: penstock.api.connector.v1.ReadRequest.release:type_name -> penstock.api.connector.v1.ReadRelease
+	15, // 4: penstock.api.connector.v1.ReadOpen.target:type_name -> penstock.api.connector.v1.Target
+	16, // 5: penstock.api.connector.v1.ReadOpen.task:type_name -> penstock.api.connector.v1.TaskPlan
+	17, // 6: penstock.api.connector.v1.ReadOpen.encodings:type_name -> penstock.api.record.v1.Encoding
+	18, // 7: penstock.api.connector.v1.ReadOpen.limits:type_name -> penstock.api.connector.v1.Limits
+	19, // 8: penstock.api.connector.v1.ReadOpen.credit:type_name -> penstock.api.connector.v1.Credit
+	8,  // 9: penstock.api.connector.v1.ReadResponse.opened:type_name -> penstock.api.connector.v1.ReadOpened
+	20, // 10: penstock.api.connector.v1.ReadResponse.schema:type_name -> penstock.api.record.v1.Schema
+	2,  // 11: penstock.api.connector.v1.ReadResponse.ready:type_name -> penstock.api.connector.v1.BatchReady
+	9,  // 12: penstock.api.connector.v1.ReadResponse.checkpoint:type_name -> penstock.api.connector.v1.Checkpoint
+	10, // 13: penstock.api.connector.v1.ReadResponse.partition_done:type_name -> penstock.api.connector.v1.PartitionDone
+	21, // 14: penstock.api.connector.v1.ReadResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	11, // 15: penstock.api.connector.v1.ReadResponse.bad_row:type_name -> penstock.api.connector.v1.BadRow
+	12, // 16: penstock.api.connector.v1.ReadResponse.drained:type_name -> penstock.api.connector.v1.Drained
+	17, // 17: penstock.api.connector.v1.ReadOpened.encoding:type_name -> penstock.api.record.v1.Encoding
+	22, // 18: penstock.api.connector.v1.ReadOpened.heartbeat_every:type_name -> google.protobuf.Duration
+	13, // 19: penstock.api.connector.v1.Checkpoint.offsets:type_name -> penstock.api.connector.v1.Checkpoint.OffsetsEntry
+	23, // 20: penstock.api.connector.v1.BadRow.reason:type_name -> penstock.api.error.v1.Diagnostic
+	24, // 21: penstock.api.connector.v1.BadRow.offset:type_name -> penstock.api.record.v1.Offset
+	24, // 22: penstock.api.connector.v1.Checkpoint.OffsetsEntry.value:type_name -> penstock.api.record.v1.Offset
+	4,  // 23: penstock.api.connector.v1.SourceService.Read:input_type -> penstock.api.connector.v1.ReadRequest
+	0,  // 24: penstock.api.connector.v1.SourceService.Fetch:input_type -> penstock.api.connector.v1.FetchRequest
+	7,  // 25: penstock.api.connector.v1.SourceService.Read:output_type -> penstock.api.connector.v1.ReadResponse
+	1,  // 26: penstock.api.connector.v1.SourceService.Fetch:output_type -> penstock.api.connector.v1.FetchResponse
+	25, // [25:27] is the sub-list for method output_type
+	23, // [23:25] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_source_service_proto_init() }
@@ -1795,25 +1210,16 @@ func file_penstock_api_connector_v1_source_service_proto_init() {
 	file_penstock_api_connector_v1_types_proto_init()
 	file_penstock_api_connector_v1_source_service_proto_msgTypes[4].OneofWrappers = []any{
 		(*ReadRequest_Open)(nil),
-		(*ReadRequest_Credit)(nil),
 		(*ReadRequest_Committed)(nil),
-		(*ReadRequest_Nack)(nil),
-		(*ReadRequest_Assign)(nil),
-		(*ReadRequest_Pause)(nil),
-		(*ReadRequest_Drain)(nil),
-		(*ReadRequest_ConfigUpdate)(nil),
 		(*ReadRequest_Release)(nil),
 	}
-	file_penstock_api_connector_v1_source_service_proto_msgTypes[11].OneofWrappers = []any{
+	file_penstock_api_connector_v1_source_service_proto_msgTypes[7].OneofWrappers = []any{
 		(*ReadResponse_Opened)(nil),
 		(*ReadResponse_Schema)(nil),
 		(*ReadResponse_Ready)(nil),
 		(*ReadResponse_Checkpoint)(nil),
 		(*ReadResponse_PartitionDone)(nil),
-		(*ReadResponse_PartitionChange)(nil),
 		(*ReadResponse_Progress)(nil),
-		(*ReadResponse_Diagnostic)(nil),
-		(*ReadResponse_ConfigUpdate)(nil),
 		(*ReadResponse_BadRow)(nil),
 		(*ReadResponse_Drained)(nil),
 	}
@@ -1823,7 +1229,7 @@ func file_penstock_api_connector_v1_source_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_source_service_proto_rawDesc), len(file_penstock_api_connector_v1_source_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

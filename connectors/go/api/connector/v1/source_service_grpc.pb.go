@@ -27,13 +27,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-// whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+// SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+// to an executor. Both sides ignore frames of unknown kind.
 type SourceServiceClient interface {
-	// Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
-	// all are released, the host hangs up, or an error status ends it.
+	// Read is the control stream of a task. After Drained the plugin sends nothing more; it keeps its batches and the stream until
+	// all batches are released, the host cancels the call, or an error status ends it.
 	Read(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ReadRequest, ReadResponse], error)
-	// Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released.
+	// Fetch streams batches that Read announced. It may be repeated for the same batches until they are released.
 	Fetch(ctx context.Context, in *FetchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchResponse], error)
 }
 
@@ -81,13 +81,13 @@ type SourceService_FetchClient = grpc.ServerStreamingClient[FetchResponse]
 // All implementations must embed UnimplementedSourceServiceServer
 // for forward compatibility.
 //
-// SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-// whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+// SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+// to an executor. Both sides ignore frames of unknown kind.
 type SourceServiceServer interface {
-	// Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
-	// all are released, the host hangs up, or an error status ends it.
+	// Read is the control stream of a task. After Drained the plugin sends nothing more; it keeps its batches and the stream until
+	// all batches are released, the host cancels the call, or an error status ends it.
 	Read(grpc.BidiStreamingServer[ReadRequest, ReadResponse]) error
-	// Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released.
+	// Fetch streams batches that Read announced. It may be repeated for the same batches until they are released.
 	Fetch(*FetchRequest, grpc.ServerStreamingServer[FetchResponse]) error
 	mustEmbedUnimplementedSourceServiceServer()
 }

@@ -9,7 +9,6 @@ package connectorv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	v11 "penstock/go/api/error/v1"
 	v1 "penstock/go/api/record/v1"
 	reflect "reflect"
@@ -24,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TransformRequest is host to transform.
+// TransformRequest is a frame from host to transform.
 type TransformRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -34,8 +33,6 @@ type TransformRequest struct {
 	//	*TransformRequest_Open
 	//	*TransformRequest_Schema
 	//	*TransformRequest_Batch
-	//	*TransformRequest_Credit
-	//	*TransformRequest_Flush
 	Kind          isTransformRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,51 +102,23 @@ func (x *TransformRequest) GetBatch() *v1.Batch {
 	return nil
 }
 
-func (x *TransformRequest) GetCredit() *Credit {
-	if x != nil {
-		if x, ok := x.Kind.(*TransformRequest_Credit); ok {
-			return x.Credit
-		}
-	}
-	return nil
-}
-
-func (x *TransformRequest) GetFlush() *TransformFlush {
-	if x != nil {
-		if x, ok := x.Kind.(*TransformRequest_Flush); ok {
-			return x.Flush
-		}
-	}
-	return nil
-}
-
 type isTransformRequest_Kind interface {
 	isTransformRequest_Kind()
 }
 
 type TransformRequest_Open struct {
-	// First.
+	// First frame.
 	Open *TransformOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
 }
 
 type TransformRequest_Schema struct {
-	// Input schema; answered by zero or more output schemas.
+	// Input schema. The transform answers with zero or more output schemas.
 	Schema *v1.Schema `protobuf:"bytes,2,opt,name=schema,proto3,oneof"`
 }
 
 type TransformRequest_Batch struct {
-	// Input rows.
+	// Input rows. The transform answers with one or more TransformOut frames.
 	Batch *v1.Batch `protobuf:"bytes,3,opt,name=batch,proto3,oneof"`
-}
-
-type TransformRequest_Credit struct {
-	// More may be sent back.
-	Credit *Credit `protobuf:"bytes,4,opt,name=credit,proto3,oneof"`
-}
-
-type TransformRequest_Flush struct {
-	// Send what is held; answered by Flushed.
-	Flush *TransformFlush `protobuf:"bytes,5,opt,name=flush,proto3,oneof"`
 }
 
 func (*TransformRequest_Open) isTransformRequest_Kind() {}
@@ -158,21 +127,11 @@ func (*TransformRequest_Schema) isTransformRequest_Kind() {}
 
 func (*TransformRequest_Batch) isTransformRequest_Kind() {}
 
-func (*TransformRequest_Credit) isTransformRequest_Kind() {}
-
-func (*TransformRequest_Flush) isTransformRequest_Kind() {}
-
-// TransformOpen starts it.
+// TransformOpen starts a transform.
 type TransformOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The transform.
-	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// Encodings of the host, best first.
-	Encodings []v1.Encoding `protobuf:"varint,2,rep,packed,name=encodings,proto3,enum=penstock.api.record.v1.Encoding" json:"encodings,omitempty"`
-	// Limits of the host.
-	Limits *Limits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	// State of the last checkpoint, for transforms that keep some.
-	State         []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Transform.
+	Target        *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,95 +173,15 @@ func (x *TransformOpen) GetTarget() *Target {
 	return nil
 }
 
-func (x *TransformOpen) GetEncodings() []v1.Encoding {
-	if x != nil {
-		return x.Encodings
-	}
-	return nil
-}
-
-func (x *TransformOpen) GetLimits() *Limits {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
-func (x *TransformOpen) GetState() []byte {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-// TransformFlush asks for what is held.
-type TransformFlush struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Checkpoint.
-	CheckpointId uint64 `protobuf:"varint,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
-	// Longest wait.
-	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TransformFlush) Reset() {
-	*x = TransformFlush{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TransformFlush) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TransformFlush) ProtoMessage() {}
-
-func (x *TransformFlush) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TransformFlush.ProtoReflect.Descriptor instead.
-func (*TransformFlush) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *TransformFlush) GetCheckpointId() uint64 {
-	if x != nil {
-		return x.CheckpointId
-	}
-	return 0
-}
-
-func (x *TransformFlush) GetGrace() *durationpb.Duration {
-	if x != nil {
-		return x.Grace
-	}
-	return nil
-}
-
-// TransformResponse is transform to host.
+// TransformResponse is a frame from transform to host.
 type TransformResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
 	//
 	// Types that are valid to be assigned to Kind:
 	//
-	//	*TransformResponse_Opened
 	//	*TransformResponse_Schema
 	//	*TransformResponse_Out
-	//	*TransformResponse_Credit
-	//	*TransformResponse_Flushed
-	//	*TransformResponse_Diagnostic
 	Kind          isTransformResponse_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -310,7 +189,7 @@ type TransformResponse struct {
 
 func (x *TransformResponse) Reset() {
 	*x = TransformResponse{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[3]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +201,7 @@ func (x *TransformResponse) String() string {
 func (*TransformResponse) ProtoMessage() {}
 
 func (x *TransformResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[3]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,21 +214,12 @@ func (x *TransformResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransformResponse.ProtoReflect.Descriptor instead.
 func (*TransformResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{3}
+	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TransformResponse) GetKind() isTransformResponse_Kind {
 	if x != nil {
 		return x.Kind
-	}
-	return nil
-}
-
-func (x *TransformResponse) GetOpened() *TransformOpened {
-	if x != nil {
-		if x, ok := x.Kind.(*TransformResponse_Opened); ok {
-			return x.Opened
-		}
 	}
 	return nil
 }
@@ -372,40 +242,8 @@ func (x *TransformResponse) GetOut() *TransformOut {
 	return nil
 }
 
-func (x *TransformResponse) GetCredit() *Credit {
-	if x != nil {
-		if x, ok := x.Kind.(*TransformResponse_Credit); ok {
-			return x.Credit
-		}
-	}
-	return nil
-}
-
-func (x *TransformResponse) GetFlushed() *TransformFlushed {
-	if x != nil {
-		if x, ok := x.Kind.(*TransformResponse_Flushed); ok {
-			return x.Flushed
-		}
-	}
-	return nil
-}
-
-func (x *TransformResponse) GetDiagnostic() *v11.Diagnostic {
-	if x != nil {
-		if x, ok := x.Kind.(*TransformResponse_Diagnostic); ok {
-			return x.Diagnostic
-		}
-	}
-	return nil
-}
-
 type isTransformResponse_Kind interface {
 	isTransformResponse_Kind()
-}
-
-type TransformResponse_Opened struct {
-	// First.
-	Opened *TransformOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
 }
 
 type TransformResponse_Schema struct {
@@ -418,111 +256,24 @@ type TransformResponse_Out struct {
 	Out *TransformOut `protobuf:"bytes,3,opt,name=out,proto3,oneof"`
 }
 
-type TransformResponse_Credit struct {
-	// More may be sent.
-	Credit *Credit `protobuf:"bytes,4,opt,name=credit,proto3,oneof"`
-}
-
-type TransformResponse_Flushed struct {
-	// Answer to flush.
-	Flushed *TransformFlushed `protobuf:"bytes,5,opt,name=flushed,proto3,oneof"`
-}
-
-type TransformResponse_Diagnostic struct {
-	// Warnings.
-	Diagnostic *v11.Diagnostic `protobuf:"bytes,6,opt,name=diagnostic,proto3,oneof"`
-}
-
-func (*TransformResponse_Opened) isTransformResponse_Kind() {}
-
 func (*TransformResponse_Schema) isTransformResponse_Kind() {}
 
 func (*TransformResponse_Out) isTransformResponse_Kind() {}
 
-func (*TransformResponse_Credit) isTransformResponse_Kind() {}
-
-func (*TransformResponse_Flushed) isTransformResponse_Kind() {}
-
-func (*TransformResponse_Diagnostic) isTransformResponse_Kind() {}
-
-// TransformOpened answers TransformOpen.
-type TransformOpened struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen.
-	Encoding v1.Encoding `protobuf:"varint,1,opt,name=encoding,proto3,enum=penstock.api.record.v1.Encoding" json:"encoding,omitempty"`
-	// First credit.
-	Credit *Credit `protobuf:"bytes,2,opt,name=credit,proto3" json:"credit,omitempty"`
-	// Keeps rows or state across batches.
-	Stateful      bool `protobuf:"varint,3,opt,name=stateful,proto3" json:"stateful,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TransformOpened) Reset() {
-	*x = TransformOpened{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TransformOpened) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TransformOpened) ProtoMessage() {}
-
-func (x *TransformOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TransformOpened.ProtoReflect.Descriptor instead.
-func (*TransformOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *TransformOpened) GetEncoding() v1.Encoding {
-	if x != nil {
-		return x.Encoding
-	}
-	return v1.Encoding(0)
-}
-
-func (x *TransformOpened) GetCredit() *Credit {
-	if x != nil {
-		return x.Credit
-	}
-	return nil
-}
-
-func (x *TransformOpened) GetStateful() bool {
-	if x != nil {
-		return x.Stateful
-	}
-	return false
-}
-
-// TransformOut is the result for an input batch.
+// TransformOut is the result of one input batch.
 type TransformOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Input batch.
+	// Batch.seq of the input.
 	InputSeq uint64 `protobuf:"varint,1,opt,name=input_seq,json=inputSeq,proto3" json:"input_seq,omitempty"`
-	// Output; absent when all rows went away.
+	// Output rows; absent when there are none.
 	Batch *v1.Batch `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
-	// Input row of each output row, for acknowledgement and the dead letter queue; empty when one to one.
+	// Index of the input row of each output row, for the dead-letter queue; empty when they correspond one to one.
 	InputRows []uint32 `protobuf:"varint,3,rep,packed,name=input_rows,json=inputRows,proto3" json:"input_rows,omitempty"`
-	// Input rows dropped on purpose.
+	// Indices of input rows that were dropped on purpose.
 	Filtered []uint32 `protobuf:"varint,4,rep,packed,name=filtered,proto3" json:"filtered,omitempty"`
 	// Input rows that failed.
 	Failed []*RowFailure `protobuf:"bytes,5,rep,name=failed,proto3" json:"failed,omitempty"`
-	// More output for this input follows.
+	// The next frame continues the output of this batch.
 	More          bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -530,7 +281,7 @@ type TransformOut struct {
 
 func (x *TransformOut) Reset() {
 	*x = TransformOut{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[5]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +293,7 @@ func (x *TransformOut) String() string {
 func (*TransformOut) ProtoMessage() {}
 
 func (x *TransformOut) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[5]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +306,7 @@ func (x *TransformOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransformOut.ProtoReflect.Descriptor instead.
 func (*TransformOut) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{5}
+	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TransformOut) GetInputSeq() uint64 {
@@ -600,12 +351,12 @@ func (x *TransformOut) GetMore() bool {
 	return false
 }
 
-// RowFailure is a failed row.
+// RowFailure is an input row that failed.
 type RowFailure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index.
+	// Index of the row in the batch.
 	Row uint32 `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`
-	// Why.
+	// Reason.
 	Reason        *v11.Diagnostic `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -613,7 +364,7 @@ type RowFailure struct {
 
 func (x *RowFailure) Reset() {
 	*x = RowFailure{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[6]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +376,7 @@ func (x *RowFailure) String() string {
 func (*RowFailure) ProtoMessage() {}
 
 func (x *RowFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[6]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +389,7 @@ func (x *RowFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RowFailure.ProtoReflect.Descriptor instead.
 func (*RowFailure) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{6}
+	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RowFailure) GetRow() uint32 {
@@ -655,62 +406,7 @@ func (x *RowFailure) GetReason() *v11.Diagnostic {
 	return nil
 }
 
-// TransformFlushed answers a flush.
-type TransformFlushed struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Checkpoint.
-	CheckpointId uint64 `protobuf:"varint,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
-	// State to keep with it.
-	State         []byte `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TransformFlushed) Reset() {
-	*x = TransformFlushed{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TransformFlushed) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TransformFlushed) ProtoMessage() {}
-
-func (x *TransformFlushed) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TransformFlushed.ProtoReflect.Descriptor instead.
-func (*TransformFlushed) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *TransformFlushed) GetCheckpointId() uint64 {
-	if x != nil {
-		return x.CheckpointId
-	}
-	return 0
-}
-
-func (x *TransformFlushed) GetState() []byte {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-// ConvertRequest is host to converter.
+// ConvertRequest is a frame from host to converter.
 type ConvertRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -727,7 +423,7 @@ type ConvertRequest struct {
 
 func (x *ConvertRequest) Reset() {
 	*x = ConvertRequest{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +435,7 @@ func (x *ConvertRequest) String() string {
 func (*ConvertRequest) ProtoMessage() {}
 
 func (x *ConvertRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +448,7 @@ func (x *ConvertRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvertRequest.ProtoReflect.Descriptor instead.
 func (*ConvertRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{8}
+	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConvertRequest) GetKind() isConvertRequest_Kind {
@@ -794,17 +490,17 @@ type isConvertRequest_Kind interface {
 }
 
 type ConvertRequest_Open struct {
-	// First.
+	// First frame.
 	Open *ConvertOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
 }
 
 type ConvertRequest_Schema struct {
-	// Input schema (to bytes).
+	// Input schema (rows to bytes).
 	Schema *v1.Schema `protobuf:"bytes,2,opt,name=schema,proto3,oneof"`
 }
 
 type ConvertRequest_Batch struct {
-	// Rows (to bytes) or raw rows (from bytes).
+	// Rows (rows to bytes), or raw bytes (bytes to rows).
 	Batch *v1.Batch `protobuf:"bytes,3,opt,name=batch,proto3,oneof"`
 }
 
@@ -814,26 +510,24 @@ func (*ConvertRequest_Schema) isConvertRequest_Kind() {}
 
 func (*ConvertRequest_Batch) isConvertRequest_Kind() {}
 
-// ConvertOpen starts it.
+// ConvertOpen starts a converter.
 type ConvertOpen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The converter.
+	// Converter.
 	Target *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
-	// To bytes; otherwise from bytes.
+	// True: rows to bytes. False: bytes to rows.
 	Serialize bool `protobuf:"varint,2,opt,name=serialize,proto3" json:"serialize,omitempty"`
-	// Converts keys; otherwise values.
+	// True: converts keys. False: converts values.
 	Key bool `protobuf:"varint,3,opt,name=key,proto3" json:"key,omitempty"`
-	// Topic or dataset.
-	Dataset string `protobuf:"bytes,4,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// Encodings of the host, best first.
-	Encodings     []v1.Encoding `protobuf:"varint,5,rep,packed,name=encodings,proto3,enum=penstock.api.record.v1.Encoding" json:"encodings,omitempty"`
+	// Topic or other dataset.
+	Dataset       string `protobuf:"bytes,4,opt,name=dataset,proto3" json:"dataset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConvertOpen) Reset() {
 	*x = ConvertOpen{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +539,7 @@ func (x *ConvertOpen) String() string {
 func (*ConvertOpen) ProtoMessage() {}
 
 func (x *ConvertOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +552,7 @@ func (x *ConvertOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvertOpen.ProtoReflect.Descriptor instead.
 func (*ConvertOpen) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{9}
+	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConvertOpen) GetTarget() *Target {
@@ -889,14 +583,7 @@ func (x *ConvertOpen) GetDataset() string {
 	return ""
 }
 
-func (x *ConvertOpen) GetEncodings() []v1.Encoding {
-	if x != nil {
-		return x.Encodings
-	}
-	return nil
-}
-
-// ConvertResponse is converter to host.
+// ConvertResponse is a frame from converter to host.
 type ConvertResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The frame.
@@ -912,7 +599,7 @@ type ConvertResponse struct {
 
 func (x *ConvertResponse) Reset() {
 	*x = ConvertResponse{}
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +611,7 @@ func (x *ConvertResponse) String() string {
 func (*ConvertResponse) ProtoMessage() {}
 
 func (x *ConvertResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_transform_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +624,7 @@ func (x *ConvertResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvertResponse.ProtoReflect.Descriptor instead.
 func (*ConvertResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{10}
+	return file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConvertResponse) GetKind() isConvertResponse_Kind {
@@ -975,7 +662,7 @@ type ConvertResponse_Schema struct {
 }
 
 type ConvertResponse_Out struct {
-	// Output.
+	// Output rows.
 	Out *TransformOut `protobuf:"bytes,2,opt,name=out,proto3,oneof"`
 }
 
@@ -987,36 +674,19 @@ var File_penstock_api_connector_v1_transform_service_proto protoreflect.FileDesc
 
 const file_penstock_api_connector_v1_transform_service_proto_rawDesc = "" +
 	"\n" +
-	"1penstock/api/connector/v1/transform_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a1penstock/api/connector/v1/connector_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xcb\x02\n" +
+	"1penstock/api/connector/v1/transform_service.proto\x12\x19penstock.api.connector.v1\x1a1penstock/api/connector/v1/connector_service.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xe6\x01\n" +
 	"\x10TransformRequest\x12>\n" +
 	"\x04open\x18\x01 \x01(\v2(.penstock.api.connector.v1.TransformOpenH\x00R\x04open\x128\n" +
 	"\x06schema\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.SchemaH\x00R\x06schema\x125\n" +
-	"\x05batch\x18\x03 \x01(\v2\x1d.penstock.api.record.v1.BatchH\x00R\x05batch\x12;\n" +
-	"\x06credit\x18\x04 \x01(\v2!.penstock.api.connector.v1.CreditH\x00R\x06credit\x12A\n" +
-	"\x05flush\x18\x05 \x01(\v2).penstock.api.connector.v1.TransformFlushH\x00R\x05flushB\x06\n" +
-	"\x04kind\"\xdb\x01\n" +
+	"\x05batch\x18\x03 \x01(\v2\x1d.penstock.api.record.v1.BatchH\x00R\x05batchB\x06\n" +
+	"\x04kindJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06R\x06creditR\x05flush\"v\n" +
 	"\rTransformOpen\x129\n" +
-	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12>\n" +
-	"\tencodings\x18\x02 \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\x129\n" +
-	"\x06limits\x18\x03 \x01(\v2!.penstock.api.connector.v1.LimitsR\x06limits\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"f\n" +
-	"\x0eTransformFlush\x12#\n" +
-	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\x12/\n" +
-	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"\xa3\x03\n" +
-	"\x11TransformResponse\x12D\n" +
-	"\x06opened\x18\x01 \x01(\v2*.penstock.api.connector.v1.TransformOpenedH\x00R\x06opened\x128\n" +
+	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06targetJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\x04\x10\x05R\tencodingsR\x06limitsR\x05state\"\xcf\x01\n" +
+	"\x11TransformResponse\x128\n" +
 	"\x06schema\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.SchemaH\x00R\x06schema\x12;\n" +
-	"\x03out\x18\x03 \x01(\v2'.penstock.api.connector.v1.TransformOutH\x00R\x03out\x12;\n" +
-	"\x06credit\x18\x04 \x01(\v2!.penstock.api.connector.v1.CreditH\x00R\x06credit\x12G\n" +
-	"\aflushed\x18\x05 \x01(\v2+.penstock.api.connector.v1.TransformFlushedH\x00R\aflushed\x12C\n" +
-	"\n" +
-	"diagnostic\x18\x06 \x01(\v2!.penstock.api.error.v1.DiagnosticH\x00R\n" +
-	"diagnosticB\x06\n" +
-	"\x04kind\"\xa6\x01\n" +
-	"\x0fTransformOpened\x12<\n" +
-	"\bencoding\x18\x01 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x129\n" +
-	"\x06credit\x18\x02 \x01(\v2!.penstock.api.connector.v1.CreditR\x06credit\x12\x1a\n" +
-	"\bstateful\x18\x03 \x01(\bR\bstateful\"\xee\x01\n" +
+	"\x03out\x18\x03 \x01(\v2'.penstock.api.connector.v1.TransformOutH\x00R\x03outB\x06\n" +
+	"\x04kindJ\x04\b\x01\x10\x02J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aR\x06openedR\x06creditR\aflushedR\n" +
+	"diagnostic\"\xee\x01\n" +
 	"\fTransformOut\x12\x1b\n" +
 	"\tinput_seq\x18\x01 \x01(\x04R\binputSeq\x123\n" +
 	"\x05batch\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.BatchR\x05batch\x12\x1d\n" +
@@ -1028,21 +698,17 @@ const file_penstock_api_connector_v1_transform_service_proto_rawDesc = "" +
 	"\n" +
 	"RowFailure\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x129\n" +
-	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"M\n" +
-	"\x10TransformFlushed\x12#\n" +
-	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05state\"\xc7\x01\n" +
+	"\x06reason\x18\x02 \x01(\v2!.penstock.api.error.v1.DiagnosticR\x06reason\"\xc7\x01\n" +
 	"\x0eConvertRequest\x12<\n" +
 	"\x04open\x18\x01 \x01(\v2&.penstock.api.connector.v1.ConvertOpenH\x00R\x04open\x128\n" +
 	"\x06schema\x18\x02 \x01(\v2\x1e.penstock.api.record.v1.SchemaH\x00R\x06schema\x125\n" +
 	"\x05batch\x18\x03 \x01(\v2\x1d.penstock.api.record.v1.BatchH\x00R\x05batchB\x06\n" +
-	"\x04kind\"\xd2\x01\n" +
+	"\x04kind\"\xa3\x01\n" +
 	"\vConvertOpen\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12\x1c\n" +
 	"\tserialize\x18\x02 \x01(\bR\tserialize\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\bR\x03key\x12\x18\n" +
-	"\adataset\x18\x04 \x01(\tR\adataset\x12>\n" +
-	"\tencodings\x18\x05 \x03(\x0e2 .penstock.api.record.v1.EncodingR\tencodings\"\x90\x01\n" +
+	"\adataset\x18\x04 \x01(\tR\adatasetJ\x04\b\x05\x10\x06R\tencodings\"\x90\x01\n" +
 	"\x0fConvertResponse\x128\n" +
 	"\x06schema\x18\x01 \x01(\v2\x1e.penstock.api.record.v1.SchemaH\x00R\x06schema\x12;\n" +
 	"\x03out\x18\x02 \x01(\v2'.penstock.api.connector.v1.TransformOutH\x00R\x03outB\x06\n" +
@@ -1064,65 +730,46 @@ func file_penstock_api_connector_v1_transform_service_proto_rawDescGZIP() []byte
 	return file_penstock_api_connector_v1_transform_service_proto_rawDescData
 }
 
-var file_penstock_api_connector_v1_transform_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_penstock_api_connector_v1_transform_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_penstock_api_connector_v1_transform_service_proto_goTypes = []any{
-	(*TransformRequest)(nil),    // 0: penstock.api.connector.v1.TransformRequest
-	(*TransformOpen)(nil),       // 1: penstock.api.connector.v1.TransformOpen
-	(*TransformFlush)(nil),      // 2: penstock.api.connector.v1.TransformFlush
-	(*TransformResponse)(nil),   // 3: penstock.api.connector.v1.TransformResponse
-	(*TransformOpened)(nil),     // 4: penstock.api.connector.v1.TransformOpened
-	(*TransformOut)(nil),        // 5: penstock.api.connector.v1.TransformOut
-	(*RowFailure)(nil),          // 6: penstock.api.connector.v1.RowFailure
-	(*TransformFlushed)(nil),    // 7: penstock.api.connector.v1.TransformFlushed
-	(*ConvertRequest)(nil),      // 8: penstock.api.connector.v1.ConvertRequest
-	(*ConvertOpen)(nil),         // 9: penstock.api.connector.v1.ConvertOpen
-	(*ConvertResponse)(nil),     // 10: penstock.api.connector.v1.ConvertResponse
-	(*v1.Schema)(nil),           // 11: penstock.api.record.v1.Schema
-	(*v1.Batch)(nil),            // 12: penstock.api.record.v1.Batch
-	(*Credit)(nil),              // 13: penstock.api.connector.v1.Credit
-	(*Target)(nil),              // 14: penstock.api.connector.v1.Target
-	(v1.Encoding)(0),            // 15: penstock.api.record.v1.Encoding
-	(*Limits)(nil),              // 16: penstock.api.connector.v1.Limits
-	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
-	(*v11.Diagnostic)(nil),      // 18: penstock.api.error.v1.Diagnostic
+	(*TransformRequest)(nil),  // 0: penstock.api.connector.v1.TransformRequest
+	(*TransformOpen)(nil),     // 1: penstock.api.connector.v1.TransformOpen
+	(*TransformResponse)(nil), // 2: penstock.api.connector.v1.TransformResponse
+	(*TransformOut)(nil),      // 3: penstock.api.connector.v1.TransformOut
+	(*RowFailure)(nil),        // 4: penstock.api.connector.v1.RowFailure
+	(*ConvertRequest)(nil),    // 5: penstock.api.connector.v1.ConvertRequest
+	(*ConvertOpen)(nil),       // 6: penstock.api.connector.v1.ConvertOpen
+	(*ConvertResponse)(nil),   // 7: penstock.api.connector.v1.ConvertResponse
+	(*v1.Schema)(nil),         // 8: penstock.api.record.v1.Schema
+	(*v1.Batch)(nil),          // 9: penstock.api.record.v1.Batch
+	(*Target)(nil),            // 10: penstock.api.connector.v1.Target
+	(*v11.Diagnostic)(nil),    // 11: penstock.api.error.v1.Diagnostic
 }
 var file_penstock_api_connector_v1_transform_service_proto_depIdxs = []int32{
 	1,  // 0: penstock.api.connector.v1.TransformRequest.open:type_name -> penstock.api.connector.v1.TransformOpen
-	11, // 1: penstock.api.connector.v1.TransformRequest.schema:type_name -> penstock.api.record.v1.Schema
-	12, // 2: penstock.api.connector.v1.TransformRequest.batch:type_name -> penstock.api.record.v1.Batch
-	13, // 3: penstock.api.connector.v1.TransformRequest.credit:type_name -> penstock.api.connector.v1.Credit
-	2,  // 4: penstock.api.connector.v1.TransformRequest.flush:type_name -> penstock.api.connector.v1.TransformFlush
-	14, // 5: penstock.api.connector.v1.TransformOpen.target:type_name -> penstock.api.connector.v1.Target
-	15, // 6: penstock.api.connector.v1.TransformOpen.encodings:type_name -> penstock.api.record.v1.Encoding
-	16, // 7: penstock.api.connector.v1.TransformOpen.limits:type_name -> penstock.api.connector.v1.Limits
-	17, // 8: penstock.api.connector.v1.TransformFlush.grace:type_name -> google.protobuf.Duration
-	4,  // 9: penstock.api.connector.v1.TransformResponse.opened:type_name -> penstock.api.connector.v1.TransformOpened
-	11, // 10: penstock.api.connector.v1.TransformResponse.schema:type_name -> penstock.api.record.v1.Schema
-	5,  // 11: penstock.api.connector.v1.TransformResponse.out:type_name -> penstock.api.connector.v1.TransformOut
-	13, // 12: penstock.api.connector.v1.TransformResponse.credit:type_name -> penstock.api.connector.v1.Credit
-	7,  // 13: penstock.api.connector.v1.TransformResponse.flushed:type_name -> penstock.api.connector.v1.TransformFlushed
-	18, // 14: penstock.api.connector.v1.TransformResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	15, // 15: penstock.api.connector.v1.TransformOpened.encoding:type_name -> penstock.api.record.v1.Encoding
-	13, // 16: penstock.api.connector.v1.TransformOpened.credit:type_name -> penstock.api.connector.v1.Credit
-	12, // 17: penstock.api.connector.v1.TransformOut.batch:type_name -> penstock.api.record.v1.Batch
-	6,  // 18: penstock.api.connector.v1.TransformOut.failed:type_name -> penstock.api.connector.v1.RowFailure
-	18, // 19: penstock.api.connector.v1.RowFailure.reason:type_name -> penstock.api.error.v1.Diagnostic
-	9,  // 20: penstock.api.connector.v1.ConvertRequest.open:type_name -> penstock.api.connector.v1.ConvertOpen
-	11, // 21: penstock.api.connector.v1.ConvertRequest.schema:type_name -> penstock.api.record.v1.Schema
-	12, // 22: penstock.api.connector.v1.ConvertRequest.batch:type_name -> penstock.api.record.v1.Batch
-	14, // 23: penstock.api.connector.v1.ConvertOpen.target:type_name -> penstock.api.connector.v1.Target
-	15, // 24: penstock.api.connector.v1.ConvertOpen.encodings:type_name -> penstock.api.record.v1.Encoding
-	11, // 25: penstock.api.connector.v1.ConvertResponse.schema:type_name -> penstock.api.record.v1.Schema
-	5,  // 26: penstock.api.connector.v1.ConvertResponse.out:type_name -> penstock.api.connector.v1.TransformOut
-	0,  // 27: penstock.api.connector.v1.TransformService.Transform:input_type -> penstock.api.connector.v1.TransformRequest
-	8,  // 28: penstock.api.connector.v1.ConverterService.Convert:input_type -> penstock.api.connector.v1.ConvertRequest
-	3,  // 29: penstock.api.connector.v1.TransformService.Transform:output_type -> penstock.api.connector.v1.TransformResponse
-	10, // 30: penstock.api.connector.v1.ConverterService.Convert:output_type -> penstock.api.connector.v1.ConvertResponse
-	29, // [29:31] is the sub-list for method output_type
-	27, // [27:29] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	8,  // 1: penstock.api.connector.v1.TransformRequest.schema:type_name -> penstock.api.record.v1.Schema
+	9,  // 2: penstock.api.connector.v1.TransformRequest.batch:type_name -> penstock.api.record.v1.Batch
+	10, // 3: penstock.api.connector.v1.TransformOpen.target:type_name -> penstock.api.connector.v1.Target
+	8,  // 4: penstock.api.connector.v1.TransformResponse.schema:type_name -> penstock.api.record.v1.Schema
+	3,  // 5: penstock.api.connector.v1.TransformResponse.out:type_name -> penstock.api.connector.v1.TransformOut
+	9,  // 6: penstock.api.connector.v1.TransformOut.batch:type_name -> penstock.api.record.v1.Batch
+	4,  // 7: penstock.api.connector.v1.TransformOut.failed:type_name -> penstock.api.connector.v1.RowFailure
+	11, // 8: penstock.api.connector.v1.RowFailure.reason:type_name -> penstock.api.error.v1.Diagnostic
+	6,  // 9: penstock.api.connector.v1.ConvertRequest.open:type_name -> penstock.api.connector.v1.ConvertOpen
+	8,  // 10: penstock.api.connector.v1.ConvertRequest.schema:type_name -> penstock.api.record.v1.Schema
+	9,  // 11: penstock.api.connector.v1.ConvertRequest.batch:type_name -> penstock.api.record.v1.Batch
+	10, // 12: penstock.api.connector.v1.ConvertOpen.target:type_name -> penstock.api.connector.v1.Target
+	8,  // 13: penstock.api.connector.v1.ConvertResponse.schema:type_name -> penstock.api.record.v1.Schema
+	3,  // 14: penstock.api.connector.v1.ConvertResponse.out:type_name -> penstock.api.connector.v1.TransformOut
+	0,  // 15: penstock.api.connector.v1.TransformService.Transform:input_type -> penstock.api.connector.v1.TransformRequest
+	5,  // 16: penstock.api.connector.v1.ConverterService.Convert:input_type -> penstock.api.connector.v1.ConvertRequest
+	2,  // 17: penstock.api.connector.v1.TransformService.Transform:output_type -> penstock.api.connector.v1.TransformResponse
+	7,  // 18: penstock.api.connector.v1.ConverterService.Convert:output_type -> penstock.api.connector.v1.ConvertResponse
+	17, // [17:19] is the sub-list for method output_type
+	15, // [15:17] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_transform_service_proto_init() }
@@ -1131,28 +778,21 @@ func file_penstock_api_connector_v1_transform_service_proto_init() {
 		return
 	}
 	file_penstock_api_connector_v1_connector_service_proto_init()
-	file_penstock_api_connector_v1_types_proto_init()
 	file_penstock_api_connector_v1_transform_service_proto_msgTypes[0].OneofWrappers = []any{
 		(*TransformRequest_Open)(nil),
 		(*TransformRequest_Schema)(nil),
 		(*TransformRequest_Batch)(nil),
-		(*TransformRequest_Credit)(nil),
-		(*TransformRequest_Flush)(nil),
 	}
-	file_penstock_api_connector_v1_transform_service_proto_msgTypes[3].OneofWrappers = []any{
-		(*TransformResponse_Opened)(nil),
+	file_penstock_api_connector_v1_transform_service_proto_msgTypes[2].OneofWrappers = []any{
 		(*TransformResponse_Schema)(nil),
 		(*TransformResponse_Out)(nil),
-		(*TransformResponse_Credit)(nil),
-		(*TransformResponse_Flushed)(nil),
-		(*TransformResponse_Diagnostic)(nil),
 	}
-	file_penstock_api_connector_v1_transform_service_proto_msgTypes[8].OneofWrappers = []any{
+	file_penstock_api_connector_v1_transform_service_proto_msgTypes[5].OneofWrappers = []any{
 		(*ConvertRequest_Open)(nil),
 		(*ConvertRequest_Schema)(nil),
 		(*ConvertRequest_Batch)(nil),
 	}
-	file_penstock_api_connector_v1_transform_service_proto_msgTypes[10].OneofWrappers = []any{
+	file_penstock_api_connector_v1_transform_service_proto_msgTypes[7].OneofWrappers = []any{
 		(*ConvertResponse_Schema)(nil),
 		(*ConvertResponse_Out)(nil),
 	}
@@ -1162,7 +802,7 @@ func file_penstock_api_connector_v1_transform_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_transform_service_proto_rawDesc), len(file_penstock_api_connector_v1_transform_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -28,7 +28,7 @@ const (
 //
 // TransformService changes rows.
 type TransformServiceClient interface {
-	// Transform runs one chain member of one task.
+	// Transform runs one transform of the chain of one task.
 	Transform(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TransformRequest, TransformResponse], error)
 }
 
@@ -59,7 +59,7 @@ type TransformService_TransformClient = grpc.BidiStreamingClient[TransformReques
 //
 // TransformService changes rows.
 type TransformServiceServer interface {
-	// Transform runs one chain member of one task.
+	// Transform runs one transform of the chain of one task.
 	Transform(grpc.BidiStreamingServer[TransformRequest, TransformResponse]) error
 	mustEmbedUnimplementedTransformServiceServer()
 }
@@ -128,7 +128,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ConverterService turns bytes into rows and back.
+// ConverterService converts bytes into rows and rows into bytes.
 type ConverterServiceClient interface {
 	// Convert runs one converter of one task.
 	Convert(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConvertRequest, ConvertResponse], error)
@@ -159,7 +159,7 @@ type ConverterService_ConvertClient = grpc.BidiStreamingClient[ConvertRequest, C
 // All implementations must embed UnimplementedConverterServiceServer
 // for forward compatibility.
 //
-// ConverterService turns bytes into rows and back.
+// ConverterService converts bytes into rows and rows into bytes.
 type ConverterServiceServer interface {
 	// Convert runs one converter of one task.
 	Convert(grpc.BidiStreamingServer[ConvertRequest, ConvertResponse]) error

@@ -9,8 +9,6 @@ package connectorv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	durationpb "google.golang.org/protobuf/types/known/durationpb"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -23,17 +21,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Limits bound what the receiver takes.
+// Limits bound what the receiver accepts.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Largest gRPC message, bytes; larger batches are cut by rows, then by chunks. Never dropped.
+	// Largest gRPC message in bytes. A larger batch is split by rows, then into chunks, and never dropped.
 	MaxMessageBytes uint64 `protobuf:"varint,1,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
-	// Wanted batch size, bytes.
+	// Wanted batch size in bytes.
 	TargetBatchBytes uint64 `protobuf:"varint,2,opt,name=target_batch_bytes,json=targetBatchBytes,proto3" json:"target_batch_bytes,omitempty"`
-	// Most rows in a batch.
-	MaxBatchRows uint32 `protobuf:"varint,3,opt,name=max_batch_rows,json=maxBatchRows,proto3" json:"max_batch_rows,omitempty"`
-	// Longest wait before a part-filled batch is sent.
-	Linger        *durationpb.Duration `protobuf:"bytes,4,opt,name=linger,proto3" json:"linger,omitempty"`
+	// Maximum number of rows in a batch.
+	MaxBatchRows  uint32 `protobuf:"varint,3,opt,name=max_batch_rows,json=maxBatchRows,proto3" json:"max_batch_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -89,19 +85,12 @@ func (x *Limits) GetMaxBatchRows() uint32 {
 	return 0
 }
 
-func (x *Limits) GetLinger() *durationpb.Duration {
-	if x != nil {
-		return x.Linger
-	}
-	return nil
-}
-
-// Credit lets a source or a transform send this much more.
+// Credit bounds the batches that a source has announced and the host has not released.
 type Credit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// More bytes.
+	// Maximum number of bytes. One batch may exceed it, so that a large row cannot block.
 	Bytes uint64 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// More batches; 0 in the first credit: any number. A host that is given more than it takes ends the stream.
+	// Maximum number of batches; 0 for any number. The host ends the stream of a source that exceeds it.
 	Batches       uint32 `protobuf:"varint,2,opt,name=batches,proto3" json:"batches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -151,29 +140,18 @@ func (x *Credit) GetBatches() uint32 {
 	return 0
 }
 
-// Progress is a heartbeat with numbers.
+// Progress is a heartbeat with metrics.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Partition it is about; empty for the task.
-	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// Records behind; negative when unknown.
+	// Records still to read; negative when unknown.
 	LagRecords int64 `protobuf:"zigzag64,2,opt,name=lag_records,json=lagRecords,proto3" json:"lag_records,omitempty"`
-	// Bytes behind; negative when unknown.
+	// Bytes still to read; negative when unknown.
 	LagBytes int64 `protobuf:"zigzag64,3,opt,name=lag_bytes,json=lagBytes,proto3" json:"lag_bytes,omitempty"`
-	// Watermark: no later row has an event time before this, microseconds.
-	WatermarkUs int64 `protobuf:"zigzag64,4,opt,name=watermark_us,json=watermarkUs,proto3" json:"watermark_us,omitempty"`
-	// Estimated total rows of a bounded partition.
-	EstimatedRows int64 `protobuf:"zigzag64,5,opt,name=estimated_rows,json=estimatedRows,proto3" json:"estimated_rows,omitempty"`
-	// State in a word: snapshot, streaming, idle, rate_limited.
-	Phase string `protobuf:"bytes,6,opt,name=phase,proto3" json:"phase,omitempty"`
-	// When a rate limit ends.
-	ResumesAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=resumes_at,json=resumesAt,proto3" json:"resumes_at,omitempty"`
-	// Connector metrics by OpenTelemetry name, all of them each time; without partition_id, they are of the task. Names are up to 60
-	// lower-case letters, digits, `_` and `.`; one that ends with `_total` counts, the others are gauges. At most 32; the host leaves
-	// out what is more, or not finite.
+	// Metrics of the task by name, all of them in each frame. A name has up to 60 lower-case letters, digits, `_` and `.`; one that
+	// ends with `_total` is a counter, the others are gauges. The host keeps at most 32 and ignores values that are not finite.
 	Metrics map[string]float64 `protobuf:"bytes,8,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Newest checkpoint that the plugin was told to be durable, where ReadOpened.confirms_commits. The host says it again when an
-	// awaited one is missing here.
+	// Newest checkpoint that ReadCommitted reported, when ReadOpened.confirms_commits is true. The host repeats ReadCommitted while
+	// an awaited checkpoint is missing here.
 	CommittedCheckpointId uint64 `protobuf:"varint,9,opt,name=committed_checkpoint_id,json=committedCheckpointId,proto3" json:"committed_checkpoint_id,omitempty"`
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
@@ -209,13 +187,6 @@ func (*Progress) Descriptor() ([]byte, []int) {
 	return file_penstock_api_connector_v1_types_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Progress) GetPartitionId() string {
-	if x != nil {
-		return x.PartitionId
-	}
-	return ""
-}
-
 func (x *Progress) GetLagRecords() int64 {
 	if x != nil {
 		return x.LagRecords
@@ -228,34 +199,6 @@ func (x *Progress) GetLagBytes() int64 {
 		return x.LagBytes
 	}
 	return 0
-}
-
-func (x *Progress) GetWatermarkUs() int64 {
-	if x != nil {
-		return x.WatermarkUs
-	}
-	return 0
-}
-
-func (x *Progress) GetEstimatedRows() int64 {
-	if x != nil {
-		return x.EstimatedRows
-	}
-	return 0
-}
-
-func (x *Progress) GetPhase() string {
-	if x != nil {
-		return x.Phase
-	}
-	return ""
-}
-
-func (x *Progress) GetResumesAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ResumesAt
-	}
-	return nil
 }
 
 func (x *Progress) GetMetrics() map[string]float64 {
@@ -276,30 +219,24 @@ var File_penstock_api_connector_v1_types_proto protoreflect.FileDescriptor
 
 const file_penstock_api_connector_v1_types_proto_rawDesc = "" +
 	"\n" +
-	"%penstock/api/connector/v1/types.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x01\n" +
+	"%penstock/api/connector/v1/types.proto\x12\x19penstock.api.connector.v1\"\x96\x01\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x04R\x0fmaxMessageBytes\x12,\n" +
 	"\x12target_batch_bytes\x18\x02 \x01(\x04R\x10targetBatchBytes\x12$\n" +
-	"\x0emax_batch_rows\x18\x03 \x01(\rR\fmaxBatchRows\x121\n" +
-	"\x06linger\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06linger\"8\n" +
+	"\x0emax_batch_rows\x18\x03 \x01(\rR\fmaxBatchRowsJ\x04\b\x04\x10\x05R\x06linger\"8\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12\x18\n" +
-	"\abatches\x18\x02 \x01(\rR\abatches\"\xc6\x03\n" +
-	"\bProgress\x12!\n" +
-	"\fpartition_id\x18\x01 \x01(\tR\vpartitionId\x12\x1f\n" +
+	"\abatches\x18\x02 \x01(\rR\abatches\"\xe5\x02\n" +
+	"\bProgress\x12\x1f\n" +
 	"\vlag_records\x18\x02 \x01(\x12R\n" +
 	"lagRecords\x12\x1b\n" +
-	"\tlag_bytes\x18\x03 \x01(\x12R\blagBytes\x12!\n" +
-	"\fwatermark_us\x18\x04 \x01(\x12R\vwatermarkUs\x12%\n" +
-	"\x0eestimated_rows\x18\x05 \x01(\x12R\restimatedRows\x12\x14\n" +
-	"\x05phase\x18\x06 \x01(\tR\x05phase\x129\n" +
-	"\n" +
-	"resumes_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tresumesAt\x12J\n" +
+	"\tlag_bytes\x18\x03 \x01(\x12R\blagBytes\x12J\n" +
 	"\ametrics\x18\b \x03(\v20.penstock.api.connector.v1.Progress.MetricsEntryR\ametrics\x126\n" +
 	"\x17committed_checkpoint_id\x18\t \x01(\x04R\x15committedCheckpointId\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01b\x06proto3"
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\x01\x10\x02J\x04\b\x04\x10\x05J\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bR\fpartition_idR\fwatermark_usR\x0eestimated_rowsR\x05phaseR\n" +
+	"resumes_atb\x06proto3"
 
 var (
 	file_penstock_api_connector_v1_types_proto_rawDescOnce sync.Once
@@ -315,22 +252,18 @@ func file_penstock_api_connector_v1_types_proto_rawDescGZIP() []byte {
 
 var file_penstock_api_connector_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_penstock_api_connector_v1_types_proto_goTypes = []any{
-	(*Limits)(nil),                // 0: penstock.api.connector.v1.Limits
-	(*Credit)(nil),                // 1: penstock.api.connector.v1.Credit
-	(*Progress)(nil),              // 2: penstock.api.connector.v1.Progress
-	nil,                           // 3: penstock.api.connector.v1.Progress.MetricsEntry
-	(*durationpb.Duration)(nil),   // 4: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*Limits)(nil),   // 0: penstock.api.connector.v1.Limits
+	(*Credit)(nil),   // 1: penstock.api.connector.v1.Credit
+	(*Progress)(nil), // 2: penstock.api.connector.v1.Progress
+	nil,              // 3: penstock.api.connector.v1.Progress.MetricsEntry
 }
 var file_penstock_api_connector_v1_types_proto_depIdxs = []int32{
-	4, // 0: penstock.api.connector.v1.Limits.linger:type_name -> google.protobuf.Duration
-	5, // 1: penstock.api.connector.v1.Progress.resumes_at:type_name -> google.protobuf.Timestamp
-	3, // 2: penstock.api.connector.v1.Progress.metrics:type_name -> penstock.api.connector.v1.Progress.MetricsEntry
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: penstock.api.connector.v1.Progress.metrics:type_name -> penstock.api.connector.v1.Progress.MetricsEntry
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_types_proto_init() }

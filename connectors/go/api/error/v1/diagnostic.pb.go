@@ -28,11 +28,11 @@ type Severity int32
 const (
 	// Unset.
 	Severity_SEVERITY_UNSPECIFIED Severity = 0
-	// For information.
+	// Information.
 	Severity_SEVERITY_INFO Severity = 1
-	// Work goes on.
+	// Warning: the operation continues.
 	Severity_SEVERITY_WARNING Severity = 2
-	// The operation failed.
+	// Error: the operation failed.
 	Severity_SEVERITY_ERROR Severity = 3
 )
 
@@ -79,11 +79,11 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_error_v1_diagnostic_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorClass tells the host what to do.
+// ErrorClass determines how the host reacts to an error.
 type ErrorClass int32
 
 const (
-	// Unset: treated as retriable with backoff, then failed.
+	// Unset: retried with backoff, then failed.
 	ErrorClass_ERROR_CLASS_UNSPECIFIED ErrorClass = 0
 	// Retry the same call after retry_after.
 	ErrorClass_ERROR_CLASS_RETRIABLE ErrorClass = 1
@@ -91,13 +91,13 @@ const (
 	ErrorClass_ERROR_CLASS_CONFIG ErrorClass = 2
 	// Credentials were refused.
 	ErrorClass_ERROR_CLASS_AUTH ErrorClass = 3
-	// A record is bad; the task may go on.
+	// A row is invalid; the task may continue.
 	ErrorClass_ERROR_CLASS_DATA ErrorClass = 4
-	// The schema change can not be applied.
+	// The schema change cannot be applied.
 	ErrorClass_ERROR_CLASS_SCHEMA ErrorClass = 5
 	// Another owner has a newer epoch; stop without retry.
 	ErrorClass_ERROR_CLASS_FENCED ErrorClass = 6
-	// The offset is gone at the source; never skip silently.
+	// The offset no longer exists at the source. The host never skips it silently.
 	ErrorClass_ERROR_CLASS_OFFSET_LOST ErrorClass = 7
 	// A defect in the connector.
 	ErrorClass_ERROR_CLASS_INTERNAL ErrorClass = 8
@@ -156,29 +156,29 @@ func (ErrorClass) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_error_v1_diagnostic_proto_rawDescGZIP(), []int{1}
 }
 
-// Diagnostic is the one error shape: in responses, in stream frames, and in the trailing metadata
-// penstock-diagnostic-bin of a call that fails, serialized.
+// Diagnostic is the common form of an error: in responses, in stream frames, and, serialized, in the trailing metadata
+// penstock-diagnostic-bin of a failed call.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How bad.
+	// Severity.
 	Severity Severity `protobuf:"varint,1,opt,name=severity,proto3,enum=penstock.api.error.v1.Severity" json:"severity,omitempty"`
-	// What to do.
+	// Class.
 	ErrorClass ErrorClass `protobuf:"varint,2,opt,name=error_class,json=errorClass,proto3,enum=penstock.api.error.v1.ErrorClass" json:"error_class,omitempty"`
 	// Stable dotted code, for instance mysql.binlog.purged.
 	Code string `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`
-	// One line for people.
+	// What failed, in one line.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// Longer text, or a stack trace.
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Path into the configuration that it is about.
+	// Configuration key that caused it.
 	ConfigPath string `protobuf:"bytes,6,opt,name=config_path,json=configPath,proto3" json:"config_path,omitempty"`
-	// Suggested new value for that path, in text form.
+	// Suggested value of that key, in text form.
 	Suggestion string `protobuf:"bytes,7,opt,name=suggestion,proto3" json:"suggestion,omitempty"`
-	// Wait this long before a retry.
+	// Time to wait before a retry.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,8,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Dataset it is about.
+	// Dataset that it concerns.
 	Dataset string `protobuf:"bytes,9,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// How to fix it: one sentence for people.
+	// How to fix it, in one sentence.
 	Fix           string `protobuf:"bytes,10,opt,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

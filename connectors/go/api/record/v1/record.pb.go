@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Encoding of a batch's rows. There is no message per row: one row per message costs 50-80 us.
+// Encoding is the encoding of the rows of a batch. Rows have no message of their own: one row per message costs 50-80 us.
 type Encoding int32
 
 const (
@@ -29,8 +29,8 @@ const (
 	Encoding_ENCODING_UNSPECIFIED Encoding = 0
 	// Arrow IPC encapsulated RecordBatch and dictionary messages; the schema was sent before.
 	Encoding_ENCODING_ARROW_IPC Encoding = 1
-	// UTF-8 JSON, one row a line, read with the schema that was sent before; for languages without an Arrow library.
-	// Integers are JSON integers of any size, decimals and dates are strings, bytes are base64, reserved columns keep their names.
+	// UTF-8 JSON, one row per line, decoded with the schema that was sent before; for languages without an Arrow library. Integers
+	// are JSON integers of any size, decimals and dates are strings, bytes are base64, reserved columns keep their names.
 	Encoding_ENCODING_JSON_LINES Encoding = 2
 )
 
@@ -75,11 +75,11 @@ func (Encoding) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{0}
 }
 
-// Op is the change a row stands for.
+// Op is the change that a row describes. Its numbers are the values of the column __op.
 type Op int32
 
 const (
-	// Unset: an append.
+	// Unset: the row is appended.
 	Op_OP_UNSPECIFIED Op = 0
 	// Row created.
 	Op_OP_CREATE Op = 1
@@ -91,7 +91,7 @@ const (
 	Op_OP_SNAPSHOT Op = 4
 	// Insert or replace by key.
 	Op_OP_UPSERT Op = 5
-	// Partial update: only columns in present_columns.
+	// Partial update: only some of the columns change.
 	Op_OP_PATCH Op = 6
 	// All rows of the dataset removed.
 	Op_OP_TRUNCATE Op = 7
@@ -148,67 +148,10 @@ func (Op) EnumDescriptor() ([]byte, []int) {
 	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{1}
 }
 
-// Compat is how a schema version relates to the one before.
-type Compat int32
-
-const (
-	// Unset or first version.
-	Compat_COMPAT_UNSPECIFIED Compat = 0
-	// Only nullable columns added.
-	Compat_COMPAT_ADDITIVE Compat = 1
-	// Types widened.
-	Compat_COMPAT_WIDENING Compat = 2
-	// Needs the user's policy.
-	Compat_COMPAT_BREAKING Compat = 3
-)
-
-// Enum value maps for Compat.
-var (
-	Compat_name = map[int32]string{
-		0: "COMPAT_UNSPECIFIED",
-		1: "COMPAT_ADDITIVE",
-		2: "COMPAT_WIDENING",
-		3: "COMPAT_BREAKING",
-	}
-	Compat_value = map[string]int32{
-		"COMPAT_UNSPECIFIED": 0,
-		"COMPAT_ADDITIVE":    1,
-		"COMPAT_WIDENING":    2,
-		"COMPAT_BREAKING":    3,
-	}
-)
-
-func (x Compat) Enum() *Compat {
-	p := new(Compat)
-	*p = x
-	return p
-}
-
-func (x Compat) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Compat) Descriptor() protoreflect.EnumDescriptor {
-	return file_penstock_api_record_v1_record_proto_enumTypes[2].Descriptor()
-}
-
-func (Compat) Type() protoreflect.EnumType {
-	return &file_penstock_api_record_v1_record_proto_enumTypes[2]
-}
-
-func (x Compat) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Compat.Descriptor instead.
-func (Compat) EnumDescriptor() ([]byte, []int) {
-	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{2}
-}
-
-// Value is a lossless scalar or nested value. Never google.protobuf.Struct: it turns int64 into double.
+// Value is a scalar or nested value without loss. google.protobuf.Struct is not used because it turns 64-bit integers into doubles.
 type Value struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kind that is set; unset means null.
+	// The value; unset means null.
 	//
 	// Types that are valid to be assigned to Kind:
 	//
@@ -520,12 +463,12 @@ func (x *StructValue) GetFields() map[string]*Value {
 	return nil
 }
 
-// Offset is where a partition was read up to: readable by people, alterable by the offset API.
+// Offset is the position up to which a partition was read. Users can read it and change it through the offset API.
 type Offset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Typed keys (Kafka Connect's sourceOffset map).
+	// Typed fields (Kafka Connect's sourceOffset map).
 	Fields map[string]*Value `protobuf:"bytes,1,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Opaque form, for connectors that have one. Used when fields is empty.
+	// Opaque form, for connectors that have one. Read when fields is empty.
 	Opaque        []byte `protobuf:"bytes,2,opt,name=opaque,proto3" json:"opaque,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -575,30 +518,26 @@ func (x *Offset) GetOpaque() []byte {
 	return nil
 }
 
-// Partition is a unit of parallel work with an offset of its own.
+// Partition is a unit of parallel work with its own offset.
 type Partition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Canonical JSON of key (sorted keys, no spaces): stable within the connector, and the offset service's key. At most 64 KiB.
-	// Another spelling of it is refused, in plans, batches and offsets alike, since it would name other offsets.
+	// Canonical JSON of key (sorted keys, no spaces), at most 64 KiB: stable within the connector, and the key of the offset service.
+	// The host refuses any other spelling in plans, batches and offsets, since it would name other offsets.
 	PartitionId string `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	// The identity of the partition, arbitrarily structured (Kafka Connect's sourcePartition map).
+	// Identity of the partition, in any structure (Kafka Connect's sourcePartition map).
 	Key map[string]*Value `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the connector needs to read it; opaque to the host.
+	// What the connector needs to read the partition; opaque to the host.
 	Payload []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	// Where to start: absent means from the beginning.
+	// Start position; absent for the beginning.
 	Offset *Offset `protobuf:"bytes,4,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Fencing epoch of this assignment.
-	Epoch uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Datasets the partition yields.
+	// Datasets that the partition yields.
 	Datasets []string `protobuf:"bytes,6,rep,name=datasets,proto3" json:"datasets,omitempty"`
-	// Partitions that must finish first (snapshot before stream; Kinesis parent shards).
-	AfterPartitions []string `protobuf:"bytes,7,rep,name=after_partitions,json=afterPartitions,proto3" json:"after_partitions,omitempty"`
-	// Relative cost for the scheduler.
+	// Relative cost, for balancing tasks.
 	Weight float64 `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
-	// True when the partition ends (snapshot chunk, file).
+	// Whether the partition ends (snapshot chunk, file).
 	Bounded bool `protobuf:"varint,9,opt,name=bounded,proto3" json:"bounded,omitempty"`
-	// True when its task finds further partitions by itself, and commits offsets of them. A plan with such a partition has one task.
-	// When it begins, the task is given all offsets of the connector as partitions: those that it found before come back.
+	// Whether its task discovers further partitions and commits offsets for them. A plan with such a partition has one task. When the
+	// task starts, the host sends all stored offsets of the connector as partitions, so that those discovered before come back.
 	FindsOthers   bool `protobuf:"varint,10,opt,name=finds_others,json=findsOthers,proto3" json:"finds_others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -662,23 +601,9 @@ func (x *Partition) GetOffset() *Offset {
 	return nil
 }
 
-func (x *Partition) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
 func (x *Partition) GetDatasets() []string {
 	if x != nil {
 		return x.Datasets
-	}
-	return nil
-}
-
-func (x *Partition) GetAfterPartitions() []string {
-	if x != nil {
-		return x.AfterPartitions
 	}
 	return nil
 }
@@ -704,25 +629,17 @@ func (x *Partition) GetFindsOthers() bool {
 	return false
 }
 
-// Schema is sent once per version in a stream, then named by schema_id.
+// Schema is a version of the columns of a dataset. It is sent once per stream and version; batches refer to it by schema_id.
 type Schema struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id within this stream.
 	SchemaId uint32 `protobuf:"varint,1,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
 	// Dataset (table, topic, collection).
 	Dataset string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
-	// Arrow IPC schema message; logical types ride in field metadata penstock.logical.
+	// Arrow IPC schema message. Field metadata penstock.logical carries logical types.
 	ArrowSchema []byte `protobuf:"bytes,3,opt,name=arrow_schema,json=arrowSchema,proto3" json:"arrow_schema,omitempty"`
 	// Key columns, in order.
-	KeyColumns []string `protobuf:"bytes,4,rep,name=key_columns,json=keyColumns,proto3" json:"key_columns,omitempty"`
-	// Version in the schema registry, when registered.
-	RegistryVersion uint32 `protobuf:"varint,5,opt,name=registry_version,json=registryVersion,proto3" json:"registry_version,omitempty"`
-	// SHA-256 of the canonical schema, so that either side can cache.
-	Fingerprint []byte `protobuf:"bytes,6,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// Relation to the version before.
-	Compat Compat `protobuf:"varint,7,opt,name=compat,proto3,enum=penstock.api.record.v1.Compat" json:"compat,omitempty"`
-	// The source's own DDL, when it has one.
-	Ddl           string `protobuf:"bytes,8,opt,name=ddl,proto3" json:"ddl,omitempty"`
+	KeyColumns    []string `protobuf:"bytes,4,rep,name=key_columns,json=keyColumns,proto3" json:"key_columns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -785,72 +702,23 @@ func (x *Schema) GetKeyColumns() []string {
 	return nil
 }
 
-func (x *Schema) GetRegistryVersion() uint32 {
-	if x != nil {
-		return x.RegistryVersion
-	}
-	return 0
-}
-
-func (x *Schema) GetFingerprint() []byte {
-	if x != nil {
-		return x.Fingerprint
-	}
-	return nil
-}
-
-func (x *Schema) GetCompat() Compat {
-	if x != nil {
-		return x.Compat
-	}
-	return Compat_COMPAT_UNSPECIFIED
-}
-
-func (x *Schema) GetDdl() string {
-	if x != nil {
-		return x.Ddl
-	}
-	return ""
-}
-
 // Batch is rows of one dataset, one schema and one partition.
 type Batch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Per-stream sequence number from 1 without gaps.
+	// Sequence number within the stream, from 1 without gaps.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Schema of the rows.
 	SchemaId uint32 `protobuf:"varint,2,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
-	// Partition (read) or input partition (write) of the rows.
-	PartitionId string `protobuf:"bytes,3,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
 	// Number of rows.
 	Rows uint32 `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Op of every row unless the batch has an __op column.
-	Op Op `protobuf:"varint,5,opt,name=op,proto3,enum=penstock.api.record.v1.Op" json:"op,omitempty"`
-	// Encoding of the payload.
+	// Encoding of data.
 	Encoding Encoding `protobuf:"varint,6,opt,name=encoding,proto3,enum=penstock.api.record.v1.Encoding" json:"encoding,omitempty"`
-	// Where the rows are.
-	//
-	// Types that are valid to be assigned to Payload:
-	//
-	//	*Batch_Data
-	//	*Batch_File
-	Payload isBatch_Payload `protobuf_oneof:"payload"`
-	// Offset after the last row, when the connector has one per batch.
-	LastOffset *Offset `protobuf:"bytes,10,opt,name=last_offset,json=lastOffset,proto3" json:"last_offset,omitempty"`
-	// Largest event time in the batch, microseconds.
-	MaxEventTimeUs int64 `protobuf:"zigzag64,11,opt,name=max_event_time_us,json=maxEventTimeUs,proto3" json:"max_event_time_us,omitempty"`
-	// W3C trace context of this batch; streams outlive a single trace.
-	Traceparent string `protobuf:"bytes,12,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	// W3C trace state.
-	Tracestate string `protobuf:"bytes,13,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
-	// CRC-32C of data, zero for none.
-	Crc32C uint32 `protobuf:"fixed32,14,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
-	// Continuation of a batch larger than the message limit: 0 first, then 1, 2 and so on.
+	// Encoded rows.
+	Data []byte `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"`
+	// Number of this chunk of a batch that exceeds the message limit: 0, 1, 2 and so on.
 	Chunk uint32 `protobuf:"varint,15,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	// True when more chunks of this seq follow.
-	MoreChunks bool `protobuf:"varint,16,opt,name=more_chunks,json=moreChunks,proto3" json:"more_chunks,omitempty"`
-	// Transaction the batch belongs to (write).
-	TxnId         uint64 `protobuf:"varint,17,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
+	// The next message continues this seq.
+	MoreChunks    bool `protobuf:"varint,16,opt,name=more_chunks,json=moreChunks,proto3" json:"more_chunks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -899,25 +767,11 @@ func (x *Batch) GetSchemaId() uint32 {
 	return 0
 }
 
-func (x *Batch) GetPartitionId() string {
-	if x != nil {
-		return x.PartitionId
-	}
-	return ""
-}
-
 func (x *Batch) GetRows() uint32 {
 	if x != nil {
 		return x.Rows
 	}
 	return 0
-}
-
-func (x *Batch) GetOp() Op {
-	if x != nil {
-		return x.Op
-	}
-	return Op_OP_UNSPECIFIED
 }
 
 func (x *Batch) GetEncoding() Encoding {
@@ -927,64 +781,11 @@ func (x *Batch) GetEncoding() Encoding {
 	return Encoding_ENCODING_UNSPECIFIED
 }
 
-func (x *Batch) GetPayload() isBatch_Payload {
-	if x != nil {
-		return x.Payload
-	}
-	return nil
-}
-
 func (x *Batch) GetData() []byte {
 	if x != nil {
-		if x, ok := x.Payload.(*Batch_Data); ok {
-			return x.Data
-		}
+		return x.Data
 	}
 	return nil
-}
-
-func (x *Batch) GetFile() *FileRef {
-	if x != nil {
-		if x, ok := x.Payload.(*Batch_File); ok {
-			return x.File
-		}
-	}
-	return nil
-}
-
-func (x *Batch) GetLastOffset() *Offset {
-	if x != nil {
-		return x.LastOffset
-	}
-	return nil
-}
-
-func (x *Batch) GetMaxEventTimeUs() int64 {
-	if x != nil {
-		return x.MaxEventTimeUs
-	}
-	return 0
-}
-
-func (x *Batch) GetTraceparent() string {
-	if x != nil {
-		return x.Traceparent
-	}
-	return ""
-}
-
-func (x *Batch) GetTracestate() string {
-	if x != nil {
-		return x.Tracestate
-	}
-	return ""
-}
-
-func (x *Batch) GetCrc32C() uint32 {
-	if x != nil {
-		return x.Crc32C
-	}
-	return 0
 }
 
 func (x *Batch) GetChunk() uint32 {
@@ -997,113 +798,6 @@ func (x *Batch) GetChunk() uint32 {
 func (x *Batch) GetMoreChunks() bool {
 	if x != nil {
 		return x.MoreChunks
-	}
-	return false
-}
-
-func (x *Batch) GetTxnId() uint64 {
-	if x != nil {
-		return x.TxnId
-	}
-	return 0
-}
-
-type isBatch_Payload interface {
-	isBatch_Payload()
-}
-
-type Batch_Data struct {
-	// In this frame.
-	Data []byte `protobuf:"bytes,7,opt,name=data,proto3,oneof"`
-}
-
-type Batch_File struct {
-	// In a file that both sides can open (Arrow or Parquet; /dev/shm for shared memory).
-	File *FileRef `protobuf:"bytes,8,opt,name=file,proto3,oneof"`
-}
-
-func (*Batch_Data) isBatch_Payload() {}
-
-func (*Batch_File) isBatch_Payload() {}
-
-// FileRef is a batch handed over by file.
-type FileRef struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// file:///dev/shm/..., s3://...
-	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// arrow, parquet, csv, ndjson.
-	Format string `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
-	// Offset in the file.
-	Offset uint64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Length in bytes.
-	Length uint64 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
-	// The receiver removes it when done.
-	Consume       bool `protobuf:"varint,5,opt,name=consume,proto3" json:"consume,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FileRef) Reset() {
-	*x = FileRef{}
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FileRef) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FileRef) ProtoMessage() {}
-
-func (x *FileRef) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_record_v1_record_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FileRef.ProtoReflect.Descriptor instead.
-func (*FileRef) Descriptor() ([]byte, []int) {
-	return file_penstock_api_record_v1_record_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *FileRef) GetUri() string {
-	if x != nil {
-		return x.Uri
-	}
-	return ""
-}
-
-func (x *FileRef) GetFormat() string {
-	if x != nil {
-		return x.Format
-	}
-	return ""
-}
-
-func (x *FileRef) GetOffset() uint64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *FileRef) GetLength() uint64 {
-	if x != nil {
-		return x.Length
-	}
-	return 0
-}
-
-func (x *FileRef) GetConsume() bool {
-	if x != nil {
-		return x.Consume
 	}
 	return false
 }
@@ -1141,61 +835,37 @@ const file_penstock_api_record_v1_record_proto_rawDesc = "" +
 	"\x06opaque\x18\x02 \x01(\fR\x06opaque\x1aX\n" +
 	"\vFieldsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01\"\xc7\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01\"\xab\x03\n" +
 	"\tPartition\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\tR\vpartitionId\x12<\n" +
 	"\x03key\x18\x02 \x03(\v2*.penstock.api.record.v1.Partition.KeyEntryR\x03key\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x126\n" +
-	"\x06offset\x18\x04 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x06offset\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x1a\n" +
-	"\bdatasets\x18\x06 \x03(\tR\bdatasets\x12)\n" +
-	"\x10after_partitions\x18\a \x03(\tR\x0fafterPartitions\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\v2\x1e.penstock.api.record.v1.OffsetR\x06offset\x12\x1a\n" +
+	"\bdatasets\x18\x06 \x03(\tR\bdatasets\x12\x16\n" +
 	"\x06weight\x18\b \x01(\x01R\x06weight\x12\x18\n" +
 	"\abounded\x18\t \x01(\bR\abounded\x12!\n" +
 	"\ffinds_others\x18\n" +
 	" \x01(\bR\vfindsOthers\x1aU\n" +
 	"\bKeyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
-	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01\"\x9a\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.penstock.api.record.v1.ValueR\x05value:\x028\x01J\x04\b\x05\x10\x06J\x04\b\a\x10\bR\x05epochR\x10after_partitions\"\xc7\x01\n" +
 	"\x06Schema\x12\x1b\n" +
 	"\tschema_id\x18\x01 \x01(\rR\bschemaId\x12\x18\n" +
 	"\adataset\x18\x02 \x01(\tR\adataset\x12!\n" +
 	"\farrow_schema\x18\x03 \x01(\fR\varrowSchema\x12\x1f\n" +
 	"\vkey_columns\x18\x04 \x03(\tR\n" +
-	"keyColumns\x12)\n" +
-	"\x10registry_version\x18\x05 \x01(\rR\x0fregistryVersion\x12 \n" +
-	"\vfingerprint\x18\x06 \x01(\fR\vfingerprint\x126\n" +
-	"\x06compat\x18\a \x01(\x0e2\x1e.penstock.api.record.v1.CompatR\x06compat\x12\x10\n" +
-	"\x03ddl\x18\b \x01(\tR\x03ddl\"\xc3\x04\n" +
+	"keyColumnsJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\bJ\x04\b\b\x10\tR\x10registry_versionR\vfingerprintR\x06compatR\x03ddl\"\xea\x02\n" +
 	"\x05Batch\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
-	"\tschema_id\x18\x02 \x01(\rR\bschemaId\x12!\n" +
-	"\fpartition_id\x18\x03 \x01(\tR\vpartitionId\x12\x12\n" +
-	"\x04rows\x18\x04 \x01(\rR\x04rows\x12*\n" +
-	"\x02op\x18\x05 \x01(\x0e2\x1a.penstock.api.record.v1.OpR\x02op\x12<\n" +
-	"\bencoding\x18\x06 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x12\x14\n" +
-	"\x04data\x18\a \x01(\fH\x00R\x04data\x125\n" +
-	"\x04file\x18\b \x01(\v2\x1f.penstock.api.record.v1.FileRefH\x00R\x04file\x12?\n" +
-	"\vlast_offset\x18\n" +
-	" \x01(\v2\x1e.penstock.api.record.v1.OffsetR\n" +
-	"lastOffset\x12)\n" +
-	"\x11max_event_time_us\x18\v \x01(\x12R\x0emaxEventTimeUs\x12 \n" +
-	"\vtraceparent\x18\f \x01(\tR\vtraceparent\x12\x1e\n" +
-	"\n" +
-	"tracestate\x18\r \x01(\tR\n" +
-	"tracestate\x12\x16\n" +
-	"\x06crc32c\x18\x0e \x01(\aR\x06crc32c\x12\x14\n" +
+	"\tschema_id\x18\x02 \x01(\rR\bschemaId\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\rR\x04rows\x12<\n" +
+	"\bencoding\x18\x06 \x01(\x0e2 .penstock.api.record.v1.EncodingR\bencoding\x12\x12\n" +
+	"\x04data\x18\a \x01(\fR\x04data\x12\x14\n" +
 	"\x05chunk\x18\x0f \x01(\rR\x05chunk\x12\x1f\n" +
 	"\vmore_chunks\x18\x10 \x01(\bR\n" +
-	"moreChunks\x12\x15\n" +
-	"\x06txn_id\x18\x11 \x01(\x04R\x05txnIdB\t\n" +
-	"\apayload\"}\n" +
-	"\aFileRef\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\tR\x06format\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x04R\x06offset\x12\x16\n" +
-	"\x06length\x18\x04 \x01(\x04R\x06length\x12\x18\n" +
-	"\aconsume\x18\x05 \x01(\bR\aconsume*U\n" +
+	"moreChunksJ\x04\b\x03\x10\x04J\x04\b\x05\x10\x06J\x04\b\b\x10\tJ\x04\b\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\f\x10\rJ\x04\b\r\x10\x0eJ\x04\b\x0e\x10\x0fJ\x04\b\x11\x10\x12R\fpartition_idR\x02opR\x04fileR\vlast_offsetR\x11max_event_time_usR\vtraceparentR\n" +
+	"tracestateR\x06crc32cR\x06txn_id*U\n" +
 	"\bEncoding\x12\x18\n" +
 	"\x14ENCODING_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ENCODING_ARROW_IPC\x10\x01\x12\x17\n" +
@@ -1208,12 +878,7 @@ const file_penstock_api_record_v1_record_proto_rawDesc = "" +
 	"\vOP_SNAPSHOT\x10\x04\x12\r\n" +
 	"\tOP_UPSERT\x10\x05\x12\f\n" +
 	"\bOP_PATCH\x10\x06\x12\x0f\n" +
-	"\vOP_TRUNCATE\x10\a*_\n" +
-	"\x06Compat\x12\x16\n" +
-	"\x12COMPAT_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fCOMPAT_ADDITIVE\x10\x01\x12\x13\n" +
-	"\x0fCOMPAT_WIDENING\x10\x02\x12\x13\n" +
-	"\x0fCOMPAT_BREAKING\x10\x03b\x06proto3"
+	"\vOP_TRUNCATE\x10\ab\x06proto3"
 
 var (
 	file_penstock_api_record_v1_record_proto_rawDescOnce sync.Once
@@ -1227,45 +892,39 @@ func file_penstock_api_record_v1_record_proto_rawDescGZIP() []byte {
 	return file_penstock_api_record_v1_record_proto_rawDescData
 }
 
-var file_penstock_api_record_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_penstock_api_record_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_penstock_api_record_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_penstock_api_record_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_penstock_api_record_v1_record_proto_goTypes = []any{
 	(Encoding)(0),       // 0: penstock.api.record.v1.Encoding
 	(Op)(0),             // 1: penstock.api.record.v1.Op
-	(Compat)(0),         // 2: penstock.api.record.v1.Compat
-	(*Value)(nil),       // 3: penstock.api.record.v1.Value
-	(*ListValue)(nil),   // 4: penstock.api.record.v1.ListValue
-	(*StructValue)(nil), // 5: penstock.api.record.v1.StructValue
-	(*Offset)(nil),      // 6: penstock.api.record.v1.Offset
-	(*Partition)(nil),   // 7: penstock.api.record.v1.Partition
-	(*Schema)(nil),      // 8: penstock.api.record.v1.Schema
-	(*Batch)(nil),       // 9: penstock.api.record.v1.Batch
-	(*FileRef)(nil),     // 10: penstock.api.record.v1.FileRef
-	nil,                 // 11: penstock.api.record.v1.StructValue.FieldsEntry
-	nil,                 // 12: penstock.api.record.v1.Offset.FieldsEntry
-	nil,                 // 13: penstock.api.record.v1.Partition.KeyEntry
+	(*Value)(nil),       // 2: penstock.api.record.v1.Value
+	(*ListValue)(nil),   // 3: penstock.api.record.v1.ListValue
+	(*StructValue)(nil), // 4: penstock.api.record.v1.StructValue
+	(*Offset)(nil),      // 5: penstock.api.record.v1.Offset
+	(*Partition)(nil),   // 6: penstock.api.record.v1.Partition
+	(*Schema)(nil),      // 7: penstock.api.record.v1.Schema
+	(*Batch)(nil),       // 8: penstock.api.record.v1.Batch
+	nil,                 // 9: penstock.api.record.v1.StructValue.FieldsEntry
+	nil,                 // 10: penstock.api.record.v1.Offset.FieldsEntry
+	nil,                 // 11: penstock.api.record.v1.Partition.KeyEntry
 }
 var file_penstock_api_record_v1_record_proto_depIdxs = []int32{
-	4,  // 0: penstock.api.record.v1.Value.list_value:type_name -> penstock.api.record.v1.ListValue
-	5,  // 1: penstock.api.record.v1.Value.struct_value:type_name -> penstock.api.record.v1.StructValue
-	3,  // 2: penstock.api.record.v1.ListValue.items:type_name -> penstock.api.record.v1.Value
-	11, // 3: penstock.api.record.v1.StructValue.fields:type_name -> penstock.api.record.v1.StructValue.FieldsEntry
-	12, // 4: penstock.api.record.v1.Offset.fields:type_name -> penstock.api.record.v1.Offset.FieldsEntry
-	13, // 5: penstock.api.record.v1.Partition.key:type_name -> penstock.api.record.v1.Partition.KeyEntry
-	6,  // 6: penstock.api.record.v1.Partition.offset:type_name -> penstock.api.record.v1.Offset
-	2,  // 7: penstock.api.record.v1.Schema.compat:type_name -> penstock.api.record.v1.Compat
-	1,  // 8: penstock.api.record.v1.Batch.op:type_name -> penstock.api.record.v1.Op
-	0,  // 9: penstock.api.record.v1.Batch.encoding:type_name -> penstock.api.record.v1.Encoding
-	10, // 10: penstock.api.record.v1.Batch.file:type_name -> penstock.api.record.v1.FileRef
-	6,  // 11: penstock.api.record.v1.Batch.last_offset:type_name -> penstock.api.record.v1.Offset
-	3,  // 12: penstock.api.record.v1.StructValue.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
-	3,  // 13: penstock.api.record.v1.Offset.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
-	3,  // 14: penstock.api.record.v1.Partition.KeyEntry.value:type_name -> penstock.api.record.v1.Value
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	3,  // 0: penstock.api.record.v1.Value.list_value:type_name -> penstock.api.record.v1.ListValue
+	4,  // 1: penstock.api.record.v1.Value.struct_value:type_name -> penstock.api.record.v1.StructValue
+	2,  // 2: penstock.api.record.v1.ListValue.items:type_name -> penstock.api.record.v1.Value
+	9,  // 3: penstock.api.record.v1.StructValue.fields:type_name -> penstock.api.record.v1.StructValue.FieldsEntry
+	10, // 4: penstock.api.record.v1.Offset.fields:type_name -> penstock.api.record.v1.Offset.FieldsEntry
+	11, // 5: penstock.api.record.v1.Partition.key:type_name -> penstock.api.record.v1.Partition.KeyEntry
+	5,  // 6: penstock.api.record.v1.Partition.offset:type_name -> penstock.api.record.v1.Offset
+	0,  // 7: penstock.api.record.v1.Batch.encoding:type_name -> penstock.api.record.v1.Encoding
+	2,  // 8: penstock.api.record.v1.StructValue.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
+	2,  // 9: penstock.api.record.v1.Offset.FieldsEntry.value:type_name -> penstock.api.record.v1.Value
+	2,  // 10: penstock.api.record.v1.Partition.KeyEntry.value:type_name -> penstock.api.record.v1.Value
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_record_v1_record_proto_init() }
@@ -1285,17 +944,13 @@ func file_penstock_api_record_v1_record_proto_init() {
 		(*Value_ListValue)(nil),
 		(*Value_StructValue)(nil),
 	}
-	file_penstock_api_record_v1_record_proto_msgTypes[6].OneofWrappers = []any{
-		(*Batch_Data)(nil),
-		(*Batch_File)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_record_v1_record_proto_rawDesc), len(file_penstock_api_record_v1_record_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   11,
+			NumEnums:      2,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -50,7 +50,7 @@ REVISION_CAUSE_PATCHED: RevisionCause
 REVISION_CAUSE_ROLLED_BACK: RevisionCause
 
 class Connector(_message.Message):
-    __slots__ = ("name", "kind", "config", "target_state", "generation", "revision", "updated_at", "version", "restarts", "secret_keys")
+    __slots__ = ("name", "kind", "config", "target_state", "generation", "revision", "version", "restarts", "secret_keys")
     class ConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -64,7 +64,6 @@ class Connector(_message.Message):
     TARGET_STATE_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
-    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     SECRET_KEYS_FIELD_NUMBER: _ClassVar[int]
@@ -74,11 +73,10 @@ class Connector(_message.Message):
     target_state: TargetState
     generation: str
     revision: int
-    updated_at: _timestamp_pb2.Timestamp
     version: int
     restarts: _containers.RepeatedCompositeFieldContainer[Restart]
     secret_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ..., target_state: _Optional[_Union[TargetState, str]] = ..., generation: _Optional[str] = ..., revision: _Optional[int] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[int] = ..., restarts: _Optional[_Iterable[_Union[Restart, _Mapping]]] = ..., secret_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., config: _Optional[_Mapping[str, str]] = ..., target_state: _Optional[_Union[TargetState, str]] = ..., generation: _Optional[str] = ..., revision: _Optional[int] = ..., version: _Optional[int] = ..., restarts: _Optional[_Iterable[_Union[Restart, _Mapping]]] = ..., secret_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Restart(_message.Message):
     __slots__ = ("marker", "include_tasks", "only_failed", "task_id", "requested_at")
@@ -115,14 +113,12 @@ class PutConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., expected_revision: _Optional[int] = ...) -> None: ...
 
 class PutConnectorResponse(_message.Message):
-    __slots__ = ("connector", "changed", "created")
+    __slots__ = ("connector", "changed")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
-    CREATED_FIELD_NUMBER: _ClassVar[int]
     connector: Connector
     changed: bool
-    created: bool
-    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ..., created: bool = ...) -> None: ...
+    def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class GetConnectorRequest(_message.Message):
     __slots__ = ("name", "generation")
@@ -201,14 +197,12 @@ class WatchConnectorsRequest(_message.Message):
     def __init__(self, after_revision: _Optional[int] = ...) -> None: ...
 
 class WatchConnectorsResponse(_message.Message):
-    __slots__ = ("revision", "names", "list_again")
+    __slots__ = ("revision", "names")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
-    LIST_AGAIN_FIELD_NUMBER: _ClassVar[int]
     revision: int
     names: _containers.RepeatedScalarFieldContainer[str]
-    list_again: bool
-    def __init__(self, revision: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ..., list_again: bool = ...) -> None: ...
+    def __init__(self, revision: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PatchConnectorRequest(_message.Message):
     __slots__ = ("name", "set", "remove", "expected_revision")
@@ -250,12 +244,10 @@ class RequestRestartRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., include_tasks: bool = ..., only_failed: bool = ..., task_id: _Optional[str] = ...) -> None: ...
 
 class RequestRestartResponse(_message.Message):
-    __slots__ = ("restart", "generation")
+    __slots__ = ("restart",)
     RESTART_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
     restart: Restart
-    generation: str
-    def __init__(self, restart: _Optional[_Union[Restart, _Mapping]] = ..., generation: _Optional[str] = ...) -> None: ...
+    def __init__(self, restart: _Optional[_Union[Restart, _Mapping]] = ...) -> None: ...
 
 class Revision(_message.Message):
     __slots__ = ("version", "revision", "written_at", "cause", "restored_version", "kind", "config")
@@ -289,12 +281,10 @@ class ListRevisionsRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ListRevisionsResponse(_message.Message):
-    __slots__ = ("revisions", "generation")
+    __slots__ = ("revisions",)
     REVISIONS_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
     revisions: _containers.RepeatedCompositeFieldContainer[Revision]
-    generation: str
-    def __init__(self, revisions: _Optional[_Iterable[_Union[Revision, _Mapping]]] = ..., generation: _Optional[str] = ...) -> None: ...
+    def __init__(self, revisions: _Optional[_Iterable[_Union[Revision, _Mapping]]] = ...) -> None: ...
 
 class GetRevisionRequest(_message.Message):
     __slots__ = ("name", "version")
@@ -311,36 +301,32 @@ class GetRevisionResponse(_message.Message):
     def __init__(self, revision: _Optional[_Union[Revision, _Mapping]] = ...) -> None: ...
 
 class DiffRevisionsRequest(_message.Message):
-    __slots__ = ("name", "from_version", "to_version", "sensitive_keys")
+    __slots__ = ("name", "from_version", "to_version")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     TO_VERSION_FIELD_NUMBER: _ClassVar[int]
-    SENSITIVE_KEYS_FIELD_NUMBER: _ClassVar[int]
     name: str
     from_version: int
     to_version: int
-    sensitive_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., from_version: _Optional[int] = ..., to_version: _Optional[int] = ..., sensitive_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., from_version: _Optional[int] = ..., to_version: _Optional[int] = ...) -> None: ...
 
 class Difference(_message.Message):
-    __slots__ = ("key", "before", "after", "masked")
+    __slots__ = ("key", "before", "after", "redacted")
     KEY_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    MASKED_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
     key: str
     before: str
     after: str
-    masked: bool
-    def __init__(self, key: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., masked: bool = ...) -> None: ...
+    redacted: bool
+    def __init__(self, key: _Optional[str] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., redacted: bool = ...) -> None: ...
 
 class DiffRevisionsResponse(_message.Message):
-    __slots__ = ("differences", "to_version")
+    __slots__ = ("differences",)
     DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
-    TO_VERSION_FIELD_NUMBER: _ClassVar[int]
     differences: _containers.RepeatedCompositeFieldContainer[Difference]
-    to_version: int
-    def __init__(self, differences: _Optional[_Iterable[_Union[Difference, _Mapping]]] = ..., to_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, differences: _Optional[_Iterable[_Union[Difference, _Mapping]]] = ...) -> None: ...
 
 class RollbackConnectorRequest(_message.Message):
     __slots__ = ("name", "version", "expected_revision")
@@ -413,10 +399,8 @@ class SetLogLevelRequest(_message.Message):
     def __init__(self, service: _Optional[str] = ..., logger: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
 
 class SetLogLevelResponse(_message.Message):
-    __slots__ = ("revision",)
-    REVISION_FIELD_NUMBER: _ClassVar[int]
-    revision: int
-    def __init__(self, revision: _Optional[int] = ...) -> None: ...
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ListLogLevelsRequest(_message.Message):
     __slots__ = ("service",)
@@ -425,12 +409,10 @@ class ListLogLevelsRequest(_message.Message):
     def __init__(self, service: _Optional[str] = ...) -> None: ...
 
 class ListLogLevelsResponse(_message.Message):
-    __slots__ = ("levels", "revision")
+    __slots__ = ("levels",)
     LEVELS_FIELD_NUMBER: _ClassVar[int]
-    REVISION_FIELD_NUMBER: _ClassVar[int]
     levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
-    revision: int
-    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ...) -> None: ...
 
 class WatchLogLevelsRequest(_message.Message):
     __slots__ = ("service",)
@@ -439,12 +421,10 @@ class WatchLogLevelsRequest(_message.Message):
     def __init__(self, service: _Optional[str] = ...) -> None: ...
 
 class WatchLogLevelsResponse(_message.Message):
-    __slots__ = ("levels", "revision")
+    __slots__ = ("levels",)
     LEVELS_FIELD_NUMBER: _ClassVar[int]
-    REVISION_FIELD_NUMBER: _ClassVar[int]
     levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
-    revision: int
-    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ...) -> None: ...
 
 class ValidateConnectorRequest(_message.Message):
     __slots__ = ("connector",)
@@ -462,7 +442,7 @@ class ValidateConnectorResponse(_message.Message):
     secret_keys: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., kind: _Optional[_Union[ConnectorKind, str]] = ..., secret_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class NoteTopicsRequest(_message.Message):
+class TrackTopicsRequest(_message.Message):
     __slots__ = ("generation", "topics")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -470,7 +450,7 @@ class NoteTopicsRequest(_message.Message):
     topics: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, generation: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class NoteTopicsResponse(_message.Message):
+class TrackTopicsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ConfigServiceStub(object):
-    """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
-    is answered and raises the store's revision; a write that names an expected revision is refused when another came first.
+    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
+    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
     """
 
     def __init__(self, channel):
@@ -126,10 +126,10 @@ class ConfigServiceStub(object):
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.FromString,
                 _registered_method=True)
-        self.NoteTopics = channel.unary_unary(
-                '/penstock.api.config.v1.ConfigService/NoteTopics',
-                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsResponse.FromString,
+        self.TrackTopics = channel.unary_unary(
+                '/penstock.api.config.v1.ConfigService/TrackTopics',
+                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.TrackTopicsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.TrackTopicsResponse.FromString,
                 _registered_method=True)
         self.ListTopics = channel.unary_unary(
                 '/penstock.api.config.v1.ConfigService/ListTopics',
@@ -149,13 +149,13 @@ class ConfigServiceStub(object):
 
 
 class ConfigServiceServicer(object):
-    """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
-    is answered and raises the store's revision; a write that names an expected revision is refused when another came first.
+    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
+    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
     """
 
     def CreateConnector(self, request, context):
-        """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
-        whose answer was lost. The generation it gets is never used again.
+        """CreateConnector stores a new connector with a generation that is never reused. Not idempotent: it is refused when the name
+        exists, also when a caller repeats a call whose answer was lost.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -169,15 +169,15 @@ class ConfigServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetConnector(self, request, context):
-        """GetConnector reads one.
+        """GetConnector reads one connector.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListConnectors(self, request, context):
-        """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
-        nothing that the later ones show.
+        """ListConnectors reads all connectors, ordered by name, one page at a time. A watch from the revision of the first page misses no
+        change that later pages show.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,46 +185,46 @@ class ConfigServiceServicer(object):
 
     def DeleteConnector(self, request, context):
         """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-        idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
-        was made meanwhile is deleted. Name the expected revision to repeat it safely.
+        idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
+        Give the expected revision to repeat it safely.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetTargetState(self, request, context):
-        """SetTargetState says whether a connector should run. Idempotent.
+        """SetTargetState sets whether a connector should run. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchConnectors(self, request, context):
-        """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors.
+        """WatchConnectors reports that something changed after a revision. It is a hint: read the state with ListConnectors.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PatchConnector(self, request, context):
-        """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector.
+        """PatchConnector sets and removes single keys of a configuration. Idempotent, like PutConnector.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestRestart(self, request, context):
-        """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
-        scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
-        are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
-        Not idempotent: each call is a restart.
+        """RequestRestart records that a connector, or some of its tasks, must be restarted. Durable before the answer. The scheduler
+        carries out each request once, across changes of leader: it plans the connector again and gives its tasks a new epoch on their
+        workers. The scheduler resolves a request when it takes it, within seconds; it ignores a task that does not exist then. Not
+        idempotent: each call is a restart.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRevisions(self, request, context):
-        """ListRevisions reads the history of a connector's configuration, newest first, without the configurations.
+        """ListRevisions lists the versions of a connector's configuration, newest first, without the configurations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,86 +238,85 @@ class ConfigServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DiffRevisions(self, request, context):
-        """DiffRevisions tells what differs between two versions, without the values of secrets.
+        """DiffRevisions compares two versions without exposing secrets.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RollbackConnector(self, request, context):
-        """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
-        nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
-        config.revision_changed.
+        """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
+        changes. With an expected revision, a repeated call is refused with config.revision_changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UploadTaskPlans(self, request_iterator, context):
-        """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
-        brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
-        refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
-        no more. A call that is given up before its end stores nothing.
+        """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
+        carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
+        repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
+        end stores nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamTaskPlans(self, request, context):
-        """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task.
+        """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetLogLevel(self, request, context):
-        """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
-        effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
-        the last call.
+        """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or removes the setting. It takes
+        effect within a second in running processes, and in processes that start later. Idempotent, except that modified_at is the time
+        of the last call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLogLevels(self, request, context):
-        """ListLogLevels reads the levels that were set.
+        """ListLogLevels lists the levels that were set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ValidateConnector(self, request, context):
-        """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
-        other method asks a worker, so that a stored connector never depends on one.
+        """ValidateConnector checks a complete configuration with a worker that has the plugin. Changes nothing. It is the only method
+        that calls a worker, so stored connectors never depend on one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def NoteTopics(self, request, context):
-        """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
-        the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+    def TrackTopics(self, request, context):
+        """TrackTopics records topics that a source writes or a sink reads. Kept until ResetTopics or the end of the connector. Known
+        topics are not written again; topics of an old generation are ignored. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTopics(self, request, context):
-        """ListTopics tells the topics of a connector that were noted.
+        """ListTopics lists the recorded topics of a connector.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetTopics(self, request, context):
-        """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent.
+        """ResetTopics forgets the recorded topics; topics that are still in use are recorded again within a minute. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchLogLevels(self, request, context):
-        """WatchLogLevels sends the levels of a service, and again whenever they changed.
+        """WatchLogLevels sends the levels of a service, and again after each change.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -416,10 +415,10 @@ def add_ConfigServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.ValidateConnectorResponse.SerializeToString,
             ),
-            'NoteTopics': grpc.unary_unary_rpc_method_handler(
-                    servicer.NoteTopics,
-                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsResponse.SerializeToString,
+            'TrackTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.TrackTopics,
+                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.TrackTopicsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.TrackTopicsResponse.SerializeToString,
             ),
             'ListTopics': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTopics,
@@ -445,8 +444,8 @@ def add_ConfigServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConfigService(object):
-    """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
-    is answered and raises the store's revision; a write that names an expected revision is refused when another came first.
+    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
+    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
     """
 
     @staticmethod
@@ -936,7 +935,7 @@ class ConfigService(object):
             _registered_method=True)
 
     @staticmethod
-    def NoteTopics(request,
+    def TrackTopics(request,
             target,
             options=(),
             channel_credentials=None,
@@ -949,9 +948,9 @@ class ConfigService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/penstock.api.config.v1.ConfigService/NoteTopics',
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsRequest.SerializeToString,
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.NoteTopicsResponse.FromString,
+            '/penstock.api.config.v1.ConfigService/TrackTopics',
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.TrackTopicsRequest.SerializeToString,
+            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.TrackTopicsResponse.FromString,
             options,
             channel_credentials,
             insecure,

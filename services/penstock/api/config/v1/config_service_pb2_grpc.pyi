@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ConfigServiceStub:
-    """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
-    is answered and raises the store's revision; a write that names an expected revision is refused when another came first.
+    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
+    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
     """
 
     @_typing.overload
@@ -36,155 +36,153 @@ class ConfigServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConfigServiceAsyncStub: ...
     CreateConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.CreateConnectorRequest, _config_service_pb2.CreateConnectorResponse]
-    """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
-    whose answer was lost. The generation it gets is never used again.
+    """CreateConnector stores a new connector with a generation that is never reused. Not idempotent: it is refused when the name
+    exists, also when a caller repeats a call whose answer was lost.
     """
     PutConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.PutConnectorRequest, _config_service_pb2.PutConnectorResponse]
     """PutConnector stores a new revision of a connector, or the first one. Idempotent: an equal configuration changes nothing."""
     GetConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.GetConnectorRequest, _config_service_pb2.GetConnectorResponse]
-    """GetConnector reads one."""
+    """GetConnector reads one connector."""
     ListConnectors: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListConnectorsRequest, _config_service_pb2.ListConnectorsResponse]
-    """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
-    nothing that the later ones show.
+    """ListConnectors reads all connectors, ordered by name, one page at a time. A watch from the revision of the first page misses no
+    change that later pages show.
     """
     DeleteConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]
     """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-    idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
-    was made meanwhile is deleted. Name the expected revision to repeat it safely.
+    idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
+    Give the expected revision to repeat it safely.
     """
     SetTargetState: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]
-    """SetTargetState says whether a connector should run. Idempotent."""
+    """SetTargetState sets whether a connector should run. Idempotent."""
     WatchConnectors: _grpc.UnaryStreamMultiCallable[_config_service_pb2.WatchConnectorsRequest, _config_service_pb2.WatchConnectorsResponse]
-    """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors."""
+    """WatchConnectors reports that something changed after a revision. It is a hint: read the state with ListConnectors."""
     PatchConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.PatchConnectorRequest, _config_service_pb2.PatchConnectorResponse]
-    """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector."""
+    """PatchConnector sets and removes single keys of a configuration. Idempotent, like PutConnector."""
     RequestRestart: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.RequestRestartRequest, _config_service_pb2.RequestRestartResponse]
-    """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
-    scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
-    are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
-    Not idempotent: each call is a restart.
+    """RequestRestart records that a connector, or some of its tasks, must be restarted. Durable before the answer. The scheduler
+    carries out each request once, across changes of leader: it plans the connector again and gives its tasks a new epoch on their
+    workers. The scheduler resolves a request when it takes it, within seconds; it ignores a task that does not exist then. Not
+    idempotent: each call is a restart.
     """
     ListRevisions: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListRevisionsRequest, _config_service_pb2.ListRevisionsResponse]
-    """ListRevisions reads the history of a connector's configuration, newest first, without the configurations."""
+    """ListRevisions lists the versions of a connector's configuration, newest first, without the configurations."""
     GetRevision: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.GetRevisionRequest, _config_service_pb2.GetRevisionResponse]
     """GetRevision reads one version of a connector's configuration."""
     DiffRevisions: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.DiffRevisionsRequest, _config_service_pb2.DiffRevisionsResponse]
-    """DiffRevisions tells what differs between two versions, without the values of secrets."""
+    """DiffRevisions compares two versions without exposing secrets."""
     RollbackConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.RollbackConnectorRequest, _config_service_pb2.RollbackConnectorResponse]
-    """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
-    nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
-    config.revision_changed.
+    """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
+    changes. With an expected revision, a repeated call is refused with config.revision_changed.
     """
     UploadTaskPlans: _grpc.StreamUnaryMultiCallable[_config_service_pb2.UploadTaskPlansRequest, _config_service_pb2.UploadTaskPlansResponse]
-    """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
-    brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
-    refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
-    no more. A call that is given up before its end stores nothing.
+    """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
+    carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
+    repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
+    end stores nothing.
     """
     StreamTaskPlans: _grpc.UnaryStreamMultiCallable[_config_service_pb2.StreamTaskPlansRequest, _config_service_pb2.StreamTaskPlansResponse]
-    """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task."""
+    """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number."""
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetLogLevelRequest, _config_service_pb2.SetLogLevelResponse]
-    """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
-    effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
-    the last call.
+    """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or removes the setting. It takes
+    effect within a second in running processes, and in processes that start later. Idempotent, except that modified_at is the time
+    of the last call.
     """
     ListLogLevels: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListLogLevelsRequest, _config_service_pb2.ListLogLevelsResponse]
-    """ListLogLevels reads the levels that were set."""
+    """ListLogLevels lists the levels that were set."""
     ValidateConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ValidateConnectorRequest, _config_service_pb2.ValidateConnectorResponse]
-    """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
-    other method asks a worker, so that a stored connector never depends on one.
+    """ValidateConnector checks a complete configuration with a worker that has the plugin. Changes nothing. It is the only method
+    that calls a worker, so stored connectors never depend on one.
     """
-    NoteTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.NoteTopicsRequest, _config_service_pb2.NoteTopicsResponse]
-    """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
-    the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+    TrackTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.TrackTopicsRequest, _config_service_pb2.TrackTopicsResponse]
+    """TrackTopics records topics that a source writes or a sink reads. Kept until ResetTopics or the end of the connector. Known
+    topics are not written again; topics of an old generation are ignored. Idempotent.
     """
     ListTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ListTopicsRequest, _config_service_pb2.ListTopicsResponse]
-    """ListTopics tells the topics of a connector that were noted."""
+    """ListTopics lists the recorded topics of a connector."""
     ResetTopics: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.ResetTopicsRequest, _config_service_pb2.ResetTopicsResponse]
-    """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent."""
+    """ResetTopics forgets the recorded topics; topics that are still in use are recorded again within a minute. Idempotent."""
     WatchLogLevels: _grpc.UnaryStreamMultiCallable[_config_service_pb2.WatchLogLevelsRequest, _config_service_pb2.WatchLogLevelsResponse]
-    """WatchLogLevels sends the levels of a service, and again whenever they changed."""
+    """WatchLogLevels sends the levels of a service, and again after each change."""
 
 @_typing.type_check_only
 class ConfigServiceAsyncStub(ConfigServiceStub):
-    """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
-    is answered and raises the store's revision; a write that names an expected revision is refused when another came first.
+    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
+    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.CreateConnectorRequest, _config_service_pb2.CreateConnectorResponse]  # type: ignore[assignment]
-    """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
-    whose answer was lost. The generation it gets is never used again.
+    """CreateConnector stores a new connector with a generation that is never reused. Not idempotent: it is refused when the name
+    exists, also when a caller repeats a call whose answer was lost.
     """
     PutConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.PutConnectorRequest, _config_service_pb2.PutConnectorResponse]  # type: ignore[assignment]
     """PutConnector stores a new revision of a connector, or the first one. Idempotent: an equal configuration changes nothing."""
     GetConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.GetConnectorRequest, _config_service_pb2.GetConnectorResponse]  # type: ignore[assignment]
-    """GetConnector reads one."""
+    """GetConnector reads one connector."""
     ListConnectors: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListConnectorsRequest, _config_service_pb2.ListConnectorsResponse]  # type: ignore[assignment]
-    """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
-    nothing that the later ones show.
+    """ListConnectors reads all connectors, ordered by name, one page at a time. A watch from the revision of the first page misses no
+    change that later pages show.
     """
     DeleteConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]  # type: ignore[assignment]
     """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-    idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
-    was made meanwhile is deleted. Name the expected revision to repeat it safely.
+    idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
+    Give the expected revision to repeat it safely.
     """
     SetTargetState: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]  # type: ignore[assignment]
-    """SetTargetState says whether a connector should run. Idempotent."""
+    """SetTargetState sets whether a connector should run. Idempotent."""
     WatchConnectors: _aio.UnaryStreamMultiCallable[_config_service_pb2.WatchConnectorsRequest, _config_service_pb2.WatchConnectorsResponse]  # type: ignore[assignment]
-    """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors."""
+    """WatchConnectors reports that something changed after a revision. It is a hint: read the state with ListConnectors."""
     PatchConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.PatchConnectorRequest, _config_service_pb2.PatchConnectorResponse]  # type: ignore[assignment]
-    """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector."""
+    """PatchConnector sets and removes single keys of a configuration. Idempotent, like PutConnector."""
     RequestRestart: _aio.UnaryUnaryMultiCallable[_config_service_pb2.RequestRestartRequest, _config_service_pb2.RequestRestartResponse]  # type: ignore[assignment]
-    """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
-    scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
-    are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
-    Not idempotent: each call is a restart.
+    """RequestRestart records that a connector, or some of its tasks, must be restarted. Durable before the answer. The scheduler
+    carries out each request once, across changes of leader: it plans the connector again and gives its tasks a new epoch on their
+    workers. The scheduler resolves a request when it takes it, within seconds; it ignores a task that does not exist then. Not
+    idempotent: each call is a restart.
     """
     ListRevisions: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListRevisionsRequest, _config_service_pb2.ListRevisionsResponse]  # type: ignore[assignment]
-    """ListRevisions reads the history of a connector's configuration, newest first, without the configurations."""
+    """ListRevisions lists the versions of a connector's configuration, newest first, without the configurations."""
     GetRevision: _aio.UnaryUnaryMultiCallable[_config_service_pb2.GetRevisionRequest, _config_service_pb2.GetRevisionResponse]  # type: ignore[assignment]
     """GetRevision reads one version of a connector's configuration."""
     DiffRevisions: _aio.UnaryUnaryMultiCallable[_config_service_pb2.DiffRevisionsRequest, _config_service_pb2.DiffRevisionsResponse]  # type: ignore[assignment]
-    """DiffRevisions tells what differs between two versions, without the values of secrets."""
+    """DiffRevisions compares two versions without exposing secrets."""
     RollbackConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.RollbackConnectorRequest, _config_service_pb2.RollbackConnectorResponse]  # type: ignore[assignment]
-    """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
-    nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
-    config.revision_changed.
+    """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
+    changes. With an expected revision, a repeated call is refused with config.revision_changed.
     """
     UploadTaskPlans: _aio.StreamUnaryMultiCallable[_config_service_pb2.UploadTaskPlansRequest, _config_service_pb2.UploadTaskPlansResponse]  # type: ignore[assignment]
-    """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
-    brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
-    refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
-    no more. A call that is given up before its end stores nothing.
+    """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
+    carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
+    repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
+    end stores nothing.
     """
     StreamTaskPlans: _aio.UnaryStreamMultiCallable[_config_service_pb2.StreamTaskPlansRequest, _config_service_pb2.StreamTaskPlansResponse]  # type: ignore[assignment]
-    """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task."""
+    """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number."""
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetLogLevelRequest, _config_service_pb2.SetLogLevelResponse]  # type: ignore[assignment]
-    """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
-    effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
-    the last call.
+    """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or removes the setting. It takes
+    effect within a second in running processes, and in processes that start later. Idempotent, except that modified_at is the time
+    of the last call.
     """
     ListLogLevels: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListLogLevelsRequest, _config_service_pb2.ListLogLevelsResponse]  # type: ignore[assignment]
-    """ListLogLevels reads the levels that were set."""
+    """ListLogLevels lists the levels that were set."""
     ValidateConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ValidateConnectorRequest, _config_service_pb2.ValidateConnectorResponse]  # type: ignore[assignment]
-    """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
-    other method asks a worker, so that a stored connector never depends on one.
+    """ValidateConnector checks a complete configuration with a worker that has the plugin. Changes nothing. It is the only method
+    that calls a worker, so stored connectors never depend on one.
     """
-    NoteTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.NoteTopicsRequest, _config_service_pb2.NoteTopicsResponse]  # type: ignore[assignment]
-    """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
-    the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+    TrackTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.TrackTopicsRequest, _config_service_pb2.TrackTopicsResponse]  # type: ignore[assignment]
+    """TrackTopics records topics that a source writes or a sink reads. Kept until ResetTopics or the end of the connector. Known
+    topics are not written again; topics of an old generation are ignored. Idempotent.
     """
     ListTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ListTopicsRequest, _config_service_pb2.ListTopicsResponse]  # type: ignore[assignment]
-    """ListTopics tells the topics of a connector that were noted."""
+    """ListTopics lists the recorded topics of a connector."""
     ResetTopics: _aio.UnaryUnaryMultiCallable[_config_service_pb2.ResetTopicsRequest, _config_service_pb2.ResetTopicsResponse]  # type: ignore[assignment]
-    """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent."""
+    """ResetTopics forgets the recorded topics; topics that are still in use are recorded again within a minute. Idempotent."""
     WatchLogLevels: _aio.UnaryStreamMultiCallable[_config_service_pb2.WatchLogLevelsRequest, _config_service_pb2.WatchLogLevelsResponse]  # type: ignore[assignment]
-    """WatchLogLevels sends the levels of a service, and again whenever they changed."""
+    """WatchLogLevels sends the levels of a service, and again after each change."""
 
 class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ConfigService owns what should be: connectors, their target state and their task plans. Every write is durable before it
-    is answered and raises the store's revision; a write that names an expected revision is refused when another came first.
+    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
+    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
     """
 
     @_abc_1.abstractmethod
@@ -193,8 +191,8 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.CreateConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.CreateConnectorResponse, _abc.Awaitable[_config_service_pb2.CreateConnectorResponse]]:
-        """CreateConnector stores a new connector; refused when the name exists, so also when a call is repeated
-        whose answer was lost. The generation it gets is never used again.
+        """CreateConnector stores a new connector with a generation that is never reused. Not idempotent: it is refused when the name
+        exists, also when a caller repeats a call whose answer was lost.
         """
 
     @_abc_1.abstractmethod
@@ -211,7 +209,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.GetConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.GetConnectorResponse, _abc.Awaitable[_config_service_pb2.GetConnectorResponse]]:
-        """GetConnector reads one."""
+        """GetConnector reads one connector."""
 
     @_abc_1.abstractmethod
     def ListConnectors(
@@ -219,8 +217,8 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ListConnectorsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ListConnectorsResponse, _abc.Awaitable[_config_service_pb2.ListConnectorsResponse]]:
-        """ListConnectors reads all, ordered by name, a page at a time. A watch that starts at the revision of the first page misses
-        nothing that the later ones show.
+        """ListConnectors reads all connectors, ordered by name, one page at a time. A watch from the revision of the first page misses no
+        change that later pages show.
         """
 
     @_abc_1.abstractmethod
@@ -230,8 +228,8 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.DeleteConnectorResponse, _abc.Awaitable[_config_service_pb2.DeleteConnectorResponse]]:
         """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-        idempotent: where it is gone, also by a call whose answer was lost, it is refused with config.not_found, and a namesake that
-        was made meanwhile is deleted. Name the expected revision to repeat it safely.
+        idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
+        Give the expected revision to repeat it safely.
         """
 
     @_abc_1.abstractmethod
@@ -240,7 +238,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.SetTargetStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.SetTargetStateResponse, _abc.Awaitable[_config_service_pb2.SetTargetStateResponse]]:
-        """SetTargetState says whether a connector should run. Idempotent."""
+        """SetTargetState sets whether a connector should run. Idempotent."""
 
     @_abc_1.abstractmethod
     def WatchConnectors(
@@ -248,7 +246,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.WatchConnectorsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_config_service_pb2.WatchConnectorsResponse], _abc.AsyncIterator[_config_service_pb2.WatchConnectorsResponse]]:
-        """WatchConnectors tells that something changed after a revision. It is a hint: state is read by ListConnectors."""
+        """WatchConnectors reports that something changed after a revision. It is a hint: read the state with ListConnectors."""
 
     @_abc_1.abstractmethod
     def PatchConnector(
@@ -256,7 +254,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.PatchConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.PatchConnectorResponse, _abc.Awaitable[_config_service_pb2.PatchConnectorResponse]]:
-        """PatchConnector sets and removes single keys of a configuration. Idempotent, as PutConnector."""
+        """PatchConnector sets and removes single keys of a configuration. Idempotent, like PutConnector."""
 
     @_abc_1.abstractmethod
     def RequestRestart(
@@ -264,10 +262,10 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.RequestRestartRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.RequestRestartResponse, _abc.Awaitable[_config_service_pb2.RequestRestartResponse]]:
-        """RequestRestart notes that a connector, or some of its tasks, are to be started anew. Durable when it is answered. The
-        scheduler carries each request out once, whoever leads: the connector is planned anew, its tasks get a new epoch where they
-        are. What a request means is decided when the scheduler takes it, within seconds; a task that is not there is none of it.
-        Not idempotent: each call is a restart.
+        """RequestRestart records that a connector, or some of its tasks, must be restarted. Durable before the answer. The scheduler
+        carries out each request once, across changes of leader: it plans the connector again and gives its tasks a new epoch on their
+        workers. The scheduler resolves a request when it takes it, within seconds; it ignores a task that does not exist then. Not
+        idempotent: each call is a restart.
         """
 
     @_abc_1.abstractmethod
@@ -276,7 +274,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ListRevisionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ListRevisionsResponse, _abc.Awaitable[_config_service_pb2.ListRevisionsResponse]]:
-        """ListRevisions reads the history of a connector's configuration, newest first, without the configurations."""
+        """ListRevisions lists the versions of a connector's configuration, newest first, without the configurations."""
 
     @_abc_1.abstractmethod
     def GetRevision(
@@ -292,7 +290,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.DiffRevisionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.DiffRevisionsResponse, _abc.Awaitable[_config_service_pb2.DiffRevisionsResponse]]:
-        """DiffRevisions tells what differs between two versions, without the values of secrets."""
+        """DiffRevisions compares two versions without exposing secrets."""
 
     @_abc_1.abstractmethod
     def RollbackConnector(
@@ -300,9 +298,8 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.RollbackConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.RollbackConnectorResponse, _abc.Awaitable[_config_service_pb2.RollbackConnectorResponse]]:
-        """RollbackConnector makes a new version out of an earlier one. Idempotent: where that configuration is the newest already,
-        nothing changes. With an expected revision, a call that is repeated because its answer was lost is refused with
-        config.revision_changed.
+        """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
+        changes. With an expected revision, a repeated call is refused with config.revision_changed.
         """
 
     @_abc_1.abstractmethod
@@ -311,10 +308,10 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_config_service_pb2.UploadTaskPlansRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.UploadTaskPlansResponse, _abc.Awaitable[_config_service_pb2.UploadTaskPlansResponse]]:
-        """UploadTaskPlans stores the plans of a generation, all or none, however large: the first message names the connector, each
-        brings plans. Plans come ordered by number of the task. The plans of a generation that is not the connector's any more are
-        refused. It may be repeated: equal plans are stored once more, under a newer epoch, and the epoch of the call before counts
-        no more. A call that is given up before its end stores nothing.
+        """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
+        carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
+        repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
+        end stores nothing.
         """
 
     @_abc_1.abstractmethod
@@ -323,7 +320,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.StreamTaskPlansRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_config_service_pb2.StreamTaskPlansResponse], _abc.AsyncIterator[_config_service_pb2.StreamTaskPlansResponse]]:
-        """StreamTaskPlans reads the plans of a generation, however large, ordered by number of the task."""
+        """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number."""
 
     @_abc_1.abstractmethod
     def SetLogLevel(
@@ -331,9 +328,9 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.SetLogLevelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.SetLogLevelResponse, _abc.Awaitable[_config_service_pb2.SetLogLevelResponse]]:
-        """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or takes the setting away. It takes
-        effect within a second in processes that run, and in those that start later. Idempotent, but that modified_at is the time of
-        the last call.
+        """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or removes the setting. It takes
+        effect within a second in running processes, and in processes that start later. Idempotent, except that modified_at is the time
+        of the last call.
         """
 
     @_abc_1.abstractmethod
@@ -342,7 +339,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ListLogLevelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ListLogLevelsResponse, _abc.Awaitable[_config_service_pb2.ListLogLevelsResponse]]:
-        """ListLogLevels reads the levels that were set."""
+        """ListLogLevels lists the levels that were set."""
 
     @_abc_1.abstractmethod
     def ValidateConnector(
@@ -350,18 +347,18 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ValidateConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ValidateConnectorResponse, _abc.Awaitable[_config_service_pb2.ValidateConnectorResponse]]:
-        """ValidateConnector checks a configuration as a whole, with the help of a worker that has the plugin. Changes nothing; no
-        other method asks a worker, so that a stored connector never depends on one.
+        """ValidateConnector checks a complete configuration with a worker that has the plugin. Changes nothing. It is the only method
+        that calls a worker, so stored connectors never depend on one.
         """
 
     @_abc_1.abstractmethod
-    def NoteTopics(
+    def TrackTopics(
         self,
-        request: _config_service_pb2.NoteTopicsRequest,
+        request: _config_service_pb2.TrackTopicsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_config_service_pb2.NoteTopicsResponse, _abc.Awaitable[_config_service_pb2.NoteTopicsResponse]]:
-        """NoteTopics tells that a connector has rows of topics: a source in them, a sink from them. Kept until ResetTopics or the end of
-        the connector. What is known is not written again; of a generation that is gone nothing is. Idempotent.
+    ) -> _typing.Union[_config_service_pb2.TrackTopicsResponse, _abc.Awaitable[_config_service_pb2.TrackTopicsResponse]]:
+        """TrackTopics records topics that a source writes or a sink reads. Kept until ResetTopics or the end of the connector. Known
+        topics are not written again; topics of an old generation are ignored. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -370,7 +367,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ListTopicsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ListTopicsResponse, _abc.Awaitable[_config_service_pb2.ListTopicsResponse]]:
-        """ListTopics tells the topics of a connector that were noted."""
+        """ListTopics lists the recorded topics of a connector."""
 
     @_abc_1.abstractmethod
     def ResetTopics(
@@ -378,7 +375,7 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.ResetTopicsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.ResetTopicsResponse, _abc.Awaitable[_config_service_pb2.ResetTopicsResponse]]:
-        """ResetTopics forgets them; those that rows go on to come from or to are noted again within a minute. Idempotent."""
+        """ResetTopics forgets the recorded topics; topics that are still in use are recorded again within a minute. Idempotent."""
 
     @_abc_1.abstractmethod
     def WatchLogLevels(
@@ -386,6 +383,6 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.WatchLogLevelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_config_service_pb2.WatchLogLevelsResponse], _abc.AsyncIterator[_config_service_pb2.WatchLogLevelsResponse]]:
-        """WatchLogLevels sends the levels of a service, and again whenever they changed."""
+        """WatchLogLevels sends the levels of a service, and again after each change."""
 
 def add_ConfigServiceServicer_to_server(servicer: ConfigServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

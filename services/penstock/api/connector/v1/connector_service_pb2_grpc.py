@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ConnectorServiceStub(object):
-    """ConnectorService is the control side of one connector; no rows pass here.
+    """ConnectorService validates, plans and monitors one connector. No rows pass through it.
     """
 
     def __init__(self, channel):
@@ -44,11 +44,6 @@ class ConnectorServiceStub(object):
                 '/penstock.api.connector.v1.ConnectorService/CheckConnection',
                 request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionResponse.FromString,
-                _registered_method=True)
-        self.Discover = channel.unary_stream(
-                '/penstock.api.connector.v1.ConnectorService/Discover',
-                request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.DiscoverRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.DiscoverResponse.FromString,
                 _registered_method=True)
         self.Plan = channel.unary_unary(
                 '/penstock.api.connector.v1.ConnectorService/Plan',
@@ -73,66 +68,63 @@ class ConnectorServiceStub(object):
 
 
 class ConnectorServiceServicer(object):
-    """ConnectorService is the control side of one connector; no rows pass here.
+    """ConnectorService validates, plans and monitors one connector. No rows pass through it.
     """
 
     def ValidateConfig(self, request, context):
-        """ValidateConfig checks values, and gives choices and visibility that depend on them.
+        """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckConnection(self, request, context):
-        """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams each result.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Discover(self, request, context):
-        """Discover lists datasets.
+        """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request, context):
-        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
-        is not asked, and may answer nothing.
+        """Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
+        The host does not call it for a sink; a sink may return an empty response.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Apply(self, request, context):
-        """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
-        be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
-        plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
-        ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
-        is stopped, and an error is the call's. It has 120 s.
+        """Apply creates, changes or removes what the connector owns in the external system (slot, topic, staged files). It is idempotent,
+        may be unimplemented, and must answer within 120 s. The host calls it:
+
+        CREATE, UPDATE: before Plan of a new connector or a new configuration. An error fails the plan according to its class.
+
+        DELETE: after the connector was deleted. The host retries after an error for some minutes, since tasks may still be stopping,
+        then logs it; the connector stays deleted.
+
+        RESET: when offsets are reset, and for --fresh. The connector is stopped, and an error fails the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterOffsets(self, request, context):
-        """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
-        live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
-        alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
-        connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+        """AlterOffsets checks the offsets that a user wants to set, returns them in normal form, and changes them in the external system
+        when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
+        with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
+        when the host fails in between, or the connector was started meanwhile, the user repeats the request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Monitor(self, request_iterator, context):
-        """Monitor runs on one worker for the connector's life and asks the host for things.
+        """Monitor runs on one worker for the life of the connector and requests replanning.
 
-        Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
-        says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
-        when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
-        hangs up to end; a call that fails is made again after a pause.
+        Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
+        request counts as the connector's present wish: it may be repeated while the host has not followed it, and must be repeated on
+        a new stream, since a host may end before it acted. The host sends the plans again after they changed. The host cancels the
+        call to end it, and calls again after a pause when it fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,11 +142,6 @@ def add_ConnectorServiceServicer_to_server(servicer, server):
                     servicer.CheckConnection,
                     request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionRequest.FromString,
                     response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionResponse.SerializeToString,
-            ),
-            'Discover': grpc.unary_stream_rpc_method_handler(
-                    servicer.Discover,
-                    request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.DiscoverRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.DiscoverResponse.SerializeToString,
             ),
             'Plan': grpc.unary_unary_rpc_method_handler(
                     servicer.Plan,
@@ -185,7 +172,7 @@ def add_ConnectorServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConnectorService(object):
-    """ConnectorService is the control side of one connector; no rows pass here.
+    """ConnectorService validates, plans and monitors one connector. No rows pass through it.
     """
 
     @staticmethod
@@ -232,33 +219,6 @@ class ConnectorService(object):
             '/penstock.api.connector.v1.ConnectorService/CheckConnection',
             penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionRequest.SerializeToString,
             penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Discover(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/penstock.api.connector.v1.ConnectorService/Discover',
-            penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.DiscoverRequest.SerializeToString,
-            penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.DiscoverResponse.FromString,
             options,
             channel_credentials,
             insecure,

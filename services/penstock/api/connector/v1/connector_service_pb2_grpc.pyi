@@ -27,83 +27,87 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ConnectorServiceStub:
-    """ConnectorService is the control side of one connector; no rows pass here."""
+    """ConnectorService validates, plans and monitors one connector. No rows pass through it."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ConnectorServiceAsyncStub: ...
     ValidateConfig: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.ValidateConfigRequest, _connector_service_pb2.ValidateConfigResponse]
-    """ValidateConfig checks values, and gives choices and visibility that depend on them."""
+    """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
     CheckConnection: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.CheckConnectionRequest, _connector_service_pb2.CheckConnectionResponse]
-    """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams each result."""
-    Discover: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.DiscoverRequest, _connector_service_pb2.DiscoverResponse]
-    """Discover lists datasets."""
+    """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
     Plan: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]
-    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
-    is not asked, and may answer nothing.
+    """Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
+    The host does not call it for a sink; a sink may return an empty response.
     """
     Apply: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]
-    """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
-    be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
-    plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
-    ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
-    is stopped, and an error is the call's. It has 120 s.
+    """Apply creates, changes or removes what the connector owns in the external system (slot, topic, staged files). It is idempotent,
+    may be unimplemented, and must answer within 120 s. The host calls it:
+
+    CREATE, UPDATE: before Plan of a new connector or a new configuration. An error fails the plan according to its class.
+
+    DELETE: after the connector was deleted. The host retries after an error for some minutes, since tasks may still be stopping,
+    then logs it; the connector stays deleted.
+
+    RESET: when offsets are reset, and for --fresh. The connector is stopped, and an error fails the call.
     """
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]
-    """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
-    live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
-    alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
-    connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+    """AlterOffsets checks the offsets that a user wants to set, returns them in normal form, and changes them in the external system
+    when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
+    with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
+    when the host fails in between, or the connector was started meanwhile, the user repeats the request.
     """
     Monitor: _grpc.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]
-    """Monitor runs on one worker for the connector's life and asks the host for things.
+    """Monitor runs on one worker for the life of the connector and requests replanning.
 
-    Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
-    says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
-    when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
-    hangs up to end; a call that fails is made again after a pause.
+    Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
+    request counts as the connector's present wish: it may be repeated while the host has not followed it, and must be repeated on
+    a new stream, since a host may end before it acted. The host sends the plans again after they changed. The host cancels the
+    call to end it, and calls again after a pause when it fails.
     """
 
 @_typing.type_check_only
 class ConnectorServiceAsyncStub(ConnectorServiceStub):
-    """ConnectorService is the control side of one connector; no rows pass here."""
+    """ConnectorService validates, plans and monitors one connector. No rows pass through it."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ValidateConfig: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.ValidateConfigRequest, _connector_service_pb2.ValidateConfigResponse]  # type: ignore[assignment]
-    """ValidateConfig checks values, and gives choices and visibility that depend on them."""
+    """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
     CheckConnection: _aio.UnaryStreamMultiCallable[_connector_service_pb2.CheckConnectionRequest, _connector_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
-    """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams each result."""
-    Discover: _aio.UnaryStreamMultiCallable[_connector_service_pb2.DiscoverRequest, _connector_service_pb2.DiscoverResponse]  # type: ignore[assignment]
-    """Discover lists datasets."""
+    """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
     Plan: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]  # type: ignore[assignment]
-    """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
-    is not asked, and may answer nothing.
+    """Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
+    The host does not call it for a sink; a sink may return an empty response.
     """
     Apply: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.ApplyRequest, _connector_service_pb2.ApplyResponse]  # type: ignore[assignment]
-    """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
-    be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
-    plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
-    ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
-    is stopped, and an error is the call's. It has 120 s.
+    """Apply creates, changes or removes what the connector owns in the external system (slot, topic, staged files). It is idempotent,
+    may be unimplemented, and must answer within 120 s. The host calls it:
+
+    CREATE, UPDATE: before Plan of a new connector or a new configuration. An error fails the plan according to its class.
+
+    DELETE: after the connector was deleted. The host retries after an error for some minutes, since tasks may still be stopping,
+    then logs it; the connector stays deleted.
+
+    RESET: when offsets are reset, and for --fresh. The connector is stopped, and an error fails the call.
     """
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.AlterOffsetsRequest, _connector_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
-    """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
-    live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
-    alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
-    connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+    """AlterOffsets checks the offsets that a user wants to set, returns them in normal form, and changes them in the external system
+    when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
+    with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
+    when the host fails in between, or the connector was started meanwhile, the user repeats the request.
     """
     Monitor: _aio.StreamStreamMultiCallable[_connector_service_pb2.MonitorRequest, _connector_service_pb2.MonitorResponse]  # type: ignore[assignment]
-    """Monitor runs on one worker for the connector's life and asks the host for things.
+    """Monitor runs on one worker for the life of the connector and requests replanning.
 
-    Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
-    says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
-    when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
-    hangs up to end; a call that fails is made again after a pause.
+    Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
+    request counts as the connector's present wish: it may be repeated while the host has not followed it, and must be repeated on
+    a new stream, since a host may end before it acted. The host sends the plans again after they changed. The host cancels the
+    call to end it, and calls again after a pause when it fails.
     """
 
 class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ConnectorService is the control side of one connector; no rows pass here."""
+    """ConnectorService validates, plans and monitors one connector. No rows pass through it."""
 
     @_abc_1.abstractmethod
     def ValidateConfig(
@@ -111,7 +115,7 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.ValidateConfigRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.ValidateConfigResponse, _abc.Awaitable[_connector_service_pb2.ValidateConfigResponse]]:
-        """ValidateConfig checks values, and gives choices and visibility that depend on them."""
+        """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
 
     @_abc_1.abstractmethod
     def CheckConnection(
@@ -119,15 +123,7 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.CheckConnectionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_connector_service_pb2.CheckConnectionResponse], _abc.AsyncIterator[_connector_service_pb2.CheckConnectionResponse]]:
-        """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams each result."""
-
-    @_abc_1.abstractmethod
-    def Discover(
-        self,
-        request: _connector_service_pb2.DiscoverRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_connector_service_pb2.DiscoverResponse], _abc.AsyncIterator[_connector_service_pb2.DiscoverResponse]]:
-        """Discover lists datasets."""
+        """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
 
     @_abc_1.abstractmethod
     def Plan(
@@ -135,8 +131,8 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.PlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.PlanResponse, _abc.Awaitable[_connector_service_pb2.PlanResponse]]:
-        """Plan turns a configuration into partitions and groups them into tasks. Pure: the same input gives the same partitions. A sink
-        is not asked, and may answer nothing.
+        """Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
+        The host does not call it for a sink; a sink may return an empty response.
         """
 
     @_abc_1.abstractmethod
@@ -145,11 +141,15 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.ApplyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.ApplyResponse, _abc.Awaitable[_connector_service_pb2.ApplyResponse]]:
-        """Apply sets up, changes or removes what the connector owns outside (slot, topic, staged files). Idempotent; dry run tells. May
-        be unimplemented. The host calls it before Plan of a new connector (CREATE) or configuration (UPDATE): an error fails the
-        plan, by its class. After a connector was deleted (DELETE): an error is tried again for some minutes, since tasks may still be
-        ending, and is then logged; the connector is gone all the same. When offsets are reset, and for --fresh (RESET): the connector
-        is stopped, and an error is the call's. It has 120 s.
+        """Apply creates, changes or removes what the connector owns in the external system (slot, topic, staged files). It is idempotent,
+        may be unimplemented, and must answer within 120 s. The host calls it:
+
+        CREATE, UPDATE: before Plan of a new connector or a new configuration. An error fails the plan according to its class.
+
+        DELETE: after the connector was deleted. The host retries after an error for some minutes, since tasks may still be stopping,
+        then logs it; the connector stays deleted.
+
+        RESET: when offsets are reset, and for --fresh. The connector is stopped, and an error fails the call.
         """
 
     @_abc_1.abstractmethod
@@ -158,10 +158,10 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _connector_service_pb2.AlterOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_connector_service_pb2.AlterOffsetsResponse, _abc.Awaitable[_connector_service_pb2.AlterOffsetsResponse]]:
-        """AlterOffsets checks offsets that a person wants to set, says what they are in normal form, and changes them outside when they
-        live there. A call that fails, or a finding that is an error, refuses them: nothing is stored. Asked of a connector that says
-        alter_offsets, while it is stopped, before the host stores what is answered. A host may fail in between, or find that the
-        connector was started meanwhile, and the person then asks again: so it is idempotent, and takes what it has set already.
+        """AlterOffsets checks the offsets that a user wants to set, returns them in normal form, and changes them in the external system
+        when they are kept there. An error status refuses them, and the host stores nothing. The host calls it only for a connector
+        with the capability alter_offsets, while the connector is stopped, and then stores the returned offsets. It must be idempotent:
+        when the host fails in between, or the connector was started meanwhile, the user repeats the request.
         """
 
     @_abc_1.abstractmethod
@@ -170,12 +170,12 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_connector_service_pb2.MonitorRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_connector_service_pb2.MonitorResponse], _abc.AsyncIterator[_connector_service_pb2.MonitorResponse]]:
-        """Monitor runs on one worker for the connector's life and asks the host for things.
+        """Monitor runs on one worker for the life of the connector and requests replanning.
 
-        Order: the host speaks first, with the target and the plans in force; the connector answers with MonitorOpened, and then
-        says what it finds. What it asks for is taken as its present wish: it may say it again while it is not followed, and has to
-        when it is asked anew, since a host may end before it acted. The host tells the plans in force again when they changed. It
-        hangs up to end; a call that fails is made again after a pause.
+        Order: the host sends the target and the plans in force; the connector answers with MonitorOpened, then reports changes. A
+        request counts as the connector's present wish: it may be repeated while the host has not followed it, and must be repeated on
+        a new stream, since a host may end before it acted. The host sends the plans again after they changed. The host cancels the
+        call to end it, and calls again after a pause when it fails.
         """
 
 def add_ConnectorServiceServicer_to_server(servicer: ConnectorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

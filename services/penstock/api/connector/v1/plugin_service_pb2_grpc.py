@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class PluginServiceStub(object):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+    """PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+    "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
     """
 
     def __init__(self, channel):
@@ -49,12 +49,12 @@ class PluginServiceStub(object):
 
 
 class PluginServiceServicer(object):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+    """PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+    "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
     """
 
     def Describe(self, request, context):
-        """Describe tells what the process serves; works without any configuration or network.
+        """Describe lists what the process serves. It must work without a configuration and without network access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,8 +89,8 @@ def add_PluginServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PluginService(object):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+    """PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+    "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class PluginServiceStub:
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+    """PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+    "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
     """
 
     @_typing.overload
@@ -36,25 +36,25 @@ class PluginServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> PluginServiceAsyncStub: ...
     Describe: _grpc.UnaryUnaryMultiCallable[_plugin_service_pb2.DescribeRequest, _plugin_service_pb2.DescribeResponse]
-    """Describe tells what the process serves; works without any configuration or network."""
+    """Describe lists what the process serves. It must work without a configuration and without network access."""
     Shutdown: _grpc.UnaryUnaryMultiCallable[_plugin_service_pb2.ShutdownRequest, _plugin_service_pb2.ShutdownResponse]
     """Shutdown drains all streams, then ends the process."""
 
 @_typing.type_check_only
 class PluginServiceAsyncStub(PluginServiceStub):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+    """PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+    "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Describe: _aio.UnaryUnaryMultiCallable[_plugin_service_pb2.DescribeRequest, _plugin_service_pb2.DescribeResponse]  # type: ignore[assignment]
-    """Describe tells what the process serves; works without any configuration or network."""
+    """Describe lists what the process serves. It must work without a configuration and without network access."""
     Shutdown: _aio.UnaryUnaryMultiCallable[_plugin_service_pb2.ShutdownRequest, _plugin_service_pb2.ShutdownResponse]  # type: ignore[assignment]
     """Shutdown drains all streams, then ends the process."""
 
 class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
-    """PluginService is the process: what is in it, and its end. grpc.health.v1 has to be served beside it, SERVING for the service
-    "plugin"; server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio may be.
+    """PluginService describes and ends the plugin process. The process must also serve grpc.health.v1, SERVING for the service
+    "plugin". It may serve server reflection and go-plugin's plugin.GRPCController and plugin.GRPCStdio.
     """
 
     @_abc_1.abstractmethod
@@ -63,7 +63,7 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _plugin_service_pb2.DescribeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_plugin_service_pb2.DescribeResponse, _abc.Awaitable[_plugin_service_pb2.DescribeResponse]]:
-        """Describe tells what the process serves; works without any configuration or network."""
+        """Describe lists what the process serves. It must work without a configuration and without network access."""
 
     @_abc_1.abstractmethod
     def Shutdown(

@@ -30,21 +30,13 @@ from penstock.api.error.v1 import diagnostic_pb2 as penstock_dot_api_dot_error_d
 from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,penstock/api/connector/v1/sink_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a.penstock/api/connector/v1/plugin_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"x\n\nPutRequest\x12\x32\n\x04open\x18\x01 \x01(\x0b\x32\".penstock.api.connector.v1.PutOpenH\x00\x12.\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x1d.penstock.api.record.v1.BatchH\x00\x42\x06\n\x04kind\"X\n\x07PutOpen\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06txn_id\x18\x03 \x01(\x04\x12\x0c\n\x04slot\x18\x04 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\"K\n\x0bPutResponse\x12<\n\x0c\x62\x61tch_result\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.BatchResult\"6\n\x07PutSlot\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"\x96\x04\n\x0cWriteRequest\x12\x34\n\x04open\x18\x01 \x01(\x0b\x32$.penstock.api.connector.v1.WriteOpenH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12:\n\x07prepare\x18\x04 \x01(\x0b\x32\'.penstock.api.connector.v1.WritePrepareH\x00\x12\x38\n\x06\x63ommit\x18\x05 \x01(\x0b\x32&.penstock.api.connector.v1.WriteCommitH\x00\x12\x36\n\x05\x61\x62ort\x18\x06 \x01(\x0b\x32%.penstock.api.connector.v1.WriteAbortH\x00\x12\x38\n\x06\x61ssign\x18\x07 \x01(\x0b\x32&.penstock.api.connector.v1.WriteAssignH\x00\x12\x36\n\x05\x63lose\x18\x08 \x01(\x0b\x32%.penstock.api.connector.v1.WriteCloseH\x00\x12@\n\rconfig_update\x18\t \x01(\x0b\x32\'.penstock.api.connector.v1.ConfigUpdateH\x00\x12\x34\n\x04look\x18\n \x01(\x0b\x32$.penstock.api.connector.v1.WriteLookH\x00\x42\x06\n\x04kind\"0\n\tWriteLook\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\"7\n\x0bWriteLooked\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x14\n\x0c\x61rrow_schema\x18\x02 \x01(\x0c\"\xf4\x02\n\tWriteOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x31\n\x04task\x18\x02 \x01(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12:\n\x0b\x63ommit_mode\x18\x04 \x01(\x0e\x32%.penstock.api.connector.v1.CommitMode\x12\x33\n\tencodings\x18\x05 \x03(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x31\n\x06limits\x18\x06 \x01(\x0b\x32!.penstock.api.connector.v1.Limits\x12=\n\rlast_prepared\x18\x07 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x0f\n\x07recover\x18\x08 \x01(\x08\"J\n\x0bPreparedTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05state\x18\x03 \x01(\x0c\x12\r\n\x05token\x18\x04 \x01(\x0c\"\x9a\x02\n\x0cWritePrepare\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x31\n\x05slots\x18\x03 \x03(\x0b\x32\".penstock.api.connector.v1.PutSlot\x12\x0c\n\x04rows\x18\x04 \x01(\x04\x12\x45\n\x07offsets\x18\x05 \x03(\x0b\x32\x34.penstock.api.connector.v1.WritePrepare.OffsetsEntry\x12\x13\n\x0btraceparent\x18\x06 \x01(\t\x1aN\n\x0cOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset:\x02\x38\x01\"\x1d\n\x0bWriteCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\"O\n\nWriteAbort\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\x12\x31\n\x06reason\x18\x02 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\">\n\x0bWriteAssign\x12\x0c\n\x04open\x18\x01 \x03(\t\x12\r\n\x05\x63lose\x18\x02 \x03(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"6\n\nWriteClose\x12(\n\x05grace\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf5\x04\n\rWriteResponse\x12\x38\n\x06opened\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.WriteOpenedH\x00\x12\x42\n\x0eschema_applied\x18\x02 \x01(\x0b\x32(.penstock.api.connector.v1.SchemaAppliedH\x00\x12\x37\n\x08prepared\x18\x05 \x01(\x0b\x32#.penstock.api.connector.v1.PreparedH\x00\x12@\n\rtxn_committed\x18\x06 \x01(\x0b\x32\'.penstock.api.connector.v1.TxnCommittedH\x00\x12<\n\x08\x61ssigned\x18\x07 \x01(\x0b\x32(.penstock.api.connector.v1.WriteAssignedH\x00\x12\x31\n\x03\x61sk\x18\x08 \x01(\x0b\x32\".penstock.api.connector.v1.SinkAskH\x00\x12\x37\n\x08progress\x18\t \x01(\x0b\x32#.penstock.api.connector.v1.ProgressH\x00\x12\x37\n\ndiagnostic\x18\n \x01(\x0b\x32!.penstock.api.error.v1.DiagnosticH\x00\x12\x38\n\x06\x63losed\x18\x0b \x01(\x0b\x32&.penstock.api.connector.v1.WriteClosedH\x00\x12\x38\n\x06looked\x18\x0c \x01(\x0b\x32&.penstock.api.connector.v1.WriteLookedH\x00\x42\x06\n\x04kindJ\x04\x08\x03\x10\x04R\x06\x63redit\"\xcc\x02\n\x0bWriteOpened\x12:\n\x0b\x63ommit_mode\x18\x01 \x01(\x0e\x32%.penstock.api.connector.v1.CommitMode\x12\x39\n\tcommitted\x18\x02 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x32\n\x08\x65ncoding\x18\x03 \x01(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x31\n\x06limits\x18\x04 \x01(\x0b\x32!.penstock.api.connector.v1.Limits\x12/\n\x0c\x63ommit_every\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tpipelined\x18\x07 \x01(\x08\x12\r\n\x05looks\x18\x08 \x01(\x08J\x04\x08\x05\x10\x06R\x06\x63redit\"|\n\rSchemaApplied\x12\x11\n\tschema_id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x63tions\x18\x02 \x03(\t\x12\x36\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x0f\n\x07refused\x18\x04 \x01(\x08\"\xbb\x01\n\x0b\x42\x61tchResult\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x0e\n\x06\x61ll_ok\x18\x02 \x01(\x08\x12\x33\n\x06\x66\x61iled\x18\x03 \x03(\x0b\x32#.penstock.api.connector.v1.RowError\x12\x19\n\x0cuntried_from\x18\x04 \x01(\rH\x00\x88\x01\x01\x12.\n\x0bretry_after\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0f\n\r_untried_from\"J\n\x08RowError\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x31\n\x06reason\x18\x02 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\xdf\x01\n\x08Prepared\x12\x33\n\x03txn\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12J\n\x0csafe_offsets\x18\x02 \x03(\x0b\x32\x34.penstock.api.connector.v1.Prepared.SafeOffsetsEntry\x1aR\n\x10SafeOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset:\x02\x38\x01\"\x9a\x01\n\x0cTxnCommitted\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12?\n\x04info\x18\x03 \x03(\x0b\x32\x31.penstock.api.connector.v1.TxnCommitted.InfoEntry\x1a+\n\tInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"#\n\rWriteAssigned\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\xcb\x01\n\x07SinkAsk\x12\x12\n\ncommit_now\x18\x01 \x01(\x08\x12>\n\x06rewind\x18\x02 \x03(\x0b\x32..penstock.api.connector.v1.SinkAsk.RewindEntry\x12\r\n\x05pause\x18\x03 \x03(\t\x12\x0e\n\x06resume\x18\x04 \x03(\t\x1aM\n\x0bRewindEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.Offset:\x02\x38\x01\"\r\n\x0bWriteClosed2\xc7\x01\n\x0bSinkService\x12^\n\x05Write\x12\'.penstock.api.connector.v1.WriteRequest\x1a(.penstock.api.connector.v1.WriteResponse(\x01\x30\x01\x12X\n\x03Put\x12%.penstock.api.connector.v1.PutRequest\x1a&.penstock.api.connector.v1.PutResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,penstock/api/connector/v1/sink_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a.penstock/api/connector/v1/plugin_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"x\n\nPutRequest\x12\x32\n\x04open\x18\x01 \x01(\x0b\x32\".penstock.api.connector.v1.PutOpenH\x00\x12.\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x1d.penstock.api.record.v1.BatchH\x00\x42\x06\n\x04kind\"X\n\x07PutOpen\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06txn_id\x18\x03 \x01(\x04\x12\x0c\n\x04slot\x18\x04 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\"K\n\x0bPutResponse\x12<\n\x0c\x62\x61tch_result\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.BatchResult\"6\n\x07PutSlot\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"\x9c\x03\n\x0cWriteRequest\x12\x34\n\x04open\x18\x01 \x01(\x0b\x32$.penstock.api.connector.v1.WriteOpenH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12:\n\x07prepare\x18\x04 \x01(\x0b\x32\'.penstock.api.connector.v1.WritePrepareH\x00\x12\x38\n\x06\x63ommit\x18\x05 \x01(\x0b\x32&.penstock.api.connector.v1.WriteCommitH\x00\x12\x36\n\x05\x63lose\x18\x08 \x01(\x0b\x32%.penstock.api.connector.v1.WriteCloseH\x00\x12>\n\x08\x64\x65scribe\x18\n \x01(\x0b\x32*.penstock.api.connector.v1.DescribeDatasetH\x00\x42\x06\n\x04kindJ\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08J\x04\x08\t\x10\nR\x05\x61\x62ortR\x06\x61ssignR\rconfig_update\"6\n\x0f\x44\x65scribeDataset\x12\x0f\n\x07\x64\x61taset\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x04\"<\n\x10\x44\x61tasetDescribed\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x14\n\x0c\x61rrow_schema\x18\x02 \x01(\x0c\"\xab\x02\n\tWriteOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x31\n\x04task\x18\x02 \x01(\x0b\x32#.penstock.api.connector.v1.TaskPlan\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12:\n\x0b\x63ommit_mode\x18\x04 \x01(\x0e\x32%.penstock.api.connector.v1.CommitMode\x12=\n\rlast_prepared\x18\x07 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x0f\n\x07recover\x18\x08 \x01(\x08J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07R\tencodingsR\x06limits\"J\n\x0bPreparedTxn\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05state\x18\x03 \x01(\x0c\x12\r\n\x05token\x18\x04 \x01(\x0c\"\x90\x01\n\x0cWritePrepare\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\x12\r\n\x05token\x18\x02 \x01(\x0c\x12\x31\n\x05slots\x18\x03 \x03(\x0b\x32\".penstock.api.connector.v1.PutSlot\x12\x13\n\x0btraceparent\x18\x06 \x01(\tJ\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06R\x04rowsR\x07offsets\"\x1d\n\x0bWriteCommit\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04\"\x19\n\nWriteCloseJ\x04\x08\x01\x10\x02R\x05grace\"\x80\x04\n\rWriteResponse\x12\x38\n\x06opened\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.WriteOpenedH\x00\x12\x42\n\x0eschema_applied\x18\x02 \x01(\x0b\x32(.penstock.api.connector.v1.SchemaAppliedH\x00\x12\x37\n\x08prepared\x18\x05 \x01(\x0b\x32#.penstock.api.connector.v1.PreparedH\x00\x12@\n\rtxn_committed\x18\x06 \x01(\x0b\x32\'.penstock.api.connector.v1.TxnCommittedH\x00\x12\x37\n\x08progress\x18\t \x01(\x0b\x32#.penstock.api.connector.v1.ProgressH\x00\x12\x38\n\x06\x63losed\x18\x0b \x01(\x0b\x32&.penstock.api.connector.v1.WriteClosedH\x00\x12@\n\tdescribed\x18\x0c \x01(\x0b\x32+.penstock.api.connector.v1.DatasetDescribedH\x00\x42\x06\n\x04kindJ\x04\x08\x03\x10\x04J\x04\x08\x07\x10\x08J\x04\x08\x08\x10\tJ\x04\x08\n\x10\x0bR\x06\x63reditR\x08\x61ssignedR\x03\x61skR\ndiagnostic\"\xb3\x02\n\x0bWriteOpened\x12:\n\x0b\x63ommit_mode\x18\x01 \x01(\x0e\x32%.penstock.api.connector.v1.CommitMode\x12\x39\n\tcommitted\x18\x02 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxn\x12\x31\n\x06limits\x18\x04 \x01(\x0b\x32!.penstock.api.connector.v1.Limits\x12/\n\x0c\x63ommit_every\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1a\n\x12\x64\x65scribes_datasets\x18\x08 \x01(\x08J\x04\x08\x03\x10\x04J\x04\x08\x05\x10\x06J\x04\x08\x07\x10\x08R\x08\x65ncodingR\x06\x63reditR\tpipelined\"|\n\rSchemaApplied\x12\x11\n\tschema_id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x63tions\x18\x02 \x03(\t\x12\x36\n\x0b\x64iagnostics\x18\x03 \x03(\x0b\x32!.penstock.api.error.v1.Diagnostic\x12\x0f\n\x07refused\x18\x04 \x01(\x08\"\x86\x01\n\x0b\x42\x61tchResult\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x0e\n\x06\x61ll_ok\x18\x02 \x01(\x08\x12\x33\n\x06\x66\x61iled\x18\x03 \x03(\x0b\x32#.penstock.api.connector.v1.RowErrorJ\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06R\x0cuntried_fromR\x0bretry_after\"J\n\x08RowError\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x31\n\x06reason\x18\x02 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"S\n\x08Prepared\x12\x33\n\x03txn\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.PreparedTxnJ\x04\x08\x02\x10\x03R\x0csafe_offsets\"6\n\x0cTxnCommitted\x12\x0e\n\x06txn_id\x18\x01 \x01(\x04J\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x04rowsR\x04info\"\r\n\x0bWriteClosed2\xc7\x01\n\x0bSinkService\x12^\n\x05Write\x12\'.penstock.api.connector.v1.WriteRequest\x1a(.penstock.api.connector.v1.WriteResponse(\x01\x30\x01\x12X\n\x03Put\x12%.penstock.api.connector.v1.PutRequest\x1a&.penstock.api.connector.v1.PutResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.api.connector.v1.sink_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WRITEPREPARE_OFFSETSENTRY']._loaded_options = None
-  _globals['_WRITEPREPARE_OFFSETSENTRY']._serialized_options = b'8\001'
-  _globals['_PREPARED_SAFEOFFSETSENTRY']._loaded_options = None
-  _globals['_PREPARED_SAFEOFFSETSENTRY']._serialized_options = b'8\001'
-  _globals['_TXNCOMMITTED_INFOENTRY']._loaded_options = None
-  _globals['_TXNCOMMITTED_INFOENTRY']._serialized_options = b'8\001'
-  _globals['_SINKASK_REWINDENTRY']._loaded_options = None
-  _globals['_SINKASK_REWINDENTRY']._serialized_options = b'8\001'
   _globals['_PUTREQUEST']._serialized_start=322
   _globals['_PUTREQUEST']._serialized_end=442
   _globals['_PUTOPEN']._serialized_start=444
@@ -54,53 +46,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUTSLOT']._serialized_start=611
   _globals['_PUTSLOT']._serialized_end=665
   _globals['_WRITEREQUEST']._serialized_start=668
-  _globals['_WRITEREQUEST']._serialized_end=1202
-  _globals['_WRITELOOK']._serialized_start=1204
-  _globals['_WRITELOOK']._serialized_end=1252
-  _globals['_WRITELOOKED']._serialized_start=1254
-  _globals['_WRITELOOKED']._serialized_end=1309
-  _globals['_WRITEOPEN']._serialized_start=1312
-  _globals['_WRITEOPEN']._serialized_end=1684
-  _globals['_PREPAREDTXN']._serialized_start=1686
-  _globals['_PREPAREDTXN']._serialized_end=1760
-  _globals['_WRITEPREPARE']._serialized_start=1763
-  _globals['_WRITEPREPARE']._serialized_end=2045
-  _globals['_WRITEPREPARE_OFFSETSENTRY']._serialized_start=1967
-  _globals['_WRITEPREPARE_OFFSETSENTRY']._serialized_end=2045
-  _globals['_WRITECOMMIT']._serialized_start=2047
-  _globals['_WRITECOMMIT']._serialized_end=2076
-  _globals['_WRITEABORT']._serialized_start=2078
-  _globals['_WRITEABORT']._serialized_end=2157
-  _globals['_WRITEASSIGN']._serialized_start=2159
-  _globals['_WRITEASSIGN']._serialized_end=2221
-  _globals['_WRITECLOSE']._serialized_start=2223
-  _globals['_WRITECLOSE']._serialized_end=2277
-  _globals['_WRITERESPONSE']._serialized_start=2280
-  _globals['_WRITERESPONSE']._serialized_end=2909
-  _globals['_WRITEOPENED']._serialized_start=2912
-  _globals['_WRITEOPENED']._serialized_end=3244
-  _globals['_SCHEMAAPPLIED']._serialized_start=3246
-  _globals['_SCHEMAAPPLIED']._serialized_end=3370
-  _globals['_BATCHRESULT']._serialized_start=3373
-  _globals['_BATCHRESULT']._serialized_end=3560
-  _globals['_ROWERROR']._serialized_start=3562
-  _globals['_ROWERROR']._serialized_end=3636
-  _globals['_PREPARED']._serialized_start=3639
-  _globals['_PREPARED']._serialized_end=3862
-  _globals['_PREPARED_SAFEOFFSETSENTRY']._serialized_start=3780
-  _globals['_PREPARED_SAFEOFFSETSENTRY']._serialized_end=3862
-  _globals['_TXNCOMMITTED']._serialized_start=3865
-  _globals['_TXNCOMMITTED']._serialized_end=4019
-  _globals['_TXNCOMMITTED_INFOENTRY']._serialized_start=3976
-  _globals['_TXNCOMMITTED_INFOENTRY']._serialized_end=4019
-  _globals['_WRITEASSIGNED']._serialized_start=4021
-  _globals['_WRITEASSIGNED']._serialized_end=4056
-  _globals['_SINKASK']._serialized_start=4059
-  _globals['_SINKASK']._serialized_end=4262
-  _globals['_SINKASK_REWINDENTRY']._serialized_start=4185
-  _globals['_SINKASK_REWINDENTRY']._serialized_end=4262
-  _globals['_WRITECLOSED']._serialized_start=4264
-  _globals['_WRITECLOSED']._serialized_end=4277
-  _globals['_SINKSERVICE']._serialized_start=4280
-  _globals['_SINKSERVICE']._serialized_end=4479
+  _globals['_WRITEREQUEST']._serialized_end=1080
+  _globals['_DESCRIBEDATASET']._serialized_start=1082
+  _globals['_DESCRIBEDATASET']._serialized_end=1136
+  _globals['_DATASETDESCRIBED']._serialized_start=1138
+  _globals['_DATASETDESCRIBED']._serialized_end=1198
+  _globals['_WRITEOPEN']._serialized_start=1201
+  _globals['_WRITEOPEN']._serialized_end=1500
+  _globals['_PREPAREDTXN']._serialized_start=1502
+  _globals['_PREPAREDTXN']._serialized_end=1576
+  _globals['_WRITEPREPARE']._serialized_start=1579
+  _globals['_WRITEPREPARE']._serialized_end=1723
+  _globals['_WRITECOMMIT']._serialized_start=1725
+  _globals['_WRITECOMMIT']._serialized_end=1754
+  _globals['_WRITECLOSE']._serialized_start=1756
+  _globals['_WRITECLOSE']._serialized_end=1781
+  _globals['_WRITERESPONSE']._serialized_start=1784
+  _globals['_WRITERESPONSE']._serialized_end=2296
+  _globals['_WRITEOPENED']._serialized_start=2299
+  _globals['_WRITEOPENED']._serialized_end=2606
+  _globals['_SCHEMAAPPLIED']._serialized_start=2608
+  _globals['_SCHEMAAPPLIED']._serialized_end=2732
+  _globals['_BATCHRESULT']._serialized_start=2735
+  _globals['_BATCHRESULT']._serialized_end=2869
+  _globals['_ROWERROR']._serialized_start=2871
+  _globals['_ROWERROR']._serialized_end=2945
+  _globals['_PREPARED']._serialized_start=2947
+  _globals['_PREPARED']._serialized_end=3030
+  _globals['_TXNCOMMITTED']._serialized_start=3032
+  _globals['_TXNCOMMITTED']._serialized_end=3086
+  _globals['_WRITECLOSED']._serialized_start=3088
+  _globals['_WRITECLOSED']._serialized_end=3101
+  _globals['_SINKSERVICE']._serialized_start=3104
+  _globals['_SINKSERVICE']._serialized_end=3303
 # @@protoc_insertion_point(module_scope)

@@ -53,28 +53,22 @@ class PutSlot(_message.Message):
     def __init__(self, slot: _Optional[int] = ..., attempt: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class WriteRequest(_message.Message):
-    __slots__ = ("open", "schema", "prepare", "commit", "abort", "assign", "close", "config_update", "look")
+    __slots__ = ("open", "schema", "prepare", "commit", "close", "describe")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
-    ABORT_FIELD_NUMBER: _ClassVar[int]
-    ASSIGN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
-    CONFIG_UPDATE_FIELD_NUMBER: _ClassVar[int]
-    LOOK_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_FIELD_NUMBER: _ClassVar[int]
     open: WriteOpen
     schema: _record_pb2.Schema
     prepare: WritePrepare
     commit: WriteCommit
-    abort: WriteAbort
-    assign: WriteAssign
     close: WriteClose
-    config_update: _connector_service_pb2.ConfigUpdate
-    look: WriteLook
-    def __init__(self, open: _Optional[_Union[WriteOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., prepare: _Optional[_Union[WritePrepare, _Mapping]] = ..., commit: _Optional[_Union[WriteCommit, _Mapping]] = ..., abort: _Optional[_Union[WriteAbort, _Mapping]] = ..., assign: _Optional[_Union[WriteAssign, _Mapping]] = ..., close: _Optional[_Union[WriteClose, _Mapping]] = ..., config_update: _Optional[_Union[_connector_service_pb2.ConfigUpdate, _Mapping]] = ..., look: _Optional[_Union[WriteLook, _Mapping]] = ...) -> None: ...
+    describe: DescribeDataset
+    def __init__(self, open: _Optional[_Union[WriteOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., prepare: _Optional[_Union[WritePrepare, _Mapping]] = ..., commit: _Optional[_Union[WriteCommit, _Mapping]] = ..., close: _Optional[_Union[WriteClose, _Mapping]] = ..., describe: _Optional[_Union[DescribeDataset, _Mapping]] = ...) -> None: ...
 
-class WriteLook(_message.Message):
+class DescribeDataset(_message.Message):
     __slots__ = ("dataset", "request_id")
     DATASET_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -82,7 +76,7 @@ class WriteLook(_message.Message):
     request_id: int
     def __init__(self, dataset: _Optional[str] = ..., request_id: _Optional[int] = ...) -> None: ...
 
-class WriteLooked(_message.Message):
+class DatasetDescribed(_message.Message):
     __slots__ = ("request_id", "arrow_schema")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -91,24 +85,20 @@ class WriteLooked(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., arrow_schema: _Optional[bytes] = ...) -> None: ...
 
 class WriteOpen(_message.Message):
-    __slots__ = ("target", "task", "epoch", "commit_mode", "encodings", "limits", "last_prepared", "recover")
+    __slots__ = ("target", "task", "epoch", "commit_mode", "last_prepared", "recover")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     COMMIT_MODE_FIELD_NUMBER: _ClassVar[int]
-    ENCODINGS_FIELD_NUMBER: _ClassVar[int]
-    LIMITS_FIELD_NUMBER: _ClassVar[int]
     LAST_PREPARED_FIELD_NUMBER: _ClassVar[int]
     RECOVER_FIELD_NUMBER: _ClassVar[int]
     target: _connector_service_pb2.Target
     task: _connector_service_pb2.TaskPlan
     epoch: int
     commit_mode: _plugin_service_pb2.CommitMode
-    encodings: _containers.RepeatedScalarFieldContainer[_record_pb2.Encoding]
-    limits: _types_pb2.Limits
     last_prepared: PreparedTxn
     recover: bool
-    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., last_prepared: _Optional[_Union[PreparedTxn, _Mapping]] = ..., recover: bool = ...) -> None: ...
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., task: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ..., commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., last_prepared: _Optional[_Union[PreparedTxn, _Mapping]] = ..., recover: bool = ...) -> None: ...
 
 class PreparedTxn(_message.Message):
     __slots__ = ("txn_id", "epoch", "state", "token")
@@ -123,27 +113,16 @@ class PreparedTxn(_message.Message):
     def __init__(self, txn_id: _Optional[int] = ..., epoch: _Optional[int] = ..., state: _Optional[bytes] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class WritePrepare(_message.Message):
-    __slots__ = ("txn_id", "token", "slots", "rows", "offsets", "traceparent")
-    class OffsetsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: _record_pb2.Offset
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_record_pb2.Offset, _Mapping]] = ...) -> None: ...
+    __slots__ = ("txn_id", "token", "slots", "traceparent")
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    OFFSETS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
     token: bytes
     slots: _containers.RepeatedCompositeFieldContainer[PutSlot]
-    rows: int
-    offsets: _containers.MessageMap[str, _record_pb2.Offset]
     traceparent: str
-    def __init__(self, txn_id: _Optional[int] = ..., token: _Optional[bytes] = ..., slots: _Optional[_Iterable[_Union[PutSlot, _Mapping]]] = ..., rows: _Optional[int] = ..., offsets: _Optional[_Mapping[str, _record_pb2.Offset]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    def __init__(self, txn_id: _Optional[int] = ..., token: _Optional[bytes] = ..., slots: _Optional[_Iterable[_Union[PutSlot, _Mapping]]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class WriteCommit(_message.Message):
     __slots__ = ("txn_id",)
@@ -151,71 +130,41 @@ class WriteCommit(_message.Message):
     txn_id: int
     def __init__(self, txn_id: _Optional[int] = ...) -> None: ...
 
-class WriteAbort(_message.Message):
-    __slots__ = ("txn_id", "reason")
-    TXN_ID_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    txn_id: int
-    reason: _diagnostic_pb2.Diagnostic
-    def __init__(self, txn_id: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
-
-class WriteAssign(_message.Message):
-    __slots__ = ("open", "close", "request_id")
-    OPEN_FIELD_NUMBER: _ClassVar[int]
-    CLOSE_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    open: _containers.RepeatedScalarFieldContainer[str]
-    close: _containers.RepeatedScalarFieldContainer[str]
-    request_id: str
-    def __init__(self, open: _Optional[_Iterable[str]] = ..., close: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ...) -> None: ...
-
 class WriteClose(_message.Message):
-    __slots__ = ("grace",)
-    GRACE_FIELD_NUMBER: _ClassVar[int]
-    grace: _duration_pb2.Duration
-    def __init__(self, grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class WriteResponse(_message.Message):
-    __slots__ = ("opened", "schema_applied", "prepared", "txn_committed", "assigned", "ask", "progress", "diagnostic", "closed", "looked")
+    __slots__ = ("opened", "schema_applied", "prepared", "txn_committed", "progress", "closed", "described")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_APPLIED_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
     TXN_COMMITTED_FIELD_NUMBER: _ClassVar[int]
-    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
-    ASK_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
-    DIAGNOSTIC_FIELD_NUMBER: _ClassVar[int]
     CLOSED_FIELD_NUMBER: _ClassVar[int]
-    LOOKED_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     opened: WriteOpened
     schema_applied: SchemaApplied
     prepared: Prepared
     txn_committed: TxnCommitted
-    assigned: WriteAssigned
-    ask: SinkAsk
     progress: _types_pb2.Progress
-    diagnostic: _diagnostic_pb2.Diagnostic
     closed: WriteClosed
-    looked: WriteLooked
-    def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., assigned: _Optional[_Union[WriteAssigned, _Mapping]] = ..., ask: _Optional[_Union[SinkAsk, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ..., looked: _Optional[_Union[WriteLooked, _Mapping]] = ...) -> None: ...
+    described: DatasetDescribed
+    def __init__(self, opened: _Optional[_Union[WriteOpened, _Mapping]] = ..., schema_applied: _Optional[_Union[SchemaApplied, _Mapping]] = ..., prepared: _Optional[_Union[Prepared, _Mapping]] = ..., txn_committed: _Optional[_Union[TxnCommitted, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Progress, _Mapping]] = ..., closed: _Optional[_Union[WriteClosed, _Mapping]] = ..., described: _Optional[_Union[DatasetDescribed, _Mapping]] = ...) -> None: ...
 
 class WriteOpened(_message.Message):
-    __slots__ = ("commit_mode", "committed", "encoding", "limits", "commit_every", "pipelined", "looks")
+    __slots__ = ("commit_mode", "committed", "limits", "commit_every", "describes_datasets")
     COMMIT_MODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
-    ENCODING_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     COMMIT_EVERY_FIELD_NUMBER: _ClassVar[int]
-    PIPELINED_FIELD_NUMBER: _ClassVar[int]
-    LOOKS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBES_DATASETS_FIELD_NUMBER: _ClassVar[int]
     commit_mode: _plugin_service_pb2.CommitMode
     committed: PreparedTxn
-    encoding: _record_pb2.Encoding
     limits: _types_pb2.Limits
     commit_every: _duration_pb2.Duration
-    pipelined: bool
-    looks: bool
-    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipelined: bool = ..., looks: bool = ...) -> None: ...
+    describes_datasets: bool
+    def __init__(self, commit_mode: _Optional[_Union[_plugin_service_pb2.CommitMode, str]] = ..., committed: _Optional[_Union[PreparedTxn, _Mapping]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., commit_every: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., describes_datasets: bool = ...) -> None: ...
 
 class SchemaApplied(_message.Message):
     __slots__ = ("schema_id", "actions", "diagnostics", "refused")
@@ -230,18 +179,14 @@ class SchemaApplied(_message.Message):
     def __init__(self, schema_id: _Optional[int] = ..., actions: _Optional[_Iterable[str]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ..., refused: bool = ...) -> None: ...
 
 class BatchResult(_message.Message):
-    __slots__ = ("seq", "all_ok", "failed", "untried_from", "retry_after")
+    __slots__ = ("seq", "all_ok", "failed")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     ALL_OK_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
-    UNTRIED_FROM_FIELD_NUMBER: _ClassVar[int]
-    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     seq: int
     all_ok: bool
     failed: _containers.RepeatedCompositeFieldContainer[RowError]
-    untried_from: int
-    retry_after: _duration_pb2.Duration
-    def __init__(self, seq: _Optional[int] = ..., all_ok: bool = ..., failed: _Optional[_Iterable[_Union[RowError, _Mapping]]] = ..., untried_from: _Optional[int] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, seq: _Optional[int] = ..., all_ok: bool = ..., failed: _Optional[_Iterable[_Union[RowError, _Mapping]]] = ...) -> None: ...
 
 class RowError(_message.Message):
     __slots__ = ("row", "reason")
@@ -252,61 +197,16 @@ class RowError(_message.Message):
     def __init__(self, row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
 
 class Prepared(_message.Message):
-    __slots__ = ("txn", "safe_offsets")
-    class SafeOffsetsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: _record_pb2.Offset
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_record_pb2.Offset, _Mapping]] = ...) -> None: ...
+    __slots__ = ("txn",)
     TXN_FIELD_NUMBER: _ClassVar[int]
-    SAFE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     txn: PreparedTxn
-    safe_offsets: _containers.MessageMap[str, _record_pb2.Offset]
-    def __init__(self, txn: _Optional[_Union[PreparedTxn, _Mapping]] = ..., safe_offsets: _Optional[_Mapping[str, _record_pb2.Offset]] = ...) -> None: ...
+    def __init__(self, txn: _Optional[_Union[PreparedTxn, _Mapping]] = ...) -> None: ...
 
 class TxnCommitted(_message.Message):
-    __slots__ = ("txn_id", "rows", "info")
-    class InfoEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("txn_id",)
     TXN_ID_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    INFO_FIELD_NUMBER: _ClassVar[int]
     txn_id: int
-    rows: int
-    info: _containers.ScalarMap[str, str]
-    def __init__(self, txn_id: _Optional[int] = ..., rows: _Optional[int] = ..., info: _Optional[_Mapping[str, str]] = ...) -> None: ...
-
-class WriteAssigned(_message.Message):
-    __slots__ = ("request_id",)
-    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    request_id: str
-    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
-
-class SinkAsk(_message.Message):
-    __slots__ = ("commit_now", "rewind", "pause", "resume")
-    class RewindEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: _record_pb2.Offset
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_record_pb2.Offset, _Mapping]] = ...) -> None: ...
-    COMMIT_NOW_FIELD_NUMBER: _ClassVar[int]
-    REWIND_FIELD_NUMBER: _ClassVar[int]
-    PAUSE_FIELD_NUMBER: _ClassVar[int]
-    RESUME_FIELD_NUMBER: _ClassVar[int]
-    commit_now: bool
-    rewind: _containers.MessageMap[str, _record_pb2.Offset]
-    pause: _containers.RepeatedScalarFieldContainer[str]
-    resume: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, commit_now: bool = ..., rewind: _Optional[_Mapping[str, _record_pb2.Offset]] = ..., pause: _Optional[_Iterable[str]] = ..., resume: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, txn_id: _Optional[int] = ...) -> None: ...
 
 class WriteClosed(_message.Message):
     __slots__ = ()

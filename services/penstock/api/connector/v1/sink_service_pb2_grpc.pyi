@@ -27,11 +27,11 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SinkServiceStub:
-    """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
-    transaction from executors, several at once. Frames with no known kind are ignored.
+    """SinkService writes rows. Control and data are separate: one Write stream per task carries control frames; Put carries the rows of
+    a transaction, from several executors at once. Both sides ignore frames of unknown kind.
 
-    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
-    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
+    A sink grants no credit. It holds rows back by not reading from Put, and gRPC's flow control stops the executor. The flow-control
+    window is some 64 KiB to a few MiB per Put call.
     """
 
     @_typing.overload
@@ -39,41 +39,49 @@ class SinkServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SinkServiceAsyncStub: ...
     Write: _grpc.StreamStreamMultiCallable[_sink_service_pb2.WriteRequest, _sink_service_pb2.WriteResponse]
-    """Write is the control stream of a task, until Closed or an error status."""
+    """Write is the control stream of a task. It ends with WriteClosed or an error status."""
     Put: _grpc.StreamStreamMultiCallable[_sink_service_pb2.PutRequest, _sink_service_pb2.PutResponse]
-    """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
-    epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
-    of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
-    fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
-    dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+    """Put stages rows. They count only after WritePrepare names their slot and attempt. Another Put of the same slot and attempt
+    replaces the earlier one.
+
+    Batch.seq counts from 1 in each call. Each chunk of a batch repeats all fields except data; rows is the count of the whole
+    batch. The host sends only Arrow IPC, without compression, dictionaries or views. Columns such as __op describe the change, not
+    the row: an append-only sink leaves them out.
+
+    Errors: bad rows are listed in the BatchResult of their batch. An older epoch, an unknown schema or a gap in seq ends the call
+    with an error status.
     """
 
 @_typing.type_check_only
 class SinkServiceAsyncStub(SinkServiceStub):
-    """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
-    transaction from executors, several at once. Frames with no known kind are ignored.
+    """SinkService writes rows. Control and data are separate: one Write stream per task carries control frames; Put carries the rows of
+    a transaction, from several executors at once. Both sides ignore frames of unknown kind.
 
-    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
-    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
+    A sink grants no credit. It holds rows back by not reading from Put, and gRPC's flow control stops the executor. The flow-control
+    window is some 64 KiB to a few MiB per Put call.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Write: _aio.StreamStreamMultiCallable[_sink_service_pb2.WriteRequest, _sink_service_pb2.WriteResponse]  # type: ignore[assignment]
-    """Write is the control stream of a task, until Closed or an error status."""
+    """Write is the control stream of a task. It ends with WriteClosed or an error status."""
     Put: _aio.StreamStreamMultiCallable[_sink_service_pb2.PutRequest, _sink_service_pb2.PutResponse]  # type: ignore[assignment]
-    """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
-    epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
-    of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
-    fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
-    dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+    """Put stages rows. They count only after WritePrepare names their slot and attempt. Another Put of the same slot and attempt
+    replaces the earlier one.
+
+    Batch.seq counts from 1 in each call. Each chunk of a batch repeats all fields except data; rows is the count of the whole
+    batch. The host sends only Arrow IPC, without compression, dictionaries or views. Columns such as __op describe the change, not
+    the row: an append-only sink leaves them out.
+
+    Errors: bad rows are listed in the BatchResult of their batch. An older epoch, an unknown schema or a gap in seq ends the call
+    with an error status.
     """
 
 class SinkServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SinkService writes. Control and data are apart: one Write stream is one task and carries no rows; Put carries the rows of a
-    transaction from executors, several at once. Frames with no known kind are ignored.
+    """SinkService writes rows. Control and data are separate: one Write stream per task carries control frames; Put carries the rows of
+    a transaction, from several executors at once. Both sides ignore frames of unknown kind.
 
-    A sink gives no credit: it holds back rows by not reading from Put, and gRPC's flow control stops the executor. A window of
-    gRPC is some 64 KiB to a few MiB for each Put, so what a sink holds is bounded by what it keeps itself.
+    A sink grants no credit. It holds rows back by not reading from Put, and gRPC's flow control stops the executor. The flow-control
+    window is some 64 KiB to a few MiB per Put call.
     """
 
     @_abc_1.abstractmethod
@@ -82,7 +90,7 @@ class SinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_sink_service_pb2.WriteRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_sink_service_pb2.WriteResponse], _abc.AsyncIterator[_sink_service_pb2.WriteResponse]]:
-        """Write is the control stream of a task, until Closed or an error status."""
+        """Write is the control stream of a task. It ends with WriteClosed or an error status."""
 
     @_abc_1.abstractmethod
     def Put(
@@ -90,11 +98,15 @@ class SinkServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_sink_service_pb2.PutRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_sink_service_pb2.PutResponse], _abc.AsyncIterator[_sink_service_pb2.PutResponse]]:
-        """Put stages rows. Nothing of it counts until WritePrepare names its slot and attempt. What is refused as a whole (an older
-        epoch, an unknown schema, a gap in seq) ends the stream with an error status; bad rows are in the result of their batch. A Put
-        of a slot and attempt that came before replaces it. Batch.seq counts from 1 in each Put stream. Chunks of a batch repeat all
-        fields but data; crc32c is then 0, and rows are those of the whole batch. The host sends Arrow alone, without compression,
-        dictionaries or views. Columns __op and the like are of the change, not of the row: a sink that only appends leaves them out.
+        """Put stages rows. They count only after WritePrepare names their slot and attempt. Another Put of the same slot and attempt
+        replaces the earlier one.
+
+        Batch.seq counts from 1 in each call. Each chunk of a batch repeats all fields except data; rows is the count of the whole
+        batch. The host sends only Arrow IPC, without compression, dictionaries or views. Columns such as __op describe the change, not
+        the row: an append-only sink leaves them out.
+
+        Errors: bad rows are listed in the BatchResult of their batch. An older epoch, an unknown schema or a gap in seq ends the call
+        with an error status.
         """
 
 def add_SinkServiceServicer_to_server(servicer: SinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

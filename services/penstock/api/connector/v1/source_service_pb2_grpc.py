@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class SourceServiceStub(object):
-    """SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-    whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+    """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+    to an executor. Both sides ignore frames of unknown kind.
     """
 
     def __init__(self, channel):
@@ -49,20 +49,20 @@ class SourceServiceStub(object):
 
 
 class SourceServiceServicer(object):
-    """SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-    whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+    """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+    to an executor. Both sides ignore frames of unknown kind.
     """
 
     def Read(self, request_iterator, context):
-        """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
-        all are released, the host hangs up, or an error status ends it.
+        """Read is the control stream of a task. After Drained the plugin sends nothing more; it keeps its batches and the stream until
+        all batches are released, the host cancels the call, or an error status ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released.
+        """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,8 +90,8 @@ def add_SourceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SourceService(object):
-    """SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-    whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+    """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+    to an executor. Both sides ignore frames of unknown kind.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SourceServiceStub:
-    """SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-    whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+    """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+    to an executor. Both sides ignore frames of unknown kind.
     """
 
     @_typing.overload
@@ -36,29 +36,29 @@ class SourceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SourceServiceAsyncStub: ...
     Read: _grpc.StreamStreamMultiCallable[_source_service_pb2.ReadRequest, _source_service_pb2.ReadResponse]
-    """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
-    all are released, the host hangs up, or an error status ends it.
+    """Read is the control stream of a task. After Drained the plugin sends nothing more; it keeps its batches and the stream until
+    all batches are released, the host cancels the call, or an error status ends it.
     """
     Fetch: _grpc.UnaryStreamMultiCallable[_source_service_pb2.FetchRequest, _source_service_pb2.FetchResponse]
-    """Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released."""
+    """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released."""
 
 @_typing.type_check_only
 class SourceServiceAsyncStub(SourceServiceStub):
-    """SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-    whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+    """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+    to an executor. Both sides ignore frames of unknown kind.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Read: _aio.StreamStreamMultiCallable[_source_service_pb2.ReadRequest, _source_service_pb2.ReadResponse]  # type: ignore[assignment]
-    """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
-    all are released, the host hangs up, or an error status ends it.
+    """Read is the control stream of a task. After Drained the plugin sends nothing more; it keeps its batches and the stream until
+    all batches are released, the host cancels the call, or an error status ends it.
     """
     Fetch: _aio.UnaryStreamMultiCallable[_source_service_pb2.FetchRequest, _source_service_pb2.FetchResponse]  # type: ignore[assignment]
-    """Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released."""
+    """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released."""
 
 class SourceServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SourceService reads. Control and data are apart: one Read stream is one task and carries no rows; Fetch carries rows to
-    whoever holds the ticket (an executor of the host). Frames with no known kind are ignored.
+    """SourceService reads rows. Control and data are separate: one Read stream per task carries control frames; Fetch carries the rows
+    to an executor. Both sides ignore frames of unknown kind.
     """
 
     @_abc_1.abstractmethod
@@ -67,8 +67,8 @@ class SourceServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_source_service_pb2.ReadRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_source_service_pb2.ReadResponse], _abc.AsyncIterator[_source_service_pb2.ReadResponse]]:
-        """Read is the control stream of a task. After Drained the plugin sends nothing more and keeps its batches and the stream, until
-        all are released, the host hangs up, or an error status ends it.
+        """Read is the control stream of a task. After Drained the plugin sends nothing more; it keeps its batches and the stream until
+        all batches are released, the host cancels the call, or an error status ends it.
         """
 
     @_abc_1.abstractmethod
@@ -77,6 +77,6 @@ class SourceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _source_service_pb2.FetchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_source_service_pb2.FetchResponse], _abc.AsyncIterator[_source_service_pb2.FetchResponse]]:
-        """Fetch streams batches that Read announced as ready. It may be called again for the same batches until they are released."""
+        """Fetch streams batches that Read announced. It may be repeated for the same batches until they are released."""
 
 def add_SourceServiceServicer_to_server(servicer: SourceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

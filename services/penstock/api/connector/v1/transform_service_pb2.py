@@ -22,44 +22,36 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from penstock.api.connector.v1 import connector_service_pb2 as penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2
-from penstock.api.connector.v1 import types_pb2 as penstock_dot_api_dot_connector_dot_v1_dot_types__pb2
 from penstock.api.error.v1 import diagnostic_pb2 as penstock_dot_api_dot_error_dot_v1_dot_diagnostic__pb2
 from penstock.api.record.v1 import record_pb2 as penstock_dot_api_dot_record_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1penstock/api/connector/v1/transform_service.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a%penstock/api/connector/v1/types.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xa7\x02\n\x10TransformRequest\x12\x38\n\x04open\x18\x01 \x01(\x0b\x32(.penstock.api.connector.v1.TransformOpenH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12.\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x1d.penstock.api.record.v1.BatchH\x00\x12\x33\n\x06\x63redit\x18\x04 \x01(\x0b\x32!.penstock.api.connector.v1.CreditH\x00\x12:\n\x05\x66lush\x18\x05 \x01(\x0b\x32).penstock.api.connector.v1.TransformFlushH\x00\x42\x06\n\x04kind\"\xb9\x01\n\rTransformOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x33\n\tencodings\x18\x02 \x03(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x31\n\x06limits\x18\x03 \x01(\x0b\x32!.penstock.api.connector.v1.Limits\x12\r\n\x05state\x18\x04 \x01(\x0c\"Q\n\x0eTransformFlush\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\x12(\n\x05grace\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf1\x02\n\x11TransformResponse\x12<\n\x06opened\x18\x01 \x01(\x0b\x32*.penstock.api.connector.v1.TransformOpenedH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12\x36\n\x03out\x18\x03 \x01(\x0b\x32\'.penstock.api.connector.v1.TransformOutH\x00\x12\x33\n\x06\x63redit\x18\x04 \x01(\x0b\x32!.penstock.api.connector.v1.CreditH\x00\x12>\n\x07\x66lushed\x18\x05 \x01(\x0b\x32+.penstock.api.connector.v1.TransformFlushedH\x00\x12\x37\n\ndiagnostic\x18\x06 \x01(\x0b\x32!.penstock.api.error.v1.DiagnosticH\x00\x42\x06\n\x04kind\"\x8a\x01\n\x0fTransformOpened\x12\x32\n\x08\x65ncoding\x18\x01 \x01(\x0e\x32 .penstock.api.record.v1.Encoding\x12\x31\n\x06\x63redit\x18\x02 \x01(\x0b\x32!.penstock.api.connector.v1.Credit\x12\x10\n\x08stateful\x18\x03 \x01(\x08\"\xba\x01\n\x0cTransformOut\x12\x11\n\tinput_seq\x18\x01 \x01(\x04\x12,\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x1d.penstock.api.record.v1.Batch\x12\x12\n\ninput_rows\x18\x03 \x03(\r\x12\x10\n\x08\x66iltered\x18\x04 \x03(\r\x12\x35\n\x06\x66\x61iled\x18\x05 \x03(\x0b\x32%.penstock.api.connector.v1.RowFailure\x12\x0c\n\x04more\x18\x06 \x01(\x08\"L\n\nRowFailure\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x31\n\x06reason\x18\x02 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"8\n\x10TransformFlushed\x12\x15\n\rcheckpoint_id\x18\x01 \x01(\x04\x12\r\n\x05state\x18\x02 \x01(\x0c\"\xb2\x01\n\x0e\x43onvertRequest\x12\x36\n\x04open\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.ConvertOpenH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12.\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x1d.penstock.api.record.v1.BatchH\x00\x42\x06\n\x04kind\"\xa6\x01\n\x0b\x43onvertOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x11\n\tserialize\x18\x02 \x01(\x08\x12\x0b\n\x03key\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x61taset\x18\x04 \x01(\t\x12\x33\n\tencodings\x18\x05 \x03(\x0e\x32 .penstock.api.record.v1.Encoding\"\x83\x01\n\x0f\x43onvertResponse\x12\x30\n\x06schema\x18\x01 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12\x36\n\x03out\x18\x02 \x01(\x0b\x32\'.penstock.api.connector.v1.TransformOutH\x00\x42\x06\n\x04kind2~\n\x10TransformService\x12j\n\tTransform\x12+.penstock.api.connector.v1.TransformRequest\x1a,.penstock.api.connector.v1.TransformResponse(\x01\x30\x01\x32x\n\x10\x43onverterService\x12\x64\n\x07\x43onvert\x12).penstock.api.connector.v1.ConvertRequest\x1a*.penstock.api.connector.v1.ConvertResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1penstock/api/connector/v1/transform_service.proto\x12\x19penstock.api.connector.v1\x1a\x31penstock/api/connector/v1/connector_service.proto\x1a&penstock/api/error/v1/diagnostic.proto\x1a#penstock/api/record/v1/record.proto\"\xd1\x01\n\x10TransformRequest\x12\x38\n\x04open\x18\x01 \x01(\x0b\x32(.penstock.api.connector.v1.TransformOpenH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12.\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x1d.penstock.api.record.v1.BatchH\x00\x42\x06\n\x04kindJ\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06R\x06\x63reditR\x05\x66lush\"n\n\rTransformOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.TargetJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05R\tencodingsR\x06limitsR\x05state\"\xc2\x01\n\x11TransformResponse\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12\x36\n\x03out\x18\x03 \x01(\x0b\x32\'.penstock.api.connector.v1.TransformOutH\x00\x42\x06\n\x04kindJ\x04\x08\x01\x10\x02J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07R\x06openedR\x06\x63reditR\x07\x66lushedR\ndiagnostic\"\xba\x01\n\x0cTransformOut\x12\x11\n\tinput_seq\x18\x01 \x01(\x04\x12,\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x1d.penstock.api.record.v1.Batch\x12\x12\n\ninput_rows\x18\x03 \x03(\r\x12\x10\n\x08\x66iltered\x18\x04 \x03(\r\x12\x35\n\x06\x66\x61iled\x18\x05 \x03(\x0b\x32%.penstock.api.connector.v1.RowFailure\x12\x0c\n\x04more\x18\x06 \x01(\x08\"L\n\nRowFailure\x12\x0b\n\x03row\x18\x01 \x01(\r\x12\x31\n\x06reason\x18\x02 \x01(\x0b\x32!.penstock.api.error.v1.Diagnostic\"\xb2\x01\n\x0e\x43onvertRequest\x12\x36\n\x04open\x18\x01 \x01(\x0b\x32&.penstock.api.connector.v1.ConvertOpenH\x00\x12\x30\n\x06schema\x18\x02 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12.\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x1d.penstock.api.record.v1.BatchH\x00\x42\x06\n\x04kind\"\x82\x01\n\x0b\x43onvertOpen\x12\x31\n\x06target\x18\x01 \x01(\x0b\x32!.penstock.api.connector.v1.Target\x12\x11\n\tserialize\x18\x02 \x01(\x08\x12\x0b\n\x03key\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x61taset\x18\x04 \x01(\tJ\x04\x08\x05\x10\x06R\tencodings\"\x83\x01\n\x0f\x43onvertResponse\x12\x30\n\x06schema\x18\x01 \x01(\x0b\x32\x1e.penstock.api.record.v1.SchemaH\x00\x12\x36\n\x03out\x18\x02 \x01(\x0b\x32\'.penstock.api.connector.v1.TransformOutH\x00\x42\x06\n\x04kind2~\n\x10TransformService\x12j\n\tTransform\x12+.penstock.api.connector.v1.TransformRequest\x1a,.penstock.api.connector.v1.TransformResponse(\x01\x30\x01\x32x\n\x10\x43onverterService\x12\x64\n\x07\x43onvert\x12).penstock.api.connector.v1.ConvertRequest\x1a*.penstock.api.connector.v1.ConvertResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.api.connector.v1.transform_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TRANSFORMREQUEST']._serialized_start=280
-  _globals['_TRANSFORMREQUEST']._serialized_end=575
-  _globals['_TRANSFORMOPEN']._serialized_start=578
-  _globals['_TRANSFORMOPEN']._serialized_end=763
-  _globals['_TRANSFORMFLUSH']._serialized_start=765
-  _globals['_TRANSFORMFLUSH']._serialized_end=846
-  _globals['_TRANSFORMRESPONSE']._serialized_start=849
-  _globals['_TRANSFORMRESPONSE']._serialized_end=1218
-  _globals['_TRANSFORMOPENED']._serialized_start=1221
-  _globals['_TRANSFORMOPENED']._serialized_end=1359
-  _globals['_TRANSFORMOUT']._serialized_start=1362
-  _globals['_TRANSFORMOUT']._serialized_end=1548
-  _globals['_ROWFAILURE']._serialized_start=1550
-  _globals['_ROWFAILURE']._serialized_end=1626
-  _globals['_TRANSFORMFLUSHED']._serialized_start=1628
-  _globals['_TRANSFORMFLUSHED']._serialized_end=1684
-  _globals['_CONVERTREQUEST']._serialized_start=1687
-  _globals['_CONVERTREQUEST']._serialized_end=1865
-  _globals['_CONVERTOPEN']._serialized_start=1868
-  _globals['_CONVERTOPEN']._serialized_end=2034
-  _globals['_CONVERTRESPONSE']._serialized_start=2037
-  _globals['_CONVERTRESPONSE']._serialized_end=2168
-  _globals['_TRANSFORMSERVICE']._serialized_start=2170
-  _globals['_TRANSFORMSERVICE']._serialized_end=2296
-  _globals['_CONVERTERSERVICE']._serialized_start=2298
-  _globals['_CONVERTERSERVICE']._serialized_end=2418
+  _globals['_TRANSFORMREQUEST']._serialized_start=209
+  _globals['_TRANSFORMREQUEST']._serialized_end=418
+  _globals['_TRANSFORMOPEN']._serialized_start=420
+  _globals['_TRANSFORMOPEN']._serialized_end=530
+  _globals['_TRANSFORMRESPONSE']._serialized_start=533
+  _globals['_TRANSFORMRESPONSE']._serialized_end=727
+  _globals['_TRANSFORMOUT']._serialized_start=730
+  _globals['_TRANSFORMOUT']._serialized_end=916
+  _globals['_ROWFAILURE']._serialized_start=918
+  _globals['_ROWFAILURE']._serialized_end=994
+  _globals['_CONVERTREQUEST']._serialized_start=997
+  _globals['_CONVERTREQUEST']._serialized_end=1175
+  _globals['_CONVERTOPEN']._serialized_start=1178
+  _globals['_CONVERTOPEN']._serialized_end=1308
+  _globals['_CONVERTRESPONSE']._serialized_start=1311
+  _globals['_CONVERTRESPONSE']._serialized_end=1442
+  _globals['_TRANSFORMSERVICE']._serialized_start=1444
+  _globals['_TRANSFORMSERVICE']._serialized_end=1570
+  _globals['_CONVERTERSERVICE']._serialized_start=1572
+  _globals['_CONVERTERSERVICE']._serialized_end=1692
 # @@protoc_insertion_point(module_scope)

@@ -1,8 +1,4 @@
-import datetime
-
-from google.protobuf import duration_pb2 as _duration_pb2
 from penstock.api.connector.v1 import connector_service_pb2 as _connector_service_pb2
-from penstock.api.connector.v1 import types_pb2 as _types_pb2
 from penstock.api.error.v1 import diagnostic_pb2 as _diagnostic_pb2
 from penstock.api.record.v1 import record_pb2 as _record_pb2
 from google.protobuf.internal import containers as _containers
@@ -14,64 +10,28 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TransformRequest(_message.Message):
-    __slots__ = ("open", "schema", "batch", "credit", "flush")
+    __slots__ = ("open", "schema", "batch")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
-    CREDIT_FIELD_NUMBER: _ClassVar[int]
-    FLUSH_FIELD_NUMBER: _ClassVar[int]
     open: TransformOpen
     schema: _record_pb2.Schema
     batch: _record_pb2.Batch
-    credit: _types_pb2.Credit
-    flush: TransformFlush
-    def __init__(self, open: _Optional[_Union[TransformOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., batch: _Optional[_Union[_record_pb2.Batch, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., flush: _Optional[_Union[TransformFlush, _Mapping]] = ...) -> None: ...
+    def __init__(self, open: _Optional[_Union[TransformOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., batch: _Optional[_Union[_record_pb2.Batch, _Mapping]] = ...) -> None: ...
 
 class TransformOpen(_message.Message):
-    __slots__ = ("target", "encodings", "limits", "state")
+    __slots__ = ("target",)
     TARGET_FIELD_NUMBER: _ClassVar[int]
-    ENCODINGS_FIELD_NUMBER: _ClassVar[int]
-    LIMITS_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
     target: _connector_service_pb2.Target
-    encodings: _containers.RepeatedScalarFieldContainer[_record_pb2.Encoding]
-    limits: _types_pb2.Limits
-    state: bytes
-    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ..., limits: _Optional[_Union[_types_pb2.Limits, _Mapping]] = ..., state: _Optional[bytes] = ...) -> None: ...
-
-class TransformFlush(_message.Message):
-    __slots__ = ("checkpoint_id", "grace")
-    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
-    GRACE_FIELD_NUMBER: _ClassVar[int]
-    checkpoint_id: int
-    grace: _duration_pb2.Duration
-    def __init__(self, checkpoint_id: _Optional[int] = ..., grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ...) -> None: ...
 
 class TransformResponse(_message.Message):
-    __slots__ = ("opened", "schema", "out", "credit", "flushed", "diagnostic")
-    OPENED_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("schema", "out")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     OUT_FIELD_NUMBER: _ClassVar[int]
-    CREDIT_FIELD_NUMBER: _ClassVar[int]
-    FLUSHED_FIELD_NUMBER: _ClassVar[int]
-    DIAGNOSTIC_FIELD_NUMBER: _ClassVar[int]
-    opened: TransformOpened
     schema: _record_pb2.Schema
     out: TransformOut
-    credit: _types_pb2.Credit
-    flushed: TransformFlushed
-    diagnostic: _diagnostic_pb2.Diagnostic
-    def __init__(self, opened: _Optional[_Union[TransformOpened, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., out: _Optional[_Union[TransformOut, _Mapping]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., flushed: _Optional[_Union[TransformFlushed, _Mapping]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
-
-class TransformOpened(_message.Message):
-    __slots__ = ("encoding", "credit", "stateful")
-    ENCODING_FIELD_NUMBER: _ClassVar[int]
-    CREDIT_FIELD_NUMBER: _ClassVar[int]
-    STATEFUL_FIELD_NUMBER: _ClassVar[int]
-    encoding: _record_pb2.Encoding
-    credit: _types_pb2.Credit
-    stateful: bool
-    def __init__(self, encoding: _Optional[_Union[_record_pb2.Encoding, str]] = ..., credit: _Optional[_Union[_types_pb2.Credit, _Mapping]] = ..., stateful: bool = ...) -> None: ...
+    def __init__(self, schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., out: _Optional[_Union[TransformOut, _Mapping]] = ...) -> None: ...
 
 class TransformOut(_message.Message):
     __slots__ = ("input_seq", "batch", "input_rows", "filtered", "failed", "more")
@@ -97,14 +57,6 @@ class RowFailure(_message.Message):
     reason: _diagnostic_pb2.Diagnostic
     def __init__(self, row: _Optional[int] = ..., reason: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
 
-class TransformFlushed(_message.Message):
-    __slots__ = ("checkpoint_id", "state")
-    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
-    checkpoint_id: int
-    state: bytes
-    def __init__(self, checkpoint_id: _Optional[int] = ..., state: _Optional[bytes] = ...) -> None: ...
-
 class ConvertRequest(_message.Message):
     __slots__ = ("open", "schema", "batch")
     OPEN_FIELD_NUMBER: _ClassVar[int]
@@ -116,18 +68,16 @@ class ConvertRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[ConvertOpen, _Mapping]] = ..., schema: _Optional[_Union[_record_pb2.Schema, _Mapping]] = ..., batch: _Optional[_Union[_record_pb2.Batch, _Mapping]] = ...) -> None: ...
 
 class ConvertOpen(_message.Message):
-    __slots__ = ("target", "serialize", "key", "dataset", "encodings")
+    __slots__ = ("target", "serialize", "key", "dataset")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     SERIALIZE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
-    ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     target: _connector_service_pb2.Target
     serialize: bool
     key: bool
     dataset: str
-    encodings: _containers.RepeatedScalarFieldContainer[_record_pb2.Encoding]
-    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., serialize: bool = ..., key: bool = ..., dataset: _Optional[str] = ..., encodings: _Optional[_Iterable[_Union[_record_pb2.Encoding, str]]] = ...) -> None: ...
+    def __init__(self, target: _Optional[_Union[_connector_service_pb2.Target, _Mapping]] = ..., serialize: bool = ..., key: bool = ..., dataset: _Optional[str] = ...) -> None: ...
 
 class ConvertResponse(_message.Message):
     __slots__ = ("schema", "out")

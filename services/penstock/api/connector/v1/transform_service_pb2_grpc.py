@@ -47,7 +47,7 @@ class TransformServiceServicer(object):
     """
 
     def Transform(self, request_iterator, context):
-        """Transform runs one chain member of one task.
+        """Transform runs one transform of the chain of one task.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -102,7 +102,7 @@ class TransformService(object):
 
 
 class ConverterServiceStub(object):
-    """ConverterService turns bytes into rows and back.
+    """ConverterService converts bytes into rows and rows into bytes.
     """
 
     def __init__(self, channel):
@@ -119,7 +119,7 @@ class ConverterServiceStub(object):
 
 
 class ConverterServiceServicer(object):
-    """ConverterService turns bytes into rows and back.
+    """ConverterService converts bytes into rows and rows into bytes.
     """
 
     def Convert(self, request_iterator, context):
@@ -146,7 +146,7 @@ def add_ConverterServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConverterService(object):
-    """ConverterService turns bytes into rows and back.
+    """ConverterService converts bytes into rows and rows into bytes.
     """
 
     @staticmethod

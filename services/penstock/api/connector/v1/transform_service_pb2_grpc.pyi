@@ -34,7 +34,7 @@ class TransformServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TransformServiceAsyncStub: ...
     Transform: _grpc.StreamStreamMultiCallable[_transform_service_pb2.TransformRequest, _transform_service_pb2.TransformResponse]
-    """Transform runs one chain member of one task."""
+    """Transform runs one transform of the chain of one task."""
 
 @_typing.type_check_only
 class TransformServiceAsyncStub(TransformServiceStub):
@@ -42,7 +42,7 @@ class TransformServiceAsyncStub(TransformServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Transform: _aio.StreamStreamMultiCallable[_transform_service_pb2.TransformRequest, _transform_service_pb2.TransformResponse]  # type: ignore[assignment]
-    """Transform runs one chain member of one task."""
+    """Transform runs one transform of the chain of one task."""
 
 class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
     """TransformService changes rows."""
@@ -53,12 +53,12 @@ class TransformServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_transform_service_pb2.TransformRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_transform_service_pb2.TransformResponse], _abc.AsyncIterator[_transform_service_pb2.TransformResponse]]:
-        """Transform runs one chain member of one task."""
+        """Transform runs one transform of the chain of one task."""
 
 def add_TransformServiceServicer_to_server(servicer: TransformServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class ConverterServiceStub:
-    """ConverterService turns bytes into rows and back."""
+    """ConverterService converts bytes into rows and rows into bytes."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -69,14 +69,14 @@ class ConverterServiceStub:
 
 @_typing.type_check_only
 class ConverterServiceAsyncStub(ConverterServiceStub):
-    """ConverterService turns bytes into rows and back."""
+    """ConverterService converts bytes into rows and rows into bytes."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Convert: _aio.StreamStreamMultiCallable[_transform_service_pb2.ConvertRequest, _transform_service_pb2.ConvertResponse]  # type: ignore[assignment]
     """Convert runs one converter of one task."""
 
 class ConverterServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ConverterService turns bytes into rows and back."""
+    """ConverterService converts bytes into rows and rows into bytes."""
 
     @_abc_1.abstractmethod
     def Convert(

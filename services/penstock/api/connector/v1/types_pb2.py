@@ -22,11 +22,9 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
-from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%penstock/api/connector/v1/types.proto\x12\x19penstock.api.connector.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x01\n\x06Limits\x12\x19\n\x11max_message_bytes\x18\x01 \x01(\x04\x12\x1a\n\x12target_batch_bytes\x18\x02 \x01(\x04\x12\x16\n\x0emax_batch_rows\x18\x03 \x01(\r\x12)\n\x06linger\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"(\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x0f\n\x07\x62\x61tches\x18\x02 \x01(\r\"\xc9\x02\n\x08Progress\x12\x14\n\x0cpartition_id\x18\x01 \x01(\t\x12\x13\n\x0blag_records\x18\x02 \x01(\x12\x12\x11\n\tlag_bytes\x18\x03 \x01(\x12\x12\x14\n\x0cwatermark_us\x18\x04 \x01(\x12\x12\x16\n\x0e\x65stimated_rows\x18\x05 \x01(\x12\x12\r\n\x05phase\x18\x06 \x01(\t\x12.\n\nresumes_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x41\n\x07metrics\x18\x08 \x03(\x0b\x32\x30.penstock.api.connector.v1.Progress.MetricsEntry\x12\x1f\n\x17\x63ommitted_checkpoint_id\x18\t \x01(\x04\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%penstock/api/connector/v1/types.proto\x12\x19penstock.api.connector.v1\"e\n\x06Limits\x12\x19\n\x11max_message_bytes\x18\x01 \x01(\x04\x12\x1a\n\x12target_batch_bytes\x18\x02 \x01(\x04\x12\x16\n\x0emax_batch_rows\x18\x03 \x01(\rJ\x04\x08\x04\x10\x05R\x06linger\"(\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x0f\n\x07\x62\x61tches\x18\x02 \x01(\r\"\xa3\x02\n\x08Progress\x12\x13\n\x0blag_records\x18\x02 \x01(\x12\x12\x11\n\tlag_bytes\x18\x03 \x01(\x12\x12\x41\n\x07metrics\x18\x08 \x03(\x0b\x32\x30.penstock.api.connector.v1.Progress.MetricsEntry\x12\x1f\n\x17\x63ommitted_checkpoint_id\x18\t \x01(\x04\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01J\x04\x08\x01\x10\x02J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06J\x04\x08\x06\x10\x07J\x04\x08\x07\x10\x08R\x0cpartition_idR\x0cwatermark_usR\x0e\x65stimated_rowsR\x05phaseR\nresumes_atb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,12 +33,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PROGRESS_METRICSENTRY']._loaded_options = None
   _globals['_PROGRESS_METRICSENTRY']._serialized_options = b'8\001'
-  _globals['_LIMITS']._serialized_start=134
-  _globals['_LIMITS']._serialized_end=264
-  _globals['_CREDIT']._serialized_start=266
-  _globals['_CREDIT']._serialized_end=306
-  _globals['_PROGRESS']._serialized_start=309
-  _globals['_PROGRESS']._serialized_end=638
-  _globals['_PROGRESS_METRICSENTRY']._serialized_start=592
-  _globals['_PROGRESS_METRICSENTRY']._serialized_end=638
+  _globals['_LIMITS']._serialized_start=68
+  _globals['_LIMITS']._serialized_end=169
+  _globals['_CREDIT']._serialized_start=171
+  _globals['_CREDIT']._serialized_end=211
+  _globals['_PROGRESS']._serialized_start=214
+  _globals['_PROGRESS']._serialized_end=505
+  _globals['_PROGRESS_METRICSENTRY']._serialized_start=366
+  _globals['_PROGRESS_METRICSENTRY']._serialized_end=412
 # @@protoc_insertion_point(module_scope)

@@ -12,41 +12,33 @@ class CompareTarget(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMPARE_TARGET_UNSPECIFIED: _ClassVar[CompareTarget]
     COMPARE_TARGET_CREATE: _ClassVar[CompareTarget]
     COMPARE_TARGET_MOD: _ClassVar[CompareTarget]
-    COMPARE_TARGET_VALUE: _ClassVar[CompareTarget]
     COMPARE_TARGET_LEASE: _ClassVar[CompareTarget]
 COMPARE_TARGET_UNSPECIFIED: CompareTarget
 COMPARE_TARGET_CREATE: CompareTarget
 COMPARE_TARGET_MOD: CompareTarget
-COMPARE_TARGET_VALUE: CompareTarget
 COMPARE_TARGET_LEASE: CompareTarget
 
 class ResponseHeader(_message.Message):
-    __slots__ = ("cluster_id", "member_id", "revision", "raft_term")
+    __slots__ = ("cluster_id", "revision")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
-    RAFT_TERM_FIELD_NUMBER: _ClassVar[int]
     cluster_id: int
-    member_id: int
     revision: int
-    raft_term: int
-    def __init__(self, cluster_id: _Optional[int] = ..., member_id: _Optional[int] = ..., revision: _Optional[int] = ..., raft_term: _Optional[int] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class KeyValue(_message.Message):
-    __slots__ = ("key", "create_revision", "mod_revision", "version", "value", "lease")
+    __slots__ = ("key", "create_revision", "mod_revision", "value", "lease")
     KEY_FIELD_NUMBER: _ClassVar[int]
     CREATE_REVISION_FIELD_NUMBER: _ClassVar[int]
     MOD_REVISION_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     create_revision: int
     mod_revision: int
-    version: int
     value: bytes
     lease: int
-    def __init__(self, key: _Optional[bytes] = ..., create_revision: _Optional[int] = ..., mod_revision: _Optional[int] = ..., version: _Optional[int] = ..., value: _Optional[bytes] = ..., lease: _Optional[int] = ...) -> None: ...
+    def __init__(self, key: _Optional[bytes] = ..., create_revision: _Optional[int] = ..., mod_revision: _Optional[int] = ..., value: _Optional[bytes] = ..., lease: _Optional[int] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("removed", "kv")
@@ -71,16 +63,14 @@ class RangeRequest(_message.Message):
     def __init__(self, key: _Optional[bytes] = ..., range_end: _Optional[bytes] = ..., limit: _Optional[int] = ..., revision: _Optional[int] = ..., keys_only: bool = ...) -> None: ...
 
 class RangeResponse(_message.Message):
-    __slots__ = ("header", "kvs", "more", "count")
+    __slots__ = ("header", "kvs", "more")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     KVS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
     header: ResponseHeader
     kvs: _containers.RepeatedCompositeFieldContainer[KeyValue]
     more: bool
-    count: int
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., kvs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., more: bool = ..., count: _Optional[int] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., kvs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., more: bool = ...) -> None: ...
 
 class PutRequest(_message.Message):
     __slots__ = ("key", "value", "lease")
@@ -92,27 +82,11 @@ class PutRequest(_message.Message):
     lease: int
     def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ..., lease: _Optional[int] = ...) -> None: ...
 
-class PutResponse(_message.Message):
-    __slots__ = ("header",)
-    HEADER_FIELD_NUMBER: _ClassVar[int]
-    header: ResponseHeader
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ...) -> None: ...
-
 class DeleteRangeRequest(_message.Message):
-    __slots__ = ("key", "range_end")
+    __slots__ = ("key",)
     KEY_FIELD_NUMBER: _ClassVar[int]
-    RANGE_END_FIELD_NUMBER: _ClassVar[int]
     key: bytes
-    range_end: bytes
-    def __init__(self, key: _Optional[bytes] = ..., range_end: _Optional[bytes] = ...) -> None: ...
-
-class DeleteRangeResponse(_message.Message):
-    __slots__ = ("header", "deleted")
-    HEADER_FIELD_NUMBER: _ClassVar[int]
-    DELETED_FIELD_NUMBER: _ClassVar[int]
-    header: ResponseHeader
-    deleted: int
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., deleted: _Optional[int] = ...) -> None: ...
+    def __init__(self, key: _Optional[bytes] = ...) -> None: ...
 
 class RequestOp(_message.Message):
     __slots__ = ("request_range", "request_put", "request_delete_range", "request_txn")
@@ -127,34 +101,26 @@ class RequestOp(_message.Message):
     def __init__(self, request_range: _Optional[_Union[RangeRequest, _Mapping]] = ..., request_put: _Optional[_Union[PutRequest, _Mapping]] = ..., request_delete_range: _Optional[_Union[DeleteRangeRequest, _Mapping]] = ..., request_txn: _Optional[_Union[TxnRequest, _Mapping]] = ...) -> None: ...
 
 class ResponseOp(_message.Message):
-    __slots__ = ("response_range", "response_put", "response_delete_range", "response_txn")
+    __slots__ = ("response_range",)
     RESPONSE_RANGE_FIELD_NUMBER: _ClassVar[int]
-    RESPONSE_PUT_FIELD_NUMBER: _ClassVar[int]
-    RESPONSE_DELETE_RANGE_FIELD_NUMBER: _ClassVar[int]
-    RESPONSE_TXN_FIELD_NUMBER: _ClassVar[int]
     response_range: RangeResponse
-    response_put: PutResponse
-    response_delete_range: DeleteRangeResponse
-    response_txn: TxnResponse
-    def __init__(self, response_range: _Optional[_Union[RangeResponse, _Mapping]] = ..., response_put: _Optional[_Union[PutResponse, _Mapping]] = ..., response_delete_range: _Optional[_Union[DeleteRangeResponse, _Mapping]] = ..., response_txn: _Optional[_Union[TxnResponse, _Mapping]] = ...) -> None: ...
+    def __init__(self, response_range: _Optional[_Union[RangeResponse, _Mapping]] = ...) -> None: ...
 
 class Compare(_message.Message):
-    __slots__ = ("target", "key", "create_revision", "mod_revision", "value", "lease", "range_end")
+    __slots__ = ("target", "key", "create_revision", "mod_revision", "lease", "range_end")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     CREATE_REVISION_FIELD_NUMBER: _ClassVar[int]
     MOD_REVISION_FIELD_NUMBER: _ClassVar[int]
-    VALUE_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     RANGE_END_FIELD_NUMBER: _ClassVar[int]
     target: CompareTarget
     key: bytes
     create_revision: int
     mod_revision: int
-    value: bytes
     lease: int
     range_end: bytes
-    def __init__(self, target: _Optional[_Union[CompareTarget, str]] = ..., key: _Optional[bytes] = ..., create_revision: _Optional[int] = ..., mod_revision: _Optional[int] = ..., value: _Optional[bytes] = ..., lease: _Optional[int] = ..., range_end: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, target: _Optional[_Union[CompareTarget, str]] = ..., key: _Optional[bytes] = ..., create_revision: _Optional[int] = ..., mod_revision: _Optional[int] = ..., lease: _Optional[int] = ..., range_end: _Optional[bytes] = ...) -> None: ...
 
 class TxnRequest(_message.Message):
     __slots__ = ("compare", "success", "failure")
@@ -183,44 +149,38 @@ class WatchRequest(_message.Message):
     def __init__(self, create_request: _Optional[_Union[WatchCreateRequest, _Mapping]] = ...) -> None: ...
 
 class WatchCreateRequest(_message.Message):
-    __slots__ = ("key", "range_end", "start_revision", "progress_notify", "fragment")
+    __slots__ = ("key", "range_end", "start_revision", "fragment")
     KEY_FIELD_NUMBER: _ClassVar[int]
     RANGE_END_FIELD_NUMBER: _ClassVar[int]
     START_REVISION_FIELD_NUMBER: _ClassVar[int]
-    PROGRESS_NOTIFY_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     range_end: bytes
     start_revision: int
-    progress_notify: bool
     fragment: bool
-    def __init__(self, key: _Optional[bytes] = ..., range_end: _Optional[bytes] = ..., start_revision: _Optional[int] = ..., progress_notify: bool = ..., fragment: bool = ...) -> None: ...
+    def __init__(self, key: _Optional[bytes] = ..., range_end: _Optional[bytes] = ..., start_revision: _Optional[int] = ..., fragment: bool = ...) -> None: ...
 
 class WatchResponse(_message.Message):
-    __slots__ = ("header", "created", "canceled", "compact_revision", "cancel_reason", "fragment", "events")
+    __slots__ = ("header", "canceled", "compact_revision", "cancel_reason", "fragment", "events")
     HEADER_FIELD_NUMBER: _ClassVar[int]
-    CREATED_FIELD_NUMBER: _ClassVar[int]
     CANCELED_FIELD_NUMBER: _ClassVar[int]
     COMPACT_REVISION_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REASON_FIELD_NUMBER: _ClassVar[int]
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     header: ResponseHeader
-    created: bool
     canceled: bool
     compact_revision: int
     cancel_reason: str
     fragment: bool
     events: _containers.RepeatedCompositeFieldContainer[Event]
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., created: bool = ..., canceled: bool = ..., compact_revision: _Optional[int] = ..., cancel_reason: _Optional[str] = ..., fragment: bool = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., canceled: bool = ..., compact_revision: _Optional[int] = ..., cancel_reason: _Optional[str] = ..., fragment: bool = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
 
 class LeaseGrantRequest(_message.Message):
-    __slots__ = ("ttl", "id")
+    __slots__ = ("ttl",)
     TTL_FIELD_NUMBER: _ClassVar[int]
-    ID_FIELD_NUMBER: _ClassVar[int]
     ttl: int
-    id: int
-    def __init__(self, ttl: _Optional[int] = ..., id: _Optional[int] = ...) -> None: ...
+    def __init__(self, ttl: _Optional[int] = ...) -> None: ...
 
 class LeaseGrantResponse(_message.Message):
     __slots__ = ("header", "id", "ttl")
@@ -251,14 +211,12 @@ class LeaseKeepAliveRequest(_message.Message):
     def __init__(self, id: _Optional[int] = ...) -> None: ...
 
 class LeaseKeepAliveResponse(_message.Message):
-    __slots__ = ("header", "id", "ttl")
+    __slots__ = ("header", "ttl")
     HEADER_FIELD_NUMBER: _ClassVar[int]
-    ID_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     header: ResponseHeader
-    id: int
     ttl: int
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., id: _Optional[int] = ..., ttl: _Optional[int] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., ttl: _Optional[int] = ...) -> None: ...
 
 class AuthenticateRequest(_message.Message):
     __slots__ = ("name", "password")

@@ -93,14 +93,6 @@ class ListOffsetsResponse(_message.Message):
     offsets: _containers.RepeatedCompositeFieldContainer[PartitionOffset]
     def __init__(self, offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ...) -> None: ...
 
-class JsonOffset(_message.Message):
-    __slots__ = ("partition", "offset")
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    partition: str
-    offset: str
-    def __init__(self, partition: _Optional[str] = ..., offset: _Optional[str] = ...) -> None: ...
-
 class CheckAlterableRequest(_message.Message):
     __slots__ = ("connector", "generation")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
@@ -114,16 +106,14 @@ class CheckAlterableResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class AlterOffsetsRequest(_message.Message):
-    __slots__ = ("connector", "generation", "offsets", "json_offsets")
+    __slots__ = ("connector", "generation", "offsets")
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    JSON_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     connector: str
     generation: str
     offsets: _containers.RepeatedCompositeFieldContainer[PartitionOffset]
-    json_offsets: _containers.RepeatedCompositeFieldContainer[JsonOffset]
-    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ..., json_offsets: _Optional[_Iterable[_Union[JsonOffset, _Mapping]]] = ...) -> None: ...
+    def __init__(self, connector: _Optional[str] = ..., generation: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[PartitionOffset, _Mapping]]] = ...) -> None: ...
 
 class AlterOffsetsResponse(_message.Message):
     __slots__ = ("revision",)

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class OffsetServiceStub(object):
-    """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
-    is answered, and is refused with offset.stale_epoch when a newer epoch of the task is known.
+    """OffsetService owns the offsets of all partitions and the state of two-phase commits. Every write is durable before the answer,
+    and is refused with offset.stale_epoch when a newer epoch of the task is known.
     """
 
     def __init__(self, channel):
@@ -84,80 +84,78 @@ class OffsetServiceStub(object):
 
 
 class OffsetServiceServicer(object):
-    """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
-    is answered, and is refused with offset.stale_epoch when a newer epoch of the task is known.
+    """OffsetService owns the offsets of all partitions and the state of two-phase commits. Every write is durable before the answer,
+    and is refused with offset.stale_epoch when a newer epoch of the task is known.
     """
 
     def ClaimTask(self, request, context):
-        """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
-        of the same epoch, so that nothing which they still have on its way is stored after the answer.
+        """ClaimTask fences all older epochs of a task and returns its last transaction. May be repeated: each claim invalidates earlier
+        ones, also of the same epoch, so that nothing they still have in flight is stored after the answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CommitOffsets(self, request, context):
-        """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
-        Refused with offset.claimed_again when the task was claimed since.
+        """CommitOffsets stores offsets and what the sink prepared in one write. Idempotent for the same txn_id. Refused with
+        offset.claimed_again when the task was claimed since.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetOffsets(self, request, context):
-        """GetOffsets reads the offsets of named partitions.
+        """GetOffsets reads the offsets of the named partitions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListOffsets(self, request, context):
-        """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
-        offset.list_superseded when offsets are reset or rewound meanwhile.
+        """ListOffsets streams the offsets of a generation, ordered by partition_id. Each message shows the state at the time it was read.
+        Ends with offset.list_superseded when offsets are reset or rewound meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckAlterable(self, request, context):
-        """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
-        What it found may be over at once. Changes nothing.
+        """CheckAlterable fails as AlterOffsets would fail now, for callers that must call a plugin before. The result may be outdated at
+        once. Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterOffsets(self, request, context):
-        """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
-        STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
-        has one entry more.
+        """AlterOffsets sets or removes offsets for a user, all or none. Refused unless the connector's target state is STOPPED. May be
+        repeated while the connector stays stopped: the offsets are the same, and the history gets one more entry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetOffsets(self, request, context):
-        """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
-        Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
-        offset.overtaken.
+        """ResetOffsets removes all offsets of a generation, all or none. Refused unless the connector's target state is STOPPED.
+        Idempotent. A second call ends one that is in progress with offset.overtaken.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetOffsetHistory(self, request, context):
-        """GetOffsetHistory reads the offsets that a partition had.
+        """GetOffsetHistory reads earlier offsets of a partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RewindOffsets(self, request, context):
-        """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
-        state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
-        one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
-        has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
-        way ends that one with offset.overtaken.
+        """RewindOffsets sets all offsets of a generation to their values at a given time, all or none. Refused unless the connector's
+        target state is STOPPED, except for a dry run. The stream reports progress, and in a dry run every change; otherwise the last
+        message has the revision. When the caller cancels before that, nothing changes. May be repeated: an offset that already has its
+        value of that time stays, unless the history has dropped that value since. A second call ends one that is in progress with
+        offset.overtaken.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -220,8 +218,8 @@ def add_OffsetServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class OffsetService(object):
-    """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
-    is answered, and is refused with offset.stale_epoch when a newer epoch of the task is known.
+    """OffsetService owns the offsets of all partitions and the state of two-phase commits. Every write is durable before the answer,
+    and is refused with offset.stale_epoch when a newer epoch of the task is known.
     """
 
     @staticmethod

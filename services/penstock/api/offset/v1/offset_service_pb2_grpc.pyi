@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OffsetServiceStub:
-    """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
-    is answered, and is refused with offset.stale_epoch when a newer epoch of the task is known.
+    """OffsetService owns the offsets of all partitions and the state of two-phase commits. Every write is durable before the answer,
+    and is refused with offset.stale_epoch when a newer epoch of the task is known.
     """
 
     @_typing.overload
@@ -36,91 +36,87 @@ class OffsetServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OffsetServiceAsyncStub: ...
     ClaimTask: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.ClaimTaskRequest, _offset_service_pb2.ClaimTaskResponse]
-    """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
-    of the same epoch, so that nothing which they still have on its way is stored after the answer.
+    """ClaimTask fences all older epochs of a task and returns its last transaction. May be repeated: each claim invalidates earlier
+    ones, also of the same epoch, so that nothing they still have in flight is stored after the answer.
     """
     CommitOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.CommitOffsetsRequest, _offset_service_pb2.CommitOffsetsResponse]
-    """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
-    Refused with offset.claimed_again when the task was claimed since.
+    """CommitOffsets stores offsets and what the sink prepared in one write. Idempotent for the same txn_id. Refused with
+    offset.claimed_again when the task was claimed since.
     """
     GetOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetsRequest, _offset_service_pb2.GetOffsetsResponse]
-    """GetOffsets reads the offsets of named partitions."""
+    """GetOffsets reads the offsets of the named partitions."""
     ListOffsets: _grpc.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]
-    """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
-    offset.list_superseded when offsets are reset or rewound meanwhile.
+    """ListOffsets streams the offsets of a generation, ordered by partition_id. Each message shows the state at the time it was read.
+    Ends with offset.list_superseded when offsets are reset or rewound meanwhile.
     """
     CheckAlterable: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.CheckAlterableRequest, _offset_service_pb2.CheckAlterableResponse]
-    """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
-    What it found may be over at once. Changes nothing.
+    """CheckAlterable fails as AlterOffsets would fail now, for callers that must call a plugin before. The result may be outdated at
+    once. Changes nothing.
     """
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.AlterOffsetsRequest, _offset_service_pb2.AlterOffsetsResponse]
-    """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
-    STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
-    has one entry more.
+    """AlterOffsets sets or removes offsets for a user, all or none. Refused unless the connector's target state is STOPPED. May be
+    repeated while the connector stays stopped: the offsets are the same, and the history gets one more entry.
     """
     ResetOffsets: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.ResetOffsetsRequest, _offset_service_pb2.ResetOffsetsResponse]
-    """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
-    Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
-    offset.overtaken.
+    """ResetOffsets removes all offsets of a generation, all or none. Refused unless the connector's target state is STOPPED.
+    Idempotent. A second call ends one that is in progress with offset.overtaken.
     """
     GetOffsetHistory: _grpc.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetHistoryRequest, _offset_service_pb2.GetOffsetHistoryResponse]
-    """GetOffsetHistory reads the offsets that a partition had."""
+    """GetOffsetHistory reads earlier offsets of a partition."""
     RewindOffsets: _grpc.UnaryStreamMultiCallable[_offset_service_pb2.RewindOffsetsRequest, _offset_service_pb2.RewindOffsetsResponse]
-    """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
-    state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
-    one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
-    has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
-    way ends that one with offset.overtaken.
+    """RewindOffsets sets all offsets of a generation to their values at a given time, all or none. Refused unless the connector's
+    target state is STOPPED, except for a dry run. The stream reports progress, and in a dry run every change; otherwise the last
+    message has the revision. When the caller cancels before that, nothing changes. May be repeated: an offset that already has its
+    value of that time stays, unless the history has dropped that value since. A second call ends one that is in progress with
+    offset.overtaken.
     """
 
 @_typing.type_check_only
 class OffsetServiceAsyncStub(OffsetServiceStub):
-    """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
-    is answered, and is refused with offset.stale_epoch when a newer epoch of the task is known.
+    """OffsetService owns the offsets of all partitions and the state of two-phase commits. Every write is durable before the answer,
+    and is refused with offset.stale_epoch when a newer epoch of the task is known.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ClaimTask: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.ClaimTaskRequest, _offset_service_pb2.ClaimTaskResponse]  # type: ignore[assignment]
-    """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
-    of the same epoch, so that nothing which they still have on its way is stored after the answer.
+    """ClaimTask fences all older epochs of a task and returns its last transaction. May be repeated: each claim invalidates earlier
+    ones, also of the same epoch, so that nothing they still have in flight is stored after the answer.
     """
     CommitOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.CommitOffsetsRequest, _offset_service_pb2.CommitOffsetsResponse]  # type: ignore[assignment]
-    """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
-    Refused with offset.claimed_again when the task was claimed since.
+    """CommitOffsets stores offsets and what the sink prepared in one write. Idempotent for the same txn_id. Refused with
+    offset.claimed_again when the task was claimed since.
     """
     GetOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetsRequest, _offset_service_pb2.GetOffsetsResponse]  # type: ignore[assignment]
-    """GetOffsets reads the offsets of named partitions."""
+    """GetOffsets reads the offsets of the named partitions."""
     ListOffsets: _aio.UnaryStreamMultiCallable[_offset_service_pb2.ListOffsetsRequest, _offset_service_pb2.ListOffsetsResponse]  # type: ignore[assignment]
-    """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
-    offset.list_superseded when offsets are reset or rewound meanwhile.
+    """ListOffsets streams the offsets of a generation, ordered by partition_id. Each message shows the state at the time it was read.
+    Ends with offset.list_superseded when offsets are reset or rewound meanwhile.
     """
     CheckAlterable: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.CheckAlterableRequest, _offset_service_pb2.CheckAlterableResponse]  # type: ignore[assignment]
-    """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
-    What it found may be over at once. Changes nothing.
+    """CheckAlterable fails as AlterOffsets would fail now, for callers that must call a plugin before. The result may be outdated at
+    once. Changes nothing.
     """
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.AlterOffsetsRequest, _offset_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
-    """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
-    STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
-    has one entry more.
+    """AlterOffsets sets or removes offsets for a user, all or none. Refused unless the connector's target state is STOPPED. May be
+    repeated while the connector stays stopped: the offsets are the same, and the history gets one more entry.
     """
     ResetOffsets: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.ResetOffsetsRequest, _offset_service_pb2.ResetOffsetsResponse]  # type: ignore[assignment]
-    """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
-    Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
-    offset.overtaken.
+    """ResetOffsets removes all offsets of a generation, all or none. Refused unless the connector's target state is STOPPED.
+    Idempotent. A second call ends one that is in progress with offset.overtaken.
     """
     GetOffsetHistory: _aio.UnaryUnaryMultiCallable[_offset_service_pb2.GetOffsetHistoryRequest, _offset_service_pb2.GetOffsetHistoryResponse]  # type: ignore[assignment]
-    """GetOffsetHistory reads the offsets that a partition had."""
+    """GetOffsetHistory reads earlier offsets of a partition."""
     RewindOffsets: _aio.UnaryStreamMultiCallable[_offset_service_pb2.RewindOffsetsRequest, _offset_service_pb2.RewindOffsetsResponse]  # type: ignore[assignment]
-    """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
-    state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
-    one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
-    has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
-    way ends that one with offset.overtaken.
+    """RewindOffsets sets all offsets of a generation to their values at a given time, all or none. Refused unless the connector's
+    target state is STOPPED, except for a dry run. The stream reports progress, and in a dry run every change; otherwise the last
+    message has the revision. When the caller cancels before that, nothing changes. May be repeated: an offset that already has its
+    value of that time stays, unless the history has dropped that value since. A second call ends one that is in progress with
+    offset.overtaken.
     """
 
 class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
-    """OffsetService owns how far every partition was read, and the state of two-phase commits. Every write is durable before it
-    is answered, and is refused with offset.stale_epoch when a newer epoch of the task is known.
+    """OffsetService owns the offsets of all partitions and the state of two-phase commits. Every write is durable before the answer,
+    and is refused with offset.stale_epoch when a newer epoch of the task is known.
     """
 
     @_abc_1.abstractmethod
@@ -129,8 +125,8 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.ClaimTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.ClaimTaskResponse, _abc.Awaitable[_offset_service_pb2.ClaimTaskResponse]]:
-        """ClaimTask fences all older epochs of a task and tells where it stands. May be repeated: each claim ends those before it, also
-        of the same epoch, so that nothing which they still have on its way is stored after the answer.
+        """ClaimTask fences all older epochs of a task and returns its last transaction. May be repeated: each claim invalidates earlier
+        ones, also of the same epoch, so that nothing they still have in flight is stored after the answer.
         """
 
     @_abc_1.abstractmethod
@@ -139,8 +135,8 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.CommitOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.CommitOffsetsResponse, _abc.Awaitable[_offset_service_pb2.CommitOffsetsResponse]]:
-        """CommitOffsets stores offsets and, with them in the same write, what the sink prepared. Idempotent for the same txn_id.
-        Refused with offset.claimed_again when the task was claimed since.
+        """CommitOffsets stores offsets and what the sink prepared in one write. Idempotent for the same txn_id. Refused with
+        offset.claimed_again when the task was claimed since.
         """
 
     @_abc_1.abstractmethod
@@ -149,7 +145,7 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.GetOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.GetOffsetsResponse, _abc.Awaitable[_offset_service_pb2.GetOffsetsResponse]]:
-        """GetOffsets reads the offsets of named partitions."""
+        """GetOffsets reads the offsets of the named partitions."""
 
     @_abc_1.abstractmethod
     def ListOffsets(
@@ -157,8 +153,8 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.ListOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_offset_service_pb2.ListOffsetsResponse], _abc.AsyncIterator[_offset_service_pb2.ListOffsetsResponse]]:
-        """ListOffsets streams the offsets of a generation, ordered by partition_id. Each page is as of when it was read. It ends with
-        offset.list_superseded when offsets are reset or rewound meanwhile.
+        """ListOffsets streams the offsets of a generation, ordered by partition_id. Each message shows the state at the time it was read.
+        Ends with offset.list_superseded when offsets are reset or rewound meanwhile.
         """
 
     @_abc_1.abstractmethod
@@ -167,8 +163,8 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.CheckAlterableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.CheckAlterableResponse, _abc.Awaitable[_offset_service_pb2.CheckAlterableResponse]]:
-        """CheckAlterable tells whether offsets could be altered now: it refuses as AlterOffsets does, for who has others to ask first.
-        What it found may be over at once. Changes nothing.
+        """CheckAlterable fails as AlterOffsets would fail now, for callers that must call a plugin before. The result may be outdated at
+        once. Changes nothing.
         """
 
     @_abc_1.abstractmethod
@@ -177,9 +173,8 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.AlterOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.AlterOffsetsResponse, _abc.Awaitable[_offset_service_pb2.AlterOffsetsResponse]]:
-        """AlterOffsets sets or removes offsets on a person's behalf, all or none; refused unless the connector's target state is
-        STOPPED. It may be repeated, as long as the connector was not started in between: the offsets are the same, and the history
-        has one entry more.
+        """AlterOffsets sets or removes offsets for a user, all or none. Refused unless the connector's target state is STOPPED. May be
+        repeated while the connector stays stopped: the offsets are the same, and the history gets one more entry.
         """
 
     @_abc_1.abstractmethod
@@ -188,9 +183,8 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.ResetOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.ResetOffsetsResponse, _abc.Awaitable[_offset_service_pb2.ResetOffsetsResponse]]:
-        """ResetOffsets removes all offsets of a generation, all or none; refused unless the connector's target state is STOPPED.
-        Idempotent: what has no offset stays as it is. One that is begun while another is under way ends that one with
-        offset.overtaken.
+        """ResetOffsets removes all offsets of a generation, all or none. Refused unless the connector's target state is STOPPED.
+        Idempotent. A second call ends one that is in progress with offset.overtaken.
         """
 
     @_abc_1.abstractmethod
@@ -199,7 +193,7 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.GetOffsetHistoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_offset_service_pb2.GetOffsetHistoryResponse, _abc.Awaitable[_offset_service_pb2.GetOffsetHistoryResponse]]:
-        """GetOffsetHistory reads the offsets that a partition had."""
+        """GetOffsetHistory reads earlier offsets of a partition."""
 
     @_abc_1.abstractmethod
     def RewindOffsets(
@@ -207,11 +201,11 @@ class OffsetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _offset_service_pb2.RewindOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_offset_service_pb2.RewindOffsetsResponse], _abc.AsyncIterator[_offset_service_pb2.RewindOffsetsResponse]]:
-        """RewindOffsets sets every offset of a generation to what it was at a time, all or none; refused unless the connector's target
-        state is STOPPED, except for a dry run. The stream tells progress, and in a dry run every change; the last message of a real
-        one has the revision. A caller that goes away before that ends it, and nothing is changed. It may be repeated: what
-        has the offset of that time stays as it is, unless the history has lost that since. One that is begun while another is under
-        way ends that one with offset.overtaken.
+        """RewindOffsets sets all offsets of a generation to their values at a given time, all or none. Refused unless the connector's
+        target state is STOPPED, except for a dry run. The stream reports progress, and in a dry run every change; otherwise the last
+        message has the revision. When the caller cancels before that, nothing changes. May be repeated: an offset that already has its
+        value of that time stays, unless the history has dropped that value since. A second call ends one that is in progress with
+        offset.overtaken.
         """
 
 def add_OffsetServiceServicer_to_server(servicer: OffsetServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -24,23 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-penstock/api/process/v1/process_service.proto\x12\x17penstock.api.process.v1\"\x14\n\x12ListNumbersRequest\"s\n\x13ListNumbersResponse\x12\x15\n\rinstance_name\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x30\n\x07numbers\x18\x03 \x03(\x0b\x32\x1f.penstock.api.process.v1.Number\"\x91\x01\n\x06Number\x12\x0c\n\x04name\x18\x01 \x01(\t\x12;\n\x06labels\x18\x02 \x03(\x0b\x32+.penstock.api.process.v1.Number.LabelsEntry\x12\r\n\x05value\x18\x03 \x01(\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32z\n\x0eProcessService\x12h\n\x0bListNumbers\x12+.penstock.api.process.v1.ListNumbersRequest\x1a,.penstock.api.process.v1.ListNumbersResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-penstock/api/process/v1/process_service.proto\x12\x17penstock.api.process.v1\"\x14\n\x12ListMetricsRequest\"s\n\x13ListMetricsResponse\x12\x15\n\rinstance_name\x18\x01 \x01(\t\x12\x13\n\x0binstance_id\x18\x02 \x01(\t\x12\x30\n\x07metrics\x18\x03 \x03(\x0b\x32\x1f.penstock.api.process.v1.Metric\"\x91\x01\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12;\n\x06labels\x18\x02 \x03(\x0b\x32+.penstock.api.process.v1.Metric.LabelsEntry\x12\r\n\x05value\x18\x03 \x01(\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32z\n\x0eProcessService\x12h\n\x0bListMetrics\x12+.penstock.api.process.v1.ListMetricsRequest\x1a,.penstock.api.process.v1.ListMetricsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.api.process.v1.process_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NUMBER_LABELSENTRY']._loaded_options = None
-  _globals['_NUMBER_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_LISTNUMBERSREQUEST']._serialized_start=74
-  _globals['_LISTNUMBERSREQUEST']._serialized_end=94
-  _globals['_LISTNUMBERSRESPONSE']._serialized_start=96
-  _globals['_LISTNUMBERSRESPONSE']._serialized_end=211
-  _globals['_NUMBER']._serialized_start=214
-  _globals['_NUMBER']._serialized_end=359
-  _globals['_NUMBER_LABELSENTRY']._serialized_start=314
-  _globals['_NUMBER_LABELSENTRY']._serialized_end=359
+  _globals['_METRIC_LABELSENTRY']._loaded_options = None
+  _globals['_METRIC_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_LISTMETRICSREQUEST']._serialized_start=74
+  _globals['_LISTMETRICSREQUEST']._serialized_end=94
+  _globals['_LISTMETRICSRESPONSE']._serialized_start=96
+  _globals['_LISTMETRICSRESPONSE']._serialized_end=211
+  _globals['_METRIC']._serialized_start=214
+  _globals['_METRIC']._serialized_end=359
+  _globals['_METRIC_LABELSENTRY']._serialized_start=314
+  _globals['_METRIC_LABELSENTRY']._serialized_end=359
   _globals['_PROCESSSERVICE']._serialized_start=361
   _globals['_PROCESSSERVICE']._serialized_end=483
 # @@protoc_insertion_point(module_scope)

@@ -6,21 +6,21 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class ListNumbersRequest(_message.Message):
+class ListMetricsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ListNumbersResponse(_message.Message):
-    __slots__ = ("instance_name", "instance_id", "numbers")
+class ListMetricsResponse(_message.Message):
+    __slots__ = ("instance_name", "instance_id", "metrics")
     INSTANCE_NAME_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
-    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
     instance_name: str
     instance_id: str
-    numbers: _containers.RepeatedCompositeFieldContainer[Number]
-    def __init__(self, instance_name: _Optional[str] = ..., instance_id: _Optional[str] = ..., numbers: _Optional[_Iterable[_Union[Number, _Mapping]]] = ...) -> None: ...
+    metrics: _containers.RepeatedCompositeFieldContainer[Metric]
+    def __init__(self, instance_name: _Optional[str] = ..., instance_id: _Optional[str] = ..., metrics: _Optional[_Iterable[_Union[Metric, _Mapping]]] = ...) -> None: ...
 
-class Number(_message.Message):
+class Metric(_message.Message):
     __slots__ = ("name", "labels", "value")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ProcessServiceStub(object):
-    """ProcessService tells about the process that a service runs in. Every process of a cluster serves it, beside its own service.
+    """ProcessService reports the metrics of a process. Every process of a cluster serves it beside its own service.
     """
 
     def __init__(self, channel):
@@ -35,20 +35,19 @@ class ProcessServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.ListNumbers = channel.unary_unary(
-                '/penstock.api.process.v1.ProcessService/ListNumbers',
-                request_serializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListNumbersRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListNumbersResponse.FromString,
+        self.ListMetrics = channel.unary_unary(
+                '/penstock.api.process.v1.ProcessService/ListMetrics',
+                request_serializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListMetricsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListMetricsResponse.FromString,
                 _registered_method=True)
 
 
 class ProcessServiceServicer(object):
-    """ProcessService tells about the process that a service runs in. Every process of a cluster serves it, beside its own service.
+    """ProcessService reports the metrics of a process. Every process of a cluster serves it beside its own service.
     """
 
-    def ListNumbers(self, request, context):
-        """ListNumbers returns what the process has counted since it started, and what it measures just now. The gateway shows them to
-        Prometheus.
+    def ListMetrics(self, request, context):
+        """ListMetrics returns the counters and gauges of the process. The gateway exports them to Prometheus.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -57,10 +56,10 @@ class ProcessServiceServicer(object):
 
 def add_ProcessServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'ListNumbers': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListNumbers,
-                    request_deserializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListNumbersRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListNumbersResponse.SerializeToString,
+            'ListMetrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMetrics,
+                    request_deserializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListMetricsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListMetricsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -71,11 +70,11 @@ def add_ProcessServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ProcessService(object):
-    """ProcessService tells about the process that a service runs in. Every process of a cluster serves it, beside its own service.
+    """ProcessService reports the metrics of a process. Every process of a cluster serves it beside its own service.
     """
 
     @staticmethod
-    def ListNumbers(request,
+    def ListMetrics(request,
             target,
             options=(),
             channel_credentials=None,
@@ -88,9 +87,9 @@ class ProcessService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/penstock.api.process.v1.ProcessService/ListNumbers',
-            penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListNumbersRequest.SerializeToString,
-            penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListNumbersResponse.FromString,
+            '/penstock.api.process.v1.ProcessService/ListMetrics',
+            penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListMetricsRequest.SerializeToString,
+            penstock_dot_api_dot_process_dot_v1_dot_process__service__pb2.ListMetricsResponse.FromString,
             options,
             channel_credentials,
             insecure,

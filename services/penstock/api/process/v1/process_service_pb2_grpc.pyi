@@ -27,38 +27,32 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ProcessServiceStub:
-    """ProcessService tells about the process that a service runs in. Every process of a cluster serves it, beside its own service."""
+    """ProcessService reports the metrics of a process. Every process of a cluster serves it beside its own service."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ProcessServiceAsyncStub: ...
-    ListNumbers: _grpc.UnaryUnaryMultiCallable[_process_service_pb2.ListNumbersRequest, _process_service_pb2.ListNumbersResponse]
-    """ListNumbers returns what the process has counted since it started, and what it measures just now. The gateway shows them to
-    Prometheus.
-    """
+    ListMetrics: _grpc.UnaryUnaryMultiCallable[_process_service_pb2.ListMetricsRequest, _process_service_pb2.ListMetricsResponse]
+    """ListMetrics returns the counters and gauges of the process. The gateway exports them to Prometheus."""
 
 @_typing.type_check_only
 class ProcessServiceAsyncStub(ProcessServiceStub):
-    """ProcessService tells about the process that a service runs in. Every process of a cluster serves it, beside its own service."""
+    """ProcessService reports the metrics of a process. Every process of a cluster serves it beside its own service."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    ListNumbers: _aio.UnaryUnaryMultiCallable[_process_service_pb2.ListNumbersRequest, _process_service_pb2.ListNumbersResponse]  # type: ignore[assignment]
-    """ListNumbers returns what the process has counted since it started, and what it measures just now. The gateway shows them to
-    Prometheus.
-    """
+    ListMetrics: _aio.UnaryUnaryMultiCallable[_process_service_pb2.ListMetricsRequest, _process_service_pb2.ListMetricsResponse]  # type: ignore[assignment]
+    """ListMetrics returns the counters and gauges of the process. The gateway exports them to Prometheus."""
 
 class ProcessServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ProcessService tells about the process that a service runs in. Every process of a cluster serves it, beside its own service."""
+    """ProcessService reports the metrics of a process. Every process of a cluster serves it beside its own service."""
 
     @_abc_1.abstractmethod
-    def ListNumbers(
+    def ListMetrics(
         self,
-        request: _process_service_pb2.ListNumbersRequest,
+        request: _process_service_pb2.ListMetricsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_process_service_pb2.ListNumbersResponse, _abc.Awaitable[_process_service_pb2.ListNumbersResponse]]:
-        """ListNumbers returns what the process has counted since it started, and what it measures just now. The gateway shows them to
-        Prometheus.
-        """
+    ) -> _typing.Union[_process_service_pb2.ListMetricsResponse, _abc.Awaitable[_process_service_pb2.ListMetricsResponse]]:
+        """ListMetrics returns the counters and gauges of the process. The gateway exports them to Prometheus."""
 
 def add_ProcessServiceServicer_to_server(servicer: ProcessServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

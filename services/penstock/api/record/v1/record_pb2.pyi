@@ -23,13 +23,6 @@ class Op(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OP_UPSERT: _ClassVar[Op]
     OP_PATCH: _ClassVar[Op]
     OP_TRUNCATE: _ClassVar[Op]
-
-class Compat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-    __slots__ = ()
-    COMPAT_UNSPECIFIED: _ClassVar[Compat]
-    COMPAT_ADDITIVE: _ClassVar[Compat]
-    COMPAT_WIDENING: _ClassVar[Compat]
-    COMPAT_BREAKING: _ClassVar[Compat]
 ENCODING_UNSPECIFIED: Encoding
 ENCODING_ARROW_IPC: Encoding
 ENCODING_JSON_LINES: Encoding
@@ -41,10 +34,6 @@ OP_SNAPSHOT: Op
 OP_UPSERT: Op
 OP_PATCH: Op
 OP_TRUNCATE: Op
-COMPAT_UNSPECIFIED: Compat
-COMPAT_ADDITIVE: Compat
-COMPAT_WIDENING: Compat
-COMPAT_BREAKING: Compat
 
 class Value(_message.Message):
     __slots__ = ("bool_value", "int_value", "double_value", "string_value", "bytes_value", "decimal_value", "timestamp_us", "date_days", "list_value", "struct_value")
@@ -105,7 +94,7 @@ class Offset(_message.Message):
     def __init__(self, fields: _Optional[_Mapping[str, Value]] = ..., opaque: _Optional[bytes] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("partition_id", "key", "payload", "offset", "epoch", "datasets", "after_partitions", "weight", "bounded", "finds_others")
+    __slots__ = ("partition_id", "key", "payload", "offset", "datasets", "weight", "bounded", "finds_others")
     class KeyEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -117,9 +106,7 @@ class Partition(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
     DATASETS_FIELD_NUMBER: _ClassVar[int]
-    AFTER_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     BOUNDED_FIELD_NUMBER: _ClassVar[int]
     FINDS_OTHERS_FIELD_NUMBER: _ClassVar[int]
@@ -127,80 +114,38 @@ class Partition(_message.Message):
     key: _containers.MessageMap[str, Value]
     payload: bytes
     offset: Offset
-    epoch: int
     datasets: _containers.RepeatedScalarFieldContainer[str]
-    after_partitions: _containers.RepeatedScalarFieldContainer[str]
     weight: float
     bounded: bool
     finds_others: bool
-    def __init__(self, partition_id: _Optional[str] = ..., key: _Optional[_Mapping[str, Value]] = ..., payload: _Optional[bytes] = ..., offset: _Optional[_Union[Offset, _Mapping]] = ..., epoch: _Optional[int] = ..., datasets: _Optional[_Iterable[str]] = ..., after_partitions: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ..., bounded: bool = ..., finds_others: bool = ...) -> None: ...
+    def __init__(self, partition_id: _Optional[str] = ..., key: _Optional[_Mapping[str, Value]] = ..., payload: _Optional[bytes] = ..., offset: _Optional[_Union[Offset, _Mapping]] = ..., datasets: _Optional[_Iterable[str]] = ..., weight: _Optional[float] = ..., bounded: bool = ..., finds_others: bool = ...) -> None: ...
 
 class Schema(_message.Message):
-    __slots__ = ("schema_id", "dataset", "arrow_schema", "key_columns", "registry_version", "fingerprint", "compat", "ddl")
+    __slots__ = ("schema_id", "dataset", "arrow_schema", "key_columns")
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     KEY_COLUMNS_FIELD_NUMBER: _ClassVar[int]
-    REGISTRY_VERSION_FIELD_NUMBER: _ClassVar[int]
-    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
-    COMPAT_FIELD_NUMBER: _ClassVar[int]
-    DDL_FIELD_NUMBER: _ClassVar[int]
     schema_id: int
     dataset: str
     arrow_schema: bytes
     key_columns: _containers.RepeatedScalarFieldContainer[str]
-    registry_version: int
-    fingerprint: bytes
-    compat: Compat
-    ddl: str
-    def __init__(self, schema_id: _Optional[int] = ..., dataset: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., key_columns: _Optional[_Iterable[str]] = ..., registry_version: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., compat: _Optional[_Union[Compat, str]] = ..., ddl: _Optional[str] = ...) -> None: ...
+    def __init__(self, schema_id: _Optional[int] = ..., dataset: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., key_columns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("seq", "schema_id", "partition_id", "rows", "op", "encoding", "data", "file", "last_offset", "max_event_time_us", "traceparent", "tracestate", "crc32c", "chunk", "more_chunks", "txn_id")
+    __slots__ = ("seq", "schema_id", "rows", "encoding", "data", "chunk", "more_chunks")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    OP_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
-    FILE_FIELD_NUMBER: _ClassVar[int]
-    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    MAX_EVENT_TIME_US_FIELD_NUMBER: _ClassVar[int]
-    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
-    TRACESTATE_FIELD_NUMBER: _ClassVar[int]
-    CRC32C_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     MORE_CHUNKS_FIELD_NUMBER: _ClassVar[int]
-    TXN_ID_FIELD_NUMBER: _ClassVar[int]
     seq: int
     schema_id: int
-    partition_id: str
     rows: int
-    op: Op
     encoding: Encoding
     data: bytes
-    file: FileRef
-    last_offset: Offset
-    max_event_time_us: int
-    traceparent: str
-    tracestate: str
-    crc32c: int
     chunk: int
     more_chunks: bool
-    txn_id: int
-    def __init__(self, seq: _Optional[int] = ..., schema_id: _Optional[int] = ..., partition_id: _Optional[str] = ..., rows: _Optional[int] = ..., op: _Optional[_Union[Op, str]] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., data: _Optional[bytes] = ..., file: _Optional[_Union[FileRef, _Mapping]] = ..., last_offset: _Optional[_Union[Offset, _Mapping]] = ..., max_event_time_us: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., crc32c: _Optional[int] = ..., chunk: _Optional[int] = ..., more_chunks: bool = ..., txn_id: _Optional[int] = ...) -> None: ...
-
-class FileRef(_message.Message):
-    __slots__ = ("uri", "format", "offset", "length", "consume")
-    URI_FIELD_NUMBER: _ClassVar[int]
-    FORMAT_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LENGTH_FIELD_NUMBER: _ClassVar[int]
-    CONSUME_FIELD_NUMBER: _ClassVar[int]
-    uri: str
-    format: str
-    offset: int
-    length: int
-    consume: bool
-    def __init__(self, uri: _Optional[str] = ..., format: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., consume: bool = ...) -> None: ...
+    def __init__(self, seq: _Optional[int] = ..., schema_id: _Optional[int] = ..., rows: _Optional[int] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., data: _Optional[bytes] = ..., chunk: _Optional[int] = ..., more_chunks: bool = ...) -> None: ...

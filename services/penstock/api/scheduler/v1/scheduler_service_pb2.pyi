@@ -55,10 +55,10 @@ class SessionRequest(_message.Message):
     name: str
     draining: bool
     capacity: float
-    monitors: _containers.RepeatedCompositeFieldContainer[MonitorNews]
-    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_worker_service_pb2.TaskStatus, _Mapping]]] = ..., seen_revision: _Optional[int] = ..., name: _Optional[str] = ..., draining: bool = ..., capacity: _Optional[float] = ..., monitors: _Optional[_Iterable[_Union[MonitorNews, _Mapping]]] = ...) -> None: ...
+    monitors: _containers.RepeatedCompositeFieldContainer[MonitorReport]
+    def __init__(self, worker_id: _Optional[str] = ..., address: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_worker_service_pb2.TaskStatus, _Mapping]]] = ..., seen_revision: _Optional[int] = ..., name: _Optional[str] = ..., draining: bool = ..., capacity: _Optional[float] = ..., monitors: _Optional[_Iterable[_Union[MonitorReport, _Mapping]]] = ...) -> None: ...
 
-class MonitorNews(_message.Message):
+class MonitorReport(_message.Message):
     __slots__ = ("generation", "replan")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     REPLAN_FIELD_NUMBER: _ClassVar[int]
@@ -103,9 +103,8 @@ class KeptTask(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., epoch: _Optional[int] = ..., target_state: _Optional[_Union[_config_service_pb2.TargetState, str]] = ...) -> None: ...
 
 class RunStatus(_message.Message):
-    __slots__ = ("task_id", "number", "state", "worker_id", "epoch", "diagnostic", "restarts", "task")
+    __slots__ = ("task_id", "state", "worker_id", "epoch", "diagnostic", "restarts", "task")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -113,14 +112,13 @@ class RunStatus(_message.Message):
     RESTARTS_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     task_id: str
-    number: int
     state: RunState
     worker_id: str
     epoch: int
     diagnostic: _diagnostic_pb2.Diagnostic
     restarts: int
     task: _worker_service_pb2.TaskStatus
-    def __init__(self, task_id: _Optional[str] = ..., number: _Optional[int] = ..., state: _Optional[_Union[RunState, str]] = ..., worker_id: _Optional[str] = ..., epoch: _Optional[int] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., restarts: _Optional[int] = ..., task: _Optional[_Union[_worker_service_pb2.TaskStatus, _Mapping]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., worker_id: _Optional[str] = ..., epoch: _Optional[int] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., restarts: _Optional[int] = ..., task: _Optional[_Union[_worker_service_pb2.TaskStatus, _Mapping]] = ...) -> None: ...
 
 class ConnectorStatus(_message.Message):
     __slots__ = ("name", "generation", "kind", "state", "worker_id", "diagnostic", "tasks")
@@ -161,14 +159,14 @@ class GetClusterResponse(_message.Message):
     def __init__(self, leader: _Optional[str] = ..., revision: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., unassigned: _Optional[int] = ..., moving: _Optional[int] = ..., rebalances: _Optional[_Union[Rebalances, _Mapping]] = ...) -> None: ...
 
 class Rebalances(_message.Message):
-    __slots__ = ("completed", "mean_seconds", "most_seconds")
+    __slots__ = ("completed", "mean_seconds", "max_seconds")
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     MEAN_SECONDS_FIELD_NUMBER: _ClassVar[int]
-    MOST_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
     completed: int
     mean_seconds: float
-    most_seconds: float
-    def __init__(self, completed: _Optional[int] = ..., mean_seconds: _Optional[float] = ..., most_seconds: _Optional[float] = ...) -> None: ...
+    max_seconds: float
+    def __init__(self, completed: _Optional[int] = ..., mean_seconds: _Optional[float] = ..., max_seconds: _Optional[float] = ...) -> None: ...
 
 class WorkerStatus(_message.Message):
     __slots__ = ("worker_id", "name", "address", "labels", "draining", "connected", "tasks", "leaving")
@@ -210,20 +208,6 @@ class ListStatusResponse(_message.Message):
     connector: ConnectorStatus
     following: _containers.RepeatedCompositeFieldContainer[ConnectorStatus]
     def __init__(self, connector: _Optional[_Union[ConnectorStatus, _Mapping]] = ..., following: _Optional[_Iterable[_Union[ConnectorStatus, _Mapping]]] = ...) -> None: ...
-
-class WatchStatusRequest(_message.Message):
-    __slots__ = ("connector",)
-    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
-    connector: str
-    def __init__(self, connector: _Optional[str] = ...) -> None: ...
-
-class WatchStatusResponse(_message.Message):
-    __slots__ = ("connector", "gone")
-    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
-    GONE_FIELD_NUMBER: _ClassVar[int]
-    connector: ConnectorStatus
-    gone: bool
-    def __init__(self, connector: _Optional[_Union[ConnectorStatus, _Mapping]] = ..., gone: bool = ...) -> None: ...
 
 class ListHeldTasksRequest(_message.Message):
     __slots__ = ("generation",)

@@ -26,9 +26,9 @@ if _version_not_supported:
 
 
 class SchedulerServiceStub(object):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
-    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
-    report, so another leader tells the same.
+    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
+    workers, so another leader gives the same ones.
     """
 
     def __init__(self, channel):
@@ -52,11 +52,6 @@ class SchedulerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusResponse.FromString,
                 _registered_method=True)
-        self.WatchStatus = channel.unary_stream(
-                '/penstock.api.scheduler.v1.SchedulerService/WatchStatus',
-                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusResponse.FromString,
-                _registered_method=True)
         self.ListHeldTasks = channel.unary_unary(
                 '/penstock.api.scheduler.v1.SchedulerService/ListHeldTasks',
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.SerializeToString,
@@ -70,60 +65,52 @@ class SchedulerServiceStub(object):
 
 
 class SchedulerServiceServicer(object):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
-    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
-    report, so another leader tells the same.
+    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
+    workers, so another leader gives the same ones.
     """
 
     def Session(self, request_iterator, context):
-        """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
-        first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+        """Session is the membership of a worker: it sends its status and receives its assignment. A second session of the same worker
+        ends the first. Each assignment is complete, so the next frame repairs a lost one.
 
-        Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
-        when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
-        takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+        Order: the worker sends all tasks that it holds; the scheduler answers with the assignment. Then each side sends when something
+        changes, and the worker also at an interval. A worker closes its old session before it opens another one and ignores the rest
+        of the old one: it never processes a frame of a previous leader after a report to the next.
 
-        Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
-        that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
-        has no tasks; it must have stopped them before.
+        Ownership: a task belongs to a worker from the assignment that names it until the worker has reported, in answer to an
+        assignment that does not name it, that it no longer holds the task. Only then another worker gets it. A worker whose membership
+        ends has no tasks; it must have stopped them before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCluster(self, request, context):
-        """GetCluster tells who is there and what each one has. A view: it may be older than the next answer.
+        """GetCluster returns the workers and the number of their tasks. A view: it may be older than the next answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListStatus(self, request, context):
-        """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def WatchStatus(self, request, context):
-        """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
-        connector. Changes that follow each other quickly may be merged, the last one is never left out.
+        """ListStatus streams the status of connectors and their tasks, ordered by name, up to 256 KiB per message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListHeldTasks(self, request, context):
-        """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
-        the connector moves any more.
+        """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
+        connector moves any more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainWorker(self, request, context):
-        """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
-        answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
+        """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
+        change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,11 +134,6 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusRequest.FromString,
                     response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusResponse.SerializeToString,
             ),
-            'WatchStatus': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchStatus,
-                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusResponse.SerializeToString,
-            ),
             'ListHeldTasks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListHeldTasks,
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.FromString,
@@ -171,9 +153,9 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SchedulerService(object):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
-    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
-    report, so another leader tells the same.
+    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
+    workers, so another leader gives the same ones.
     """
 
     @staticmethod
@@ -247,33 +229,6 @@ class SchedulerService(object):
             '/penstock.api.scheduler.v1.SchedulerService/ListStatus',
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusRequest.SerializeToString,
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListStatusResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def WatchStatus(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/penstock.api.scheduler.v1.SchedulerService/WatchStatus',
-            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusRequest.SerializeToString,
-            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.WatchStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

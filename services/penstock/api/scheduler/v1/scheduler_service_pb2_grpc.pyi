@@ -27,9 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SchedulerServiceStub:
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
-    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
-    report, so another leader tells the same.
+    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
+    workers, so another leader gives the same ones.
     """
 
     @_typing.overload
@@ -37,75 +37,67 @@ class SchedulerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SchedulerServiceAsyncStub: ...
     Session: _grpc.StreamStreamMultiCallable[_scheduler_service_pb2.SessionRequest, _scheduler_service_pb2.SessionResponse]
-    """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
-    first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+    """Session is the membership of a worker: it sends its status and receives its assignment. A second session of the same worker
+    ends the first. Each assignment is complete, so the next frame repairs a lost one.
 
-    Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
-    when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
-    takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+    Order: the worker sends all tasks that it holds; the scheduler answers with the assignment. Then each side sends when something
+    changes, and the worker also at an interval. A worker closes its old session before it opens another one and ignores the rest
+    of the old one: it never processes a frame of a previous leader after a report to the next.
 
-    Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
-    that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
-    has no tasks; it must have stopped them before.
+    Ownership: a task belongs to a worker from the assignment that names it until the worker has reported, in answer to an
+    assignment that does not name it, that it no longer holds the task. Only then another worker gets it. A worker whose membership
+    ends has no tasks; it must have stopped them before.
     """
     GetCluster: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.GetClusterRequest, _scheduler_service_pb2.GetClusterResponse]
-    """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
+    """GetCluster returns the workers and the number of their tasks. A view: it may be older than the next answer."""
     ListStatus: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.ListStatusRequest, _scheduler_service_pb2.ListStatusResponse]
-    """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB."""
-    WatchStatus: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.WatchStatusRequest, _scheduler_service_pb2.WatchStatusResponse]
-    """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
-    connector. Changes that follow each other quickly may be merged, the last one is never left out.
-    """
+    """ListStatus streams the status of connectors and their tasks, ordered by name, up to 256 KiB per message."""
     ListHeldTasks: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListHeldTasksRequest, _scheduler_service_pb2.ListHeldTasksResponse]
-    """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
-    the connector moves any more.
+    """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
+    connector moves any more.
     """
     DrainWorker: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]
-    """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
-    answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
+    """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
+    change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
     """
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
-    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
-    report, so another leader tells the same.
+    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
+    workers, so another leader gives the same ones.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Session: _aio.StreamStreamMultiCallable[_scheduler_service_pb2.SessionRequest, _scheduler_service_pb2.SessionResponse]  # type: ignore[assignment]
-    """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
-    first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+    """Session is the membership of a worker: it sends its status and receives its assignment. A second session of the same worker
+    ends the first. Each assignment is complete, so the next frame repairs a lost one.
 
-    Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
-    when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
-    takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+    Order: the worker sends all tasks that it holds; the scheduler answers with the assignment. Then each side sends when something
+    changes, and the worker also at an interval. A worker closes its old session before it opens another one and ignores the rest
+    of the old one: it never processes a frame of a previous leader after a report to the next.
 
-    Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
-    that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
-    has no tasks; it must have stopped them before.
+    Ownership: a task belongs to a worker from the assignment that names it until the worker has reported, in answer to an
+    assignment that does not name it, that it no longer holds the task. Only then another worker gets it. A worker whose membership
+    ends has no tasks; it must have stopped them before.
     """
     GetCluster: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.GetClusterRequest, _scheduler_service_pb2.GetClusterResponse]  # type: ignore[assignment]
-    """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
+    """GetCluster returns the workers and the number of their tasks. A view: it may be older than the next answer."""
     ListStatus: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.ListStatusRequest, _scheduler_service_pb2.ListStatusResponse]  # type: ignore[assignment]
-    """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB."""
-    WatchStatus: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.WatchStatusRequest, _scheduler_service_pb2.WatchStatusResponse]  # type: ignore[assignment]
-    """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
-    connector. Changes that follow each other quickly may be merged, the last one is never left out.
-    """
+    """ListStatus streams the status of connectors and their tasks, ordered by name, up to 256 KiB per message."""
     ListHeldTasks: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.ListHeldTasksRequest, _scheduler_service_pb2.ListHeldTasksResponse]  # type: ignore[assignment]
-    """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
-    the connector moves any more.
+    """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
+    connector moves any more.
     """
     DrainWorker: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]  # type: ignore[assignment]
-    """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
-    answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
+    """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
+    change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
     """
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SchedulerService owns who does what. One leader at a time answers; the others refuse with scheduler.not_leader, and name the
-    leader's address in the diagnostic's suggestion. What it tells is derived from stored assignments and from what workers
-    report, so another leader tells the same.
+    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
+    workers, so another leader gives the same ones.
     """
 
     @_abc_1.abstractmethod
@@ -114,16 +106,16 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_scheduler_service_pb2.SessionRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.SessionResponse], _abc.AsyncIterator[_scheduler_service_pb2.SessionResponse]]:
-        """Session is a worker's membership: status goes up, assignments come down. A worker that opens a second session ends its
-        first. What comes down is the whole assignment, so that a lost frame is mended by the next one.
+        """Session is the membership of a worker: it sends its status and receives its assignment. A second session of the same worker
+        ends the first. Each assignment is complete, so the next frame repairs a lost one.
 
-        Order: the worker speaks first, with all that it holds; the scheduler answers with the assignment. Then each side speaks
-        when it has news, and the worker also at an interval. A worker closes its old session before it opens another one, and
-        takes nothing more from the old one: what a leader of the past has sent is never read after a report to the next.
+        Order: the worker sends all tasks that it holds; the scheduler answers with the assignment. Then each side sends when something
+        changes, and the worker also at an interval. A worker closes its old session before it opens another one and ignores the rest
+        of the old one: it never processes a frame of a previous leader after a report to the next.
 
-        Ownership: a task is the worker's from the assignment that names it until the worker has reported, about an assignment
-        that does not, that it holds the task no more. Only then is it given to another worker. A worker whose membership ends
-        has no tasks; it must have stopped them before.
+        Ownership: a task belongs to a worker from the assignment that names it until the worker has reported, in answer to an
+        assignment that does not name it, that it no longer holds the task. Only then another worker gets it. A worker whose membership
+        ends has no tasks; it must have stopped them before.
         """
 
     @_abc_1.abstractmethod
@@ -132,7 +124,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_service_pb2.GetClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_service_pb2.GetClusterResponse, _abc.Awaitable[_scheduler_service_pb2.GetClusterResponse]]:
-        """GetCluster tells who is there and what each one has. A view: it may be older than the next answer."""
+        """GetCluster returns the workers and the number of their tasks. A view: it may be older than the next answer."""
 
     @_abc_1.abstractmethod
     def ListStatus(
@@ -140,17 +132,7 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_service_pb2.ListStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.ListStatusResponse], _abc.AsyncIterator[_scheduler_service_pb2.ListStatusResponse]]:
-        """ListStatus streams how connectors and their tasks are, ordered by name, as many in a message as fit into 256 KiB."""
-
-    @_abc_1.abstractmethod
-    def WatchStatus(
-        self,
-        request: _scheduler_service_pb2.WatchStatusRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.WatchStatusResponse], _abc.AsyncIterator[_scheduler_service_pb2.WatchStatusResponse]]:
-        """WatchStatus streams the status of a connector when the state of it or of one of its tasks changes. First comes every
-        connector. Changes that follow each other quickly may be merged, the last one is never left out.
-        """
+        """ListStatus streams the status of connectors and their tasks, ordered by name, up to 256 KiB per message."""
 
     @_abc_1.abstractmethod
     def ListHeldTasks(
@@ -158,8 +140,8 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_service_pb2.ListHeldTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_service_pb2.ListHeldTasksResponse, _abc.Awaitable[_scheduler_service_pb2.ListHeldTasksResponse]]:
-        """ListHeldTasks tells which tasks of a generation a worker holds, or has not let go of yet. When it names none, nothing of
-        the connector moves any more.
+        """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
+        connector moves any more.
         """
 
     @_abc_1.abstractmethod
@@ -168,8 +150,8 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduler_service_pb2.DrainWorkerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_service_pb2.DrainWorkerResponse, _abc.Awaitable[_scheduler_service_pb2.DrainWorkerResponse]]:
-        """DrainWorker asks for a worker to be emptied: it gets no more tasks, and those that it has move. Durable before it is
-        answered, survives another leader, and ends with the worker. Idempotent; repeat it to see how many tasks are left.
+        """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
+        change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
         """
 
 def add_SchedulerServiceServicer_to_server(servicer: SchedulerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -44,7 +44,7 @@ ROW_STAGE_READ: RowStage
 ROW_STAGE_TRANSFORMED: RowStage
 
 class TaskStatus(_message.Message):
-    __slots__ = ("task_id", "connector", "epoch", "state", "diagnostic", "rows_read", "rows_written", "bytes_read", "batches", "bytes_left", "rows_left", "restarts", "restarts_in_a_row", "rows_failed", "work", "datasets", "datasets_left_out", "plugin_numbers", "plugin_version")
+    __slots__ = ("task_id", "connector", "epoch", "state", "diagnostic", "rows_read", "rows_written", "bytes_read", "batches", "bytes_left", "rows_left", "restarts", "restarts_in_a_row", "rows_failed", "work", "datasets", "datasets_left_out", "plugin_metrics", "plugin_version")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -62,7 +62,7 @@ class TaskStatus(_message.Message):
     WORK_FIELD_NUMBER: _ClassVar[int]
     DATASETS_FIELD_NUMBER: _ClassVar[int]
     DATASETS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
-    PLUGIN_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    PLUGIN_METRICS_FIELD_NUMBER: _ClassVar[int]
     PLUGIN_VERSION_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     connector: str
@@ -78,14 +78,14 @@ class TaskStatus(_message.Message):
     restarts: int
     restarts_in_a_row: int
     rows_failed: int
-    work: TaskWork
+    work: TaskMetrics
     datasets: _containers.RepeatedCompositeFieldContainer[DatasetRows]
     datasets_left_out: int
-    plugin_numbers: _containers.RepeatedCompositeFieldContainer[PluginNumber]
+    plugin_metrics: _containers.RepeatedCompositeFieldContainer[PluginMetric]
     plugin_version: str
-    def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ..., restarts_in_a_row: _Optional[int] = ..., rows_failed: _Optional[int] = ..., work: _Optional[_Union[TaskWork, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetRows, _Mapping]]] = ..., datasets_left_out: _Optional[int] = ..., plugin_numbers: _Optional[_Iterable[_Union[PluginNumber, _Mapping]]] = ..., plugin_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., connector: _Optional[str] = ..., epoch: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., diagnostic: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ..., bytes_read: _Optional[int] = ..., batches: _Optional[int] = ..., bytes_left: _Optional[int] = ..., rows_left: _Optional[int] = ..., restarts: _Optional[int] = ..., restarts_in_a_row: _Optional[int] = ..., rows_failed: _Optional[int] = ..., work: _Optional[_Union[TaskMetrics, _Mapping]] = ..., datasets: _Optional[_Iterable[_Union[DatasetRows, _Mapping]]] = ..., datasets_left_out: _Optional[int] = ..., plugin_metrics: _Optional[_Iterable[_Union[PluginMetric, _Mapping]]] = ..., plugin_version: _Optional[str] = ...) -> None: ...
 
-class TaskWork(_message.Message):
+class TaskMetrics(_message.Message):
     __slots__ = ("running", "paused", "starts", "started", "start_failures", "commits_failed", "retries", "rows_skipped", "errors_logged", "last_error_ms", "rows_under_way", "partitions", "commit_seconds", "batch_seconds", "batch_rows", "under_way")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
@@ -115,21 +115,21 @@ class TaskWork(_message.Message):
     last_error_ms: int
     rows_under_way: int
     partitions: int
-    commit_seconds: Spread
-    batch_seconds: Spread
-    batch_rows: Spread
-    under_way: Spread
-    def __init__(self, running: _Optional[float] = ..., paused: _Optional[float] = ..., starts: _Optional[int] = ..., started: _Optional[int] = ..., start_failures: _Optional[int] = ..., commits_failed: _Optional[int] = ..., retries: _Optional[int] = ..., rows_skipped: _Optional[int] = ..., errors_logged: _Optional[int] = ..., last_error_ms: _Optional[int] = ..., rows_under_way: _Optional[int] = ..., partitions: _Optional[int] = ..., commit_seconds: _Optional[_Union[Spread, _Mapping]] = ..., batch_seconds: _Optional[_Union[Spread, _Mapping]] = ..., batch_rows: _Optional[_Union[Spread, _Mapping]] = ..., under_way: _Optional[_Union[Spread, _Mapping]] = ...) -> None: ...
+    commit_seconds: MinMeanMax
+    batch_seconds: MinMeanMax
+    batch_rows: MinMeanMax
+    under_way: MinMeanMax
+    def __init__(self, running: _Optional[float] = ..., paused: _Optional[float] = ..., starts: _Optional[int] = ..., started: _Optional[int] = ..., start_failures: _Optional[int] = ..., commits_failed: _Optional[int] = ..., retries: _Optional[int] = ..., rows_skipped: _Optional[int] = ..., errors_logged: _Optional[int] = ..., last_error_ms: _Optional[int] = ..., rows_under_way: _Optional[int] = ..., partitions: _Optional[int] = ..., commit_seconds: _Optional[_Union[MinMeanMax, _Mapping]] = ..., batch_seconds: _Optional[_Union[MinMeanMax, _Mapping]] = ..., batch_rows: _Optional[_Union[MinMeanMax, _Mapping]] = ..., under_way: _Optional[_Union[MinMeanMax, _Mapping]] = ...) -> None: ...
 
-class Spread(_message.Message):
-    __slots__ = ("least", "mean", "most")
-    LEAST_FIELD_NUMBER: _ClassVar[int]
+class MinMeanMax(_message.Message):
+    __slots__ = ("min", "mean", "max")
+    MIN_FIELD_NUMBER: _ClassVar[int]
     MEAN_FIELD_NUMBER: _ClassVar[int]
-    MOST_FIELD_NUMBER: _ClassVar[int]
-    least: float
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    min: float
     mean: float
-    most: float
-    def __init__(self, least: _Optional[float] = ..., mean: _Optional[float] = ..., most: _Optional[float] = ...) -> None: ...
+    max: float
+    def __init__(self, min: _Optional[float] = ..., mean: _Optional[float] = ..., max: _Optional[float] = ...) -> None: ...
 
 class DatasetRows(_message.Message):
     __slots__ = ("dataset", "rows_read", "rows_written")
@@ -141,7 +141,7 @@ class DatasetRows(_message.Message):
     rows_written: int
     def __init__(self, dataset: _Optional[str] = ..., rows_read: _Optional[int] = ..., rows_written: _Optional[int] = ...) -> None: ...
 
-class PluginNumber(_message.Message):
+class PluginMetric(_message.Message):
     __slots__ = ("plugin", "name", "value", "end")
     PLUGIN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -263,16 +263,6 @@ class StartTaskRequest(_message.Message):
     epoch: int
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., plan: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
-class ListTasksRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class ListTasksResponse(_message.Message):
-    __slots__ = ("tasks",)
-    TASKS_FIELD_NUMBER: _ClassVar[int]
-    tasks: _containers.RepeatedCompositeFieldContainer[TaskStatus]
-    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ...) -> None: ...
-
 class WatchTasksRequest(_message.Message):
     __slots__ = ("every_ms",)
     EVERY_MS_FIELD_NUMBER: _ClassVar[int]
@@ -296,12 +286,12 @@ class AlterOffsetsRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ..., dry_run: bool = ...) -> None: ...
 
 class AlterOffsetsResponse(_message.Message):
-    __slots__ = ("asked", "offsets")
-    ASKED_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("checked", "offsets")
+    CHECKED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    asked: bool
+    checked: bool
     offsets: _containers.RepeatedCompositeFieldContainer[_offset_service_pb2.PartitionOffset]
-    def __init__(self, asked: bool = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ...) -> None: ...
+    def __init__(self, checked: bool = ..., offsets: _Optional[_Iterable[_Union[_offset_service_pb2.PartitionOffset, _Mapping]]] = ...) -> None: ...
 
 class ApplyConnectorRequest(_message.Message):
     __slots__ = ("connector", "action", "last_applied")
@@ -314,12 +304,10 @@ class ApplyConnectorRequest(_message.Message):
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., action: _Optional[_Union[_connector_service_pb2.ApplyAction, str]] = ..., last_applied: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ...) -> None: ...
 
 class ApplyConnectorResponse(_message.Message):
-    __slots__ = ("actions", "diagnostics")
-    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("diagnostics",)
     DIAGNOSTICS_FIELD_NUMBER: _ClassVar[int]
-    actions: _containers.RepeatedScalarFieldContainer[str]
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
-    def __init__(self, actions: _Optional[_Iterable[str]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
+    def __init__(self, diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
 class CheckConnectionRequest(_message.Message):
     __slots__ = ("connector",)
@@ -341,7 +329,7 @@ class CheckConnectionResponse(_message.Message):
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     def __init__(self, end: _Optional[str] = ..., step: _Optional[str] = ..., ok: bool = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
-class RehearseRowsRequest(_message.Message):
+class PreviewRowsRequest(_message.Message):
     __slots__ = ("connector", "dataset", "columns", "rows", "sample")
     class ColumnsEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -362,17 +350,17 @@ class RehearseRowsRequest(_message.Message):
     sample: int
     def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., dataset: _Optional[str] = ..., columns: _Optional[_Mapping[str, str]] = ..., rows: _Optional[_Iterable[str]] = ..., sample: _Optional[int] = ...) -> None: ...
 
-class RehearseRowsResponse(_message.Message):
+class PreviewRowsResponse(_message.Message):
     __slots__ = ("dataset", "rows", "failed")
     DATASET_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     dataset: str
     rows: _containers.RepeatedScalarFieldContainer[str]
-    failed: _containers.RepeatedCompositeFieldContainer[RefusedRow]
-    def __init__(self, dataset: _Optional[str] = ..., rows: _Optional[_Iterable[str]] = ..., failed: _Optional[_Iterable[_Union[RefusedRow, _Mapping]]] = ...) -> None: ...
+    failed: _containers.RepeatedCompositeFieldContainer[RejectedRow]
+    def __init__(self, dataset: _Optional[str] = ..., rows: _Optional[_Iterable[str]] = ..., failed: _Optional[_Iterable[_Union[RejectedRow, _Mapping]]] = ...) -> None: ...
 
-class RefusedRow(_message.Message):
+class RejectedRow(_message.Message):
     __slots__ = ("row", "reason")
     ROW_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -493,7 +481,7 @@ class ProcessLogLevel(_message.Message):
     own: bool
     def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ..., own: bool = ...) -> None: ...
 
-class ReadLettersRequest(_message.Message):
+class ReadDeadLettersRequest(_message.Message):
     __slots__ = ("topic", "connector", "ids", "stage", "code", "dataset", "since_us", "limit", "replays", "waiting", "whole", "set_json", "edits")
     class EditsEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -530,29 +518,29 @@ class ReadLettersRequest(_message.Message):
     edits: _containers.ScalarMap[str, str]
     def __init__(self, topic: _Optional[str] = ..., connector: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., since_us: _Optional[int] = ..., limit: _Optional[int] = ..., replays: _Optional[str] = ..., waiting: bool = ..., whole: bool = ..., set_json: _Optional[str] = ..., edits: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
-class ReadLettersResponse(_message.Message):
-    __slots__ = ("counts", "more", "letters")
+class ReadDeadLettersResponse(_message.Message):
+    __slots__ = ("counts", "more", "dead_letters")
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
-    LETTERS_FIELD_NUMBER: _ClassVar[int]
-    counts: _containers.RepeatedCompositeFieldContainer[LetterCount]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.RepeatedCompositeFieldContainer[DeadLetterCount]
     more: bool
-    letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
-    def __init__(self, counts: _Optional[_Iterable[_Union[LetterCount, _Mapping]]] = ..., more: bool = ..., letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ...) -> None: ...
+    dead_letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
+    def __init__(self, counts: _Optional[_Iterable[_Union[DeadLetterCount, _Mapping]]] = ..., more: bool = ..., dead_letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ...) -> None: ...
 
-class LetterCount(_message.Message):
-    __slots__ = ("stage", "code", "dataset", "letters", "replayed")
+class DeadLetterCount(_message.Message):
+    __slots__ = ("stage", "code", "dataset", "count", "replayed")
     STAGE_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
-    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     REPLAYED_FIELD_NUMBER: _ClassVar[int]
     stage: str
     code: str
     dataset: str
-    letters: int
+    count: int
     replayed: int
-    def __init__(self, stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., letters: _Optional[int] = ..., replayed: _Optional[int] = ...) -> None: ...
+    def __init__(self, stage: _Optional[str] = ..., code: _Optional[str] = ..., dataset: _Optional[str] = ..., count: _Optional[int] = ..., replayed: _Optional[int] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
     __slots__ = ("id", "connector", "task_id", "stage", "reason", "dataset", "partition", "epoch", "txn_id", "failed_at_us", "replayed", "has_row", "row_json", "raw", "headers", "offset", "attempt")

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class WorkerServiceStub(object):
-    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
-    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """WorkerService reports the tasks of a worker, and does what needs the installed plugins: validation, planning, connection checks.
+    Only the session with the scheduler starts and stops tasks.
     """
 
     def __init__(self, channel):
@@ -76,15 +76,10 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
                 _registered_method=True)
-        self.RehearseRows = channel.unary_unary(
-                '/penstock.api.worker.v1.WorkerService/RehearseRows',
-                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsResponse.FromString,
-                _registered_method=True)
-        self.ListTasks = channel.unary_unary(
-                '/penstock.api.worker.v1.WorkerService/ListTasks',
-                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListTasksRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListTasksResponse.FromString,
+        self.PreviewRows = channel.unary_unary(
+                '/penstock.api.worker.v1.WorkerService/PreviewRows',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsResponse.FromString,
                 _registered_method=True)
         self.WatchTasks = channel.unary_stream(
                 '/penstock.api.worker.v1.WorkerService/WatchTasks',
@@ -101,10 +96,10 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsResponse.FromString,
                 _registered_method=True)
-        self.ReadLetters = channel.unary_stream(
-                '/penstock.api.worker.v1.WorkerService/ReadLetters',
-                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersResponse.FromString,
+        self.ReadDeadLetters = channel.unary_stream(
+                '/penstock.api.worker.v1.WorkerService/ReadDeadLetters',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadDeadLettersRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadDeadLettersResponse.FromString,
                 _registered_method=True)
         self.SetLogLevel = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/SetLogLevel',
@@ -119,20 +114,20 @@ class WorkerServiceStub(object):
 
 
 class WorkerServiceServicer(object):
-    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
-    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """WorkerService reports the tasks of a worker, and does what needs the installed plugins: validation, planning, connection checks.
+    Only the session with the scheduler starts and stops tasks.
     """
 
     def ListPlugins(self, request, context):
-        """ListPlugins tells what is installed here.
+        """ListPlugins lists the installed plugins.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReloadPlugins(self, request, context):
-        """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
-        that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+        """ReloadPlugins scans for installed plugins and lists them. Running tasks keep their plugin process; a task that starts later
+        uses the version that is installed then. Workers also scan on their own (plugin.reload). Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,8 +141,8 @@ class WorkerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DescribeConnector(self, request, context):
-        """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
-        beside that. Starts the plugin when it does not run. Changes nothing.
+        """DescribeConnector lists the configuration keys of a connector, transform or converter, and those that the framework reads.
+        Starts the plugin when it is not running. Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -161,91 +156,84 @@ class WorkerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AlterOffsets(self, request, context):
-        """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
-        wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
-        after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+        """AlterOffsets lets the plugin of the source, or of a sink that reads topics, check the offsets that a user wants to set, and
+        change them in the external system when they are kept there. It stores nothing: the caller stores the returned offsets in the
+        offset service afterwards. Idempotent, so that a caller that could not store them can repeat the call. The connector must be
+        stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ApplyConnector(self, request, context):
-        """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
-        scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
-        Idempotent.
+        """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
+        ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
+        was deleted, and when offsets are reset. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckConnection(self, request, context):
-        """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
-        streams each result: those of the source, then those of the sink. Changes nothing.
+        """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
+        streams the result of each: first those of the source, then those of the sink. Changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RehearseRows(self, request, context):
-        """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
-        sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
-        (rehearsal.source_keeps). Changes nothing.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListTasks(self, request, context):
-        """ListTasks tells how the tasks here are.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def WatchTasks(self, request, context):
-        """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def InspectRows(self, request, context):
-        """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
-        before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
-        reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-        task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def WatchLogs(self, request, context):
-        """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
-        reader that is slow misses lines, and is told how many.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReadLetters(self, request, context):
-        """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
-        With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+    def PreviewRows(self, request, context):
+        """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
+        nothing is written or stored. A source that would change state while it reads is not opened (rehearsal.source_keeps). Changes
         nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchTasks(self, request, context):
+        """WatchTasks streams the status of tasks: first of every task, then after each change, and metrics at an interval.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def InspectRows(self, request, context):
+        """InspectRows streams live rows of a task on this worker: a sample of the rows that pass from now on. While a caller is
+        connected, the task runs one more small job up to four times a second. A slow caller misses rows and gets their number. Ends
+        after the requested rows or time, with worker.task_left when the task ends here, with worker.not_found when it is not here, and
+        with worker.no_stage when its chain has no such transform.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchLogs(self, request, context):
+        """WatchLogs streams log lines of this process with secrets redacted: first the latest, then new ones until the caller cancels. A
+        slow caller misses lines and gets their number.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadDeadLetters(self, request, context):
+        """ReadDeadLetters counts the dead letters of a connector in a topic and streams some of them: the newest, or those with the given
+        ids. With changes, it returns the changed rows and refuses changes that a row cannot take (letters.bad_edit). Changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetLogLevel(self, request, context):
-        """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
-        the config service says. Idempotent.
+        """SetLogLevel sets the level of a logger in this process only, until the process ends or the setting is removed. It takes
+        precedence over the level from the config service. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLogLevels(self, request, context):
-        """ListLogLevels tells the loggers of this process that have a level.
+        """ListLogLevels lists the loggers of this process that have a level.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -294,15 +282,10 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.SerializeToString,
             ),
-            'RehearseRows': grpc.unary_unary_rpc_method_handler(
-                    servicer.RehearseRows,
-                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsResponse.SerializeToString,
-            ),
-            'ListTasks': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListTasks,
-                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListTasksRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListTasksResponse.SerializeToString,
+            'PreviewRows': grpc.unary_unary_rpc_method_handler(
+                    servicer.PreviewRows,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsResponse.SerializeToString,
             ),
             'WatchTasks': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchTasks,
@@ -319,10 +302,10 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.WatchLogsResponse.SerializeToString,
             ),
-            'ReadLetters': grpc.unary_stream_rpc_method_handler(
-                    servicer.ReadLetters,
-                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersResponse.SerializeToString,
+            'ReadDeadLetters': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadDeadLetters,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadDeadLettersRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadDeadLettersResponse.SerializeToString,
             ),
             'SetLogLevel': grpc.unary_unary_rpc_method_handler(
                     servicer.SetLogLevel,
@@ -343,8 +326,8 @@ def add_WorkerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WorkerService(object):
-    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
-    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """WorkerService reports the tasks of a worker, and does what needs the installed plugins: validation, planning, connection checks.
+    Only the session with the scheduler starts and stops tasks.
     """
 
     @staticmethod
@@ -564,7 +547,7 @@ class WorkerService(object):
             _registered_method=True)
 
     @staticmethod
-    def RehearseRows(request,
+    def PreviewRows(request,
             target,
             options=(),
             channel_credentials=None,
@@ -577,36 +560,9 @@ class WorkerService(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/penstock.api.worker.v1.WorkerService/RehearseRows',
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsRequest.SerializeToString,
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.RehearseRowsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListTasks(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/penstock.api.worker.v1.WorkerService/ListTasks',
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListTasksRequest.SerializeToString,
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListTasksResponse.FromString,
+            '/penstock.api.worker.v1.WorkerService/PreviewRows',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -699,7 +655,7 @@ class WorkerService(object):
             _registered_method=True)
 
     @staticmethod
-    def ReadLetters(request,
+    def ReadDeadLetters(request,
             target,
             options=(),
             channel_credentials=None,
@@ -712,9 +668,9 @@ class WorkerService(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/penstock.api.worker.v1.WorkerService/ReadLetters',
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersRequest.SerializeToString,
-            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadLettersResponse.FromString,
+            '/penstock.api.worker.v1.WorkerService/ReadDeadLetters',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadDeadLettersRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ReadDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class WorkerServiceStub:
-    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
-    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """WorkerService reports the tasks of a worker, and does what needs the installed plugins: validation, planning, connection checks.
+    Only the session with the scheduler starts and stops tasks.
     """
 
     @_typing.overload
@@ -36,133 +36,129 @@ class WorkerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkerServiceAsyncStub: ...
     ListPlugins: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListPluginsRequest, _worker_service_pb2.ListPluginsResponse]
-    """ListPlugins tells what is installed here."""
+    """ListPlugins lists the installed plugins."""
     ReloadPlugins: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ReloadPluginsRequest, _worker_service_pb2.ReloadPluginsResponse]
-    """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
-    that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+    """ReloadPlugins scans for installed plugins and lists them. Running tasks keep their plugin process; a task that starts later
+    uses the version that is installed then. Workers also scan on their own (plugin.reload). Idempotent.
     """
     ValidateConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ValidateConnectorRequest, _worker_service_pb2.ValidateConnectorResponse]
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
     DescribeConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.DescribeConnectorRequest, _worker_service_pb2.DescribeConnectorResponse]
-    """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
-    beside that. Starts the plugin when it does not run. Changes nothing.
+    """DescribeConnector lists the configuration keys of a connector, transform or converter, and those that the framework reads.
+    Starts the plugin when it is not running. Changes nothing.
     """
     PlanConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
     AlterOffsets: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.AlterOffsetsRequest, _worker_service_pb2.AlterOffsetsResponse]
-    """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
-    wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
-    after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+    """AlterOffsets lets the plugin of the source, or of a sink that reads topics, check the offsets that a user wants to set, and
+    change them in the external system when they are kept there. It stores nothing: the caller stores the returned offsets in the
+    offset service afterwards. Idempotent, so that a caller that could not store them can repeat the call. The connector must be
+    stopped.
     """
     ApplyConnector: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ApplyConnectorRequest, _worker_service_pb2.ApplyConnectorResponse]
-    """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
-    scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
-    Idempotent.
+    """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
+    ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
+    was deleted, and when offsets are reset. Idempotent.
     """
     CheckConnection: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]
-    """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
-    streams each result: those of the source, then those of the sink. Changes nothing.
+    """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
+    streams the result of each: first those of the source, then those of the sink. Changes nothing.
     """
-    RehearseRows: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.RehearseRowsRequest, _worker_service_pb2.RehearseRowsResponse]
-    """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
-    sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
-    (rehearsal.source_keeps). Changes nothing.
-    """
-    ListTasks: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]
-    """ListTasks tells how the tasks here are."""
-    WatchTasks: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchTasksRequest, _worker_service_pb2.WatchTasksResponse]
-    """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task."""
-    InspectRows: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.InspectRowsRequest, _worker_service_pb2.InspectRowsResponse]
-    """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
-    before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
-    reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-    task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
-    """
-    WatchLogs: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]
-    """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
-    reader that is slow misses lines, and is told how many.
-    """
-    ReadLetters: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.ReadLettersRequest, _worker_service_pb2.ReadLettersResponse]
-    """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
-    With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+    PreviewRows: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PreviewRowsRequest, _worker_service_pb2.PreviewRowsResponse]
+    """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
+    nothing is written or stored. A source that would change state while it reads is not opened (rehearsal.source_keeps). Changes
     nothing.
     """
+    WatchTasks: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchTasksRequest, _worker_service_pb2.WatchTasksResponse]
+    """WatchTasks streams the status of tasks: first of every task, then after each change, and metrics at an interval."""
+    InspectRows: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.InspectRowsRequest, _worker_service_pb2.InspectRowsResponse]
+    """InspectRows streams live rows of a task on this worker: a sample of the rows that pass from now on. While a caller is
+    connected, the task runs one more small job up to four times a second. A slow caller misses rows and gets their number. Ends
+    after the requested rows or time, with worker.task_left when the task ends here, with worker.not_found when it is not here, and
+    with worker.no_stage when its chain has no such transform.
+    """
+    WatchLogs: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]
+    """WatchLogs streams log lines of this process with secrets redacted: first the latest, then new ones until the caller cancels. A
+    slow caller misses lines and gets their number.
+    """
+    ReadDeadLetters: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.ReadDeadLettersRequest, _worker_service_pb2.ReadDeadLettersResponse]
+    """ReadDeadLetters counts the dead letters of a connector in a topic and streams some of them: the newest, or those with the given
+    ids. With changes, it returns the changed rows and refuses changes that a row cannot take (letters.bad_edit). Changes nothing.
+    """
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.SetLogLevelRequest, _worker_service_pb2.SetLogLevelResponse]
-    """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
-    the config service says. Idempotent.
+    """SetLogLevel sets the level of a logger in this process only, until the process ends or the setting is removed. It takes
+    precedence over the level from the config service. Idempotent.
     """
     ListLogLevels: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.ListLogLevelsRequest, _worker_service_pb2.ListLogLevelsResponse]
-    """ListLogLevels tells the loggers of this process that have a level."""
+    """ListLogLevels lists the loggers of this process that have a level."""
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
-    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
-    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """WorkerService reports the tasks of a worker, and does what needs the installed plugins: validation, planning, connection checks.
+    Only the session with the scheduler starts and stops tasks.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListPlugins: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListPluginsRequest, _worker_service_pb2.ListPluginsResponse]  # type: ignore[assignment]
-    """ListPlugins tells what is installed here."""
+    """ListPlugins lists the installed plugins."""
     ReloadPlugins: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ReloadPluginsRequest, _worker_service_pb2.ReloadPluginsResponse]  # type: ignore[assignment]
-    """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
-    that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+    """ReloadPlugins scans for installed plugins and lists them. Running tasks keep their plugin process; a task that starts later
+    uses the version that is installed then. Workers also scan on their own (plugin.reload). Idempotent.
     """
     ValidateConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ValidateConnectorRequest, _worker_service_pb2.ValidateConnectorResponse]  # type: ignore[assignment]
     """ValidateConnector checks a configuration against its plugins: keys, types, choices. Changes nothing."""
     DescribeConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.DescribeConnectorRequest, _worker_service_pb2.DescribeConnectorResponse]  # type: ignore[assignment]
-    """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
-    beside that. Starts the plugin when it does not run. Changes nothing.
+    """DescribeConnector lists the configuration keys of a connector, transform or converter, and those that the framework reads.
+    Starts the plugin when it is not running. Changes nothing.
     """
     PlanConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PlanConnectorRequest, _worker_service_pb2.PlanConnectorResponse]  # type: ignore[assignment]
     """PlanConnector splits a connector into tasks. Pure: the same configuration and offsets give the same plans."""
     AlterOffsets: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.AlterOffsetsRequest, _worker_service_pb2.AlterOffsetsResponse]  # type: ignore[assignment]
-    """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
-    wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
-    after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+    """AlterOffsets lets the plugin of the source, or of a sink that reads topics, check the offsets that a user wants to set, and
+    change them in the external system when they are kept there. It stores nothing: the caller stores the returned offsets in the
+    offset service afterwards. Idempotent, so that a caller that could not store them can repeat the call. The connector must be
+    stopped.
     """
     ApplyConnector: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ApplyConnectorRequest, _worker_service_pb2.ApplyConnectorResponse]  # type: ignore[assignment]
-    """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
-    scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
-    Idempotent.
+    """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
+    ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
+    was deleted, and when offsets are reset. Idempotent.
     """
     CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
-    """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
-    streams each result: those of the source, then those of the sink. Changes nothing.
+    """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
+    streams the result of each: first those of the source, then those of the sink. Changes nothing.
     """
-    RehearseRows: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.RehearseRowsRequest, _worker_service_pb2.RehearseRowsResponse]  # type: ignore[assignment]
-    """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
-    sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
-    (rehearsal.source_keeps). Changes nothing.
-    """
-    ListTasks: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListTasksRequest, _worker_service_pb2.ListTasksResponse]  # type: ignore[assignment]
-    """ListTasks tells how the tasks here are."""
-    WatchTasks: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchTasksRequest, _worker_service_pb2.WatchTasksResponse]  # type: ignore[assignment]
-    """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task."""
-    InspectRows: _aio.UnaryStreamMultiCallable[_worker_service_pb2.InspectRowsRequest, _worker_service_pb2.InspectRowsResponse]  # type: ignore[assignment]
-    """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
-    before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
-    reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-    task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
-    """
-    WatchLogs: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]  # type: ignore[assignment]
-    """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
-    reader that is slow misses lines, and is told how many.
-    """
-    ReadLetters: _aio.UnaryStreamMultiCallable[_worker_service_pb2.ReadLettersRequest, _worker_service_pb2.ReadLettersResponse]  # type: ignore[assignment]
-    """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
-    With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
+    PreviewRows: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PreviewRowsRequest, _worker_service_pb2.PreviewRowsResponse]  # type: ignore[assignment]
+    """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
+    nothing is written or stored. A source that would change state while it reads is not opened (rehearsal.source_keeps). Changes
     nothing.
     """
+    WatchTasks: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchTasksRequest, _worker_service_pb2.WatchTasksResponse]  # type: ignore[assignment]
+    """WatchTasks streams the status of tasks: first of every task, then after each change, and metrics at an interval."""
+    InspectRows: _aio.UnaryStreamMultiCallable[_worker_service_pb2.InspectRowsRequest, _worker_service_pb2.InspectRowsResponse]  # type: ignore[assignment]
+    """InspectRows streams live rows of a task on this worker: a sample of the rows that pass from now on. While a caller is
+    connected, the task runs one more small job up to four times a second. A slow caller misses rows and gets their number. Ends
+    after the requested rows or time, with worker.task_left when the task ends here, with worker.not_found when it is not here, and
+    with worker.no_stage when its chain has no such transform.
+    """
+    WatchLogs: _aio.UnaryStreamMultiCallable[_worker_service_pb2.WatchLogsRequest, _worker_service_pb2.WatchLogsResponse]  # type: ignore[assignment]
+    """WatchLogs streams log lines of this process with secrets redacted: first the latest, then new ones until the caller cancels. A
+    slow caller misses lines and gets their number.
+    """
+    ReadDeadLetters: _aio.UnaryStreamMultiCallable[_worker_service_pb2.ReadDeadLettersRequest, _worker_service_pb2.ReadDeadLettersResponse]  # type: ignore[assignment]
+    """ReadDeadLetters counts the dead letters of a connector in a topic and streams some of them: the newest, or those with the given
+    ids. With changes, it returns the changed rows and refuses changes that a row cannot take (letters.bad_edit). Changes nothing.
+    """
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.SetLogLevelRequest, _worker_service_pb2.SetLogLevelResponse]  # type: ignore[assignment]
-    """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
-    the config service says. Idempotent.
+    """SetLogLevel sets the level of a logger in this process only, until the process ends or the setting is removed. It takes
+    precedence over the level from the config service. Idempotent.
     """
     ListLogLevels: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.ListLogLevelsRequest, _worker_service_pb2.ListLogLevelsResponse]  # type: ignore[assignment]
-    """ListLogLevels tells the loggers of this process that have a level."""
+    """ListLogLevels lists the loggers of this process that have a level."""
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """WorkerService tells how the tasks of a worker are, and answers what only a machine with the plugins can: validation, plans,
-    plugins. Tasks are started and stopped by the worker's session with the scheduler, and by nothing else.
+    """WorkerService reports the tasks of a worker, and does what needs the installed plugins: validation, planning, connection checks.
+    Only the session with the scheduler starts and stops tasks.
     """
 
     @_abc_1.abstractmethod
@@ -171,7 +167,7 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.ListPluginsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.ListPluginsResponse, _abc.Awaitable[_worker_service_pb2.ListPluginsResponse]]:
-        """ListPlugins tells what is installed here."""
+        """ListPlugins lists the installed plugins."""
 
     @_abc_1.abstractmethod
     def ReloadPlugins(
@@ -179,8 +175,8 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.ReloadPluginsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.ReloadPluginsResponse, _abc.Awaitable[_worker_service_pb2.ReloadPluginsResponse]]:
-        """ReloadPlugins looks again at what is installed here, and tells what there is now. What runs keeps the process it has; a task
-        that starts takes what is installed then. Workers also look by themselves (plugin.reload). Idempotent.
+        """ReloadPlugins scans for installed plugins and lists them. Running tasks keep their plugin process; a task that starts later
+        uses the version that is installed then. Workers also scan on their own (plugin.reload). Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -197,8 +193,8 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.DescribeConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.DescribeConnectorResponse, _abc.Awaitable[_worker_service_pb2.DescribeConnectorResponse]]:
-        """DescribeConnector tells what a connector, a transform or a converter of a plugin can be told, and what the framework reads
-        beside that. Starts the plugin when it does not run. Changes nothing.
+        """DescribeConnector lists the configuration keys of a connector, transform or converter, and those that the framework reads.
+        Starts the plugin when it is not running. Changes nothing.
         """
 
     @_abc_1.abstractmethod
@@ -215,9 +211,10 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.AlterOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.AlterOffsetsResponse, _abc.Awaitable[_worker_service_pb2.AlterOffsetsResponse]]:
-        """AlterOffsets asks the plugin at the read end of a connector, or that of a sink which reads topics, whether offsets that a person
-        wants to set will do; it changes them outside when they live there. Stores nothing: that is for the offset service, and comes
-        after. Idempotent, as the plugin's is: who cannot store them asks again. The connector is to be stopped.
+        """AlterOffsets lets the plugin of the source, or of a sink that reads topics, check the offsets that a user wants to set, and
+        change them in the external system when they are kept there. It stores nothing: the caller stores the returned offsets in the
+        offset service afterwards. Idempotent, so that a caller that could not store them can repeat the call. The connector must be
+        stopped.
         """
 
     @_abc_1.abstractmethod
@@ -226,9 +223,9 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.ApplyConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.ApplyConnectorResponse, _abc.Awaitable[_worker_service_pb2.ApplyConnectorResponse]]:
-        """ApplyConnector has the plugins of a connector set up, change or remove what it owns outside (see ConnectorService.Apply). The
-        scheduler asks before it plans a new configuration, the config service after a connector was deleted, and who resets offsets.
-        Idempotent.
+        """ApplyConnector lets the plugins of a connector create, change or remove what it owns in the external system (see
+        ConnectorService.Apply). Called by the scheduler before it plans a new configuration, by the config service after a connector
+        was deleted, and when offsets are reset. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -237,28 +234,20 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.CheckConnectionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.CheckConnectionResponse], _abc.AsyncIterator[_worker_service_pb2.CheckConnectionResponse]]:
-        """CheckConnection runs the steps by which the plugins of a connector reach the systems it names (dns, tcp, login, …), and
-        streams each result: those of the source, then those of the sink. Changes nothing.
+        """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
+        streams the result of each: first those of the source, then those of the sink. Changes nothing.
         """
 
     @_abc_1.abstractmethod
-    def RehearseRows(
+    def PreviewRows(
         self,
-        request: _worker_service_pb2.RehearseRowsRequest,
+        request: _worker_service_pb2.PreviewRowsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_worker_service_pb2.RehearseRowsResponse, _abc.Awaitable[_worker_service_pb2.RehearseRowsResponse]]:
-        """RehearseRows tells what the transforms of a connector make of rows that are given, or of the first that its source has. The
-        sink stays closed: nothing is written or stored. A source that keeps what it was not told about is not opened
-        (rehearsal.source_keeps). Changes nothing.
+    ) -> _typing.Union[_worker_service_pb2.PreviewRowsResponse, _abc.Awaitable[_worker_service_pb2.PreviewRowsResponse]]:
+        """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
+        nothing is written or stored. A source that would change state while it reads is not opened (rehearsal.source_keeps). Changes
+        nothing.
         """
-
-    @_abc_1.abstractmethod
-    def ListTasks(
-        self,
-        request: _worker_service_pb2.ListTasksRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_worker_service_pb2.ListTasksResponse, _abc.Awaitable[_worker_service_pb2.ListTasksResponse]]:
-        """ListTasks tells how the tasks here are."""
 
     @_abc_1.abstractmethod
     def WatchTasks(
@@ -266,7 +255,7 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.WatchTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.WatchTasksResponse], _abc.AsyncIterator[_worker_service_pb2.WatchTasksResponse]]:
-        """WatchTasks streams the status of tasks when it changes, and their numbers at an interval. First comes every task."""
+        """WatchTasks streams the status of tasks: first of every task, then after each change, and metrics at an interval."""
 
     @_abc_1.abstractmethod
     def InspectRows(
@@ -274,10 +263,10 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.InspectRowsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.InspectRowsResponse], _abc.AsyncIterator[_worker_service_pb2.InspectRowsResponse]]:
-        """InspectRows streams live rows of a task that is held here: a sample of what moves, not all of it, never of what has moved
-        before. It costs the task one more small job up to four times a second while somebody looks, and nothing otherwise. A
-        reader that is slow misses rows, and is told how many. Ends after so many rows or seconds, with worker.task_left when the
-        task ends here, with worker.not_found when it is not here, and with worker.no_stage when its chain has no such transform.
+        """InspectRows streams live rows of a task on this worker: a sample of the rows that pass from now on. While a caller is
+        connected, the task runs one more small job up to four times a second. A slow caller misses rows and gets their number. Ends
+        after the requested rows or time, with worker.task_left when the task ends here, with worker.not_found when it is not here, and
+        with worker.no_stage when its chain has no such transform.
         """
 
     @_abc_1.abstractmethod
@@ -286,19 +275,18 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.WatchLogsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.WatchLogsResponse], _abc.AsyncIterator[_worker_service_pb2.WatchLogsResponse]]:
-        """WatchLogs streams lines of this process's log, secrets masked: the last ones, and those that come until the caller goes. A
-        reader that is slow misses lines, and is told how many.
+        """WatchLogs streams log lines of this process with secrets redacted: first the latest, then new ones until the caller cancels. A
+        slow caller misses lines and gets their number.
         """
 
     @_abc_1.abstractmethod
-    def ReadLetters(
+    def ReadDeadLetters(
         self,
-        request: _worker_service_pb2.ReadLettersRequest,
+        request: _worker_service_pb2.ReadDeadLettersRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.ReadLettersResponse], _abc.AsyncIterator[_worker_service_pb2.ReadLettersResponse]]:
-        """ReadLetters counts the dead letters of a connector in a topic, and streams some of them: the newest, or those that are named.
-        With changes it also tells what their rows become, and refuses those that the rows cannot take (letters.bad_edit). Changes
-        nothing.
+    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.ReadDeadLettersResponse], _abc.AsyncIterator[_worker_service_pb2.ReadDeadLettersResponse]]:
+        """ReadDeadLetters counts the dead letters of a connector in a topic and streams some of them: the newest, or those with the given
+        ids. With changes, it returns the changed rows and refuses changes that a row cannot take (letters.bad_edit). Changes nothing.
         """
 
     @_abc_1.abstractmethod
@@ -307,8 +295,8 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.SetLogLevelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.SetLogLevelResponse, _abc.Awaitable[_worker_service_pb2.SetLogLevelResponse]]:
-        """SetLogLevel sets the level of a logger in this process alone, until it ends, or takes that away. It counts more than what
-        the config service says. Idempotent.
+        """SetLogLevel sets the level of a logger in this process only, until the process ends or the setting is removed. It takes
+        precedence over the level from the config service. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -317,6 +305,6 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _worker_service_pb2.ListLogLevelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_service_pb2.ListLogLevelsResponse, _abc.Awaitable[_worker_service_pb2.ListLogLevelsResponse]]:
-        """ListLogLevels tells the loggers of this process that have a level."""
+        """ListLogLevels lists the loggers of this process that have a level."""
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,1 +1,0 @@
-"""What `penstock doctor` looks at of what a file of keys says."""

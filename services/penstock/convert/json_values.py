@@ -1,0 +1,328 @@
+"""JSON values to Arrow values, by a schema, and Arrow values to JSON text. Pure.
+
+Text is written byte by byte as Kafka's JsonConverter and Jackson write it. Where Kafka's converter
+silently reads another value (300 as int8 becomes 44, a text as int32 becomes 0, as boolean false),
+there is an error here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.convert.connect_schema import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    ConnectSchema,
+    logical_name,
+)
+from penstock.model.decimals import at_scale, from_unscaled, to_unscaled
+
+Reader = Callable[[Any], Any]
+
+_INTEGER_BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_MAX_DIGITS: Final = 20
+"""Digits of a whole number. 1E+999999999 would take all memory."""
+_SPECIAL_NUMBERS: Final = {
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "-Infinity": float("-inf"),
+}
+
+
+class InvalidValueError(ValueError):
+    """A JSON value does not match its schema; the message has the value and what is expected."""
+
+
+def make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
+    """Return the function that reads values of a schema.
+
+    Args:
+        schema: Kafka Connect's schema.
+        defaults: A null becomes the schema's default.
+    """
+    read = _make_reader(schema, defaults=defaults)
+    default, optional = schema.get("default"), schema.get("optional") is True
+    replacement = read(default) if default is not None and defaults else None
+
+    def checked(value: Any) -> Any:
+        if value is not None:
+            return read(value)
+        if replacement is None and not optional:
+            raise InvalidValueError(f"null for a {schema['type']} that is not optional")
+        return replacement
+
+    return checked
+
+
+def _make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
+    if logical_name(schema) == DECIMAL:
+        return _decimal_reader(int(schema["parameters"]["scale"]))
+    match schema["type"]:  # dates and times are whole numbers
+        case "array":
+            item = make_reader(schema["items"], defaults=defaults)
+            return lambda value: [item(v) for v in _require(value, list)]
+        case "map":
+            return _map_reader(schema, defaults=defaults)
+        case "struct":
+            fields = [(f["field"], make_reader(f, defaults=defaults)) for f in schema["fields"]]
+            return lambda value: {n: read(_require(value, dict).get(n)) for n, read in fields}
+        case kind if kind in _INTEGER_BITS:
+            return _integer_reader(_INTEGER_BITS[kind])
+    return _READERS[schema["type"]]
+
+
+def _map_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
+    key = make_reader(schema["keys"], defaults=defaults)
+    item = make_reader(schema["values"], defaults=defaults)
+    if schema["keys"]["type"] == "string":
+        return lambda value: [(key(k), item(v)) for k, v in _require(value, dict).items()]
+
+    def pairs(value: Any) -> list[tuple[Any, Any]]:
+        entries = [_require(pair, list) for pair in _require(value, list)]
+        if any(len(pair) != 2 for pair in entries):
+            raise InvalidValueError("an entry of a map must be a pair")
+        return [(key(k), item(v)) for k, v in entries]
+
+    return pairs
+
+
+def _require(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        raise InvalidValueError(f"{str(value)[:80]!r} is not {_JSON_TYPES[kind]}")
+    return value
+
+
+def _integer_reader(bits: int) -> Reader:
+    lowest, highest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+    def read(value: Any) -> int:
+        if (
+            isinstance(value, Decimal)
+            and value.adjusted() < _MAX_DIGITS
+            and value == value.to_integral_value()
+        ):
+            value = int(value)
+        number: int = _require(value, int)
+        if not lowest <= number <= highest:
+            raise InvalidValueError(f"{number} does not fit into {bits} bits")
+        return number
+
+    return read
+
+
+def _read_float(value: Any) -> float:
+    if isinstance(value, str) and value in _SPECIAL_NUMBERS:
+        return _SPECIAL_NUMBERS[value]
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise InvalidValueError(f"{str(value)[:80]!r} is not a number")
+    return float(value)
+
+
+def _read_bytes(value: Any) -> bytes:
+    try:
+        return base64.b64decode(_require(value, str), validate=True)
+    except binascii.Error:
+        raise InvalidValueError("the text is not base64") from None
+
+
+def _decimal_reader(scale: int) -> Reader:
+    def read(value: Any) -> Decimal:
+        try:
+            if isinstance(value, int | Decimal) and not isinstance(value, bool):
+                return at_scale(Decimal(value), scale)
+            return from_unscaled(int.from_bytes(_read_bytes(value), "big", signed=True), scale)
+        except InvalidValueError:
+            raise
+        except ValueError as error:
+            raise InvalidValueError(str(error)) from None
+
+    return read
+
+
+_JSON_TYPES: Final[Mapping[type, str]] = {
+    list: "an array", dict: "an object", int: "a whole number", str: "a text",
+    bool: "a boolean",
+}  # fmt: skip
+_READERS: Final[Mapping[str, Reader]] = {
+    "boolean": lambda value: _require(value, bool),
+    "float": _read_float,
+    "double": _read_float,
+    "bytes": _read_bytes,
+    "string": lambda value: _require(value, str),
+}
+
+
+Writer = Callable[[Any], str]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
+_ESCAPES: Final = {
+    **{chr(code): f"\\u{code:04X}" for code in range(0x20)},
+    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
+}  # fmt: skip
+
+
+class UnwritableValueError(ValueError):
+    """A value cannot be written by its schema; the message says why."""
+
+
+def quote(text: str) -> str:
+    """Return a text as a JSON string."""
+    return '"' + _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text) + '"'
+
+
+def format_float(value: float, *, single: bool = False) -> str:
+    """Return a number as Java writes it: 1.0E10, where Python writes 10000000000.0."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else f'"{"-" if value < 0 else ""}Infinity"'
+    shortest = str(pa.scalar(value, pa.float32()).cast(pa.string())) if single else repr(value)
+    digits = Decimal(shortest)
+    if not digits or 1e-3 <= abs(value) < 1e7:
+        plain = f"{digits:f}"
+        return plain if "." in plain else f"{plain}.0"
+    sign, figures, _ = digits.normalize().as_tuple()
+    rest = "".join(map(str, figures[1:])) or "0"
+    return f"{'-' if sign else ''}{figures[0]}.{rest}E{digits.adjusted()}"
+
+
+def format_json(value: Any) -> str:
+    """Return a JSON value as text. Schemas are written in this way."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quote(value)
+        case float():
+            return format_float(value)
+        case dict():
+            return "{" + ",".join(f"{quote(k)}:{format_json(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ",".join(map(format_json, value)) + "]"
+    return str(value)
+
+
+def make_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
+    """Return the function that writes values of a schema.
+
+    Args:
+        schema: Kafka Connect's schema.
+        numeric: Write decimals as numbers; else as base64 of their bytes.
+        defaults: A null becomes the schema's default.
+    """
+    write = _make_writer(schema, numeric=numeric, defaults=defaults)
+    default = schema.get("default")
+    if default is not None and defaults:
+        replacement = format_json(default)
+    else:
+        replacement = "null" if schema.get("optional") is True else ""
+
+    def checked(value: Any) -> str:
+        if value is not None:
+            return write(value)
+        if not replacement:
+            raise UnwritableValueError("a field that is not optional is null")
+        return replacement
+
+    return checked
+
+
+def _make_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
+    match logical_name(schema):
+        case name if name == DECIMAL:
+            return str if numeric else _decimal_writer(int(schema["parameters"]["scale"]))
+        case name if name in _TIME_WRITERS:
+            return _TIME_WRITERS[name]
+    match schema["type"]:
+        case "array":
+            item = make_writer(schema["items"], numeric=numeric, defaults=defaults)
+            return lambda value: "[" + ",".join(map(item, value)) + "]"
+        case "map":
+            return _map_writer(schema, numeric=numeric, defaults=defaults)
+        case "struct":
+            return _struct_writer(schema, numeric=numeric, defaults=defaults)
+    return _WRITERS[schema["type"]]
+
+
+def _struct_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
+    fields = [
+        (item["field"], quote(item["field"]), make_writer(item, numeric=numeric, defaults=defaults))
+        for item in schema["fields"]
+    ]
+
+    def write(value: Mapping[str, Any]) -> str:
+        parts = [f"{begin}:{item(value[name])}" for name, begin, item in fields]
+        return "{" + ",".join(parts) + "}"
+
+    return write
+
+
+def _map_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
+    key = make_writer(schema["keys"], numeric=numeric, defaults=defaults)
+    item = make_writer(schema["values"], numeric=numeric, defaults=defaults)
+    if schema["keys"]["type"] == "string":
+        return lambda value: "{" + ",".join(f"{key(k)}:{item(v)}" for k, v in value) + "}"
+    return lambda value: "[" + ",".join(f"[{key(k)},{item(v)}]" for k, v in value) + "]"
+
+
+def _decimal_writer(scale: int) -> Writer:
+    def write(value: Decimal) -> str:
+        whole = to_unscaled(value, scale)
+        size = (whole + (whole < 0)).bit_length() // 8 + 1
+        return _write_bytes(whole.to_bytes(size, "big", signed=True))
+
+    return write
+
+
+def _write_bytes(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+def _write_date(value: date) -> str:
+    return str(value.toordinal() - _EPOCH_DAY)
+
+
+def _write_timestamp(value: datetime) -> str:
+    passed = (value.replace(tzinfo=UTC) if value.tzinfo is None else value) - _EPOCH
+    micros = (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+    return str(_to_milliseconds(micros))
+
+
+def _write_time(value: time) -> str:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return str(_to_milliseconds(seconds * 1_000_000 + value.microsecond))
+
+
+def _to_milliseconds(micros: int) -> int:
+    millis, rest = divmod(micros, 1000)
+    if rest:
+        raise UnwritableValueError("it has microseconds; times of Kafka Connect have milliseconds")
+    return millis
+
+
+_TIME_WRITERS: Final[Mapping[Any, Writer]] = {
+    DATE: _write_date,
+    TIME: _write_time,
+    TIMESTAMP: _write_timestamp,
+}
+_WRITERS: Final[Mapping[str, Writer]] = {
+    "boolean": lambda value: "true" if value else "false",
+    "int8": str, "int16": str, "int32": str, "int64": str,
+    "float": lambda value: format_float(value, single=True),
+    "double": format_float,
+    "bytes": _write_bytes,
+    "string": quote,
+}  # fmt: skip

@@ -1,1 +1,0 @@
-"""`/metrics`: what Prometheus scrapes, of the whole cluster."""

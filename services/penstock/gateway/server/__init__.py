@@ -1,1 +1,0 @@
-"""The HTTP server: where it listens, its certificate, its limits."""

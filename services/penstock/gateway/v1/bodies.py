@@ -1,0 +1,456 @@
+"""Bodies under `/v1`: models that validate requests, serialize responses, and are the document's.
+
+A field that a response does not set is left out of its body. A field that is set to None is null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from fastapi.responses import JSONResponse
+from pydantic import (
+    BaseModel,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+
+from penstock.client.offset import OffsetVersion as StoredOffsetVersion
+from penstock.gateway import response_bodies
+from penstock.gateway.configs import redact_config
+from penstock.gateway.errors import error_body
+from penstock.gateway.openapi_models import CreateConnector, Finding
+from penstock.gateway.request_input import MAX_NUMBER, require_object, to_plain
+from penstock.model.connector import ConfigDifference, Connector, Revision
+from penstock.model.errors import ConfigError, Diagnostic
+from penstock.model.identity import canonical_json
+from penstock.model.inspection import PreviewResult as PreviewedRows
+from penstock.model.status import ClusterStatus, ConnectorStatus, RunStatus, WorkerStatus
+
+
+class RequestBody(BaseModel):
+    """A request body that is a JSON object. Unknown fields are ignored."""
+
+    @classmethod
+    def read(cls, body: Any) -> Self:
+        """Validate a body.
+
+        Raises:
+            ConfigError: `http.not_an_object`, `http.not_json`, `http.parameter`.
+        """
+        fields = to_plain(require_object(body, "the request"))
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            raise ConfigError(
+                "http.parameter",
+                f"`{name}`: {first['msg']}",
+                fix="See /openapi.json for the fields of the body.",
+            ) from None
+
+
+class ResponseBody(BaseModel):
+    """A response body."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the body as JSON values."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+    def respond(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        """Return the response with this body."""
+        return JSONResponse(self.to_dict(), headers=headers)
+
+
+class ConnectorDetails(ResponseBody):
+    """Everything that is stored of a connector."""
+
+    name: str
+    kind: Literal["source", "sink", "pipeline", "mirror", "unspecified"]
+    target_state: Literal["RUNNING", "PAUSED", "STOPPED"]
+    generation: str
+    revision: int
+    version: int
+    config: dict[str, str]
+
+    @classmethod
+    def of(cls, stored: Connector) -> Self:
+        """Build the body of a stored connector."""
+        kind: Any = stored.kind.name.lower()
+        target_state: Any = stored.target_state.name
+        return cls(
+            name=stored.name,
+            kind=kind,
+            target_state=target_state,
+            generation=stored.generation,
+            revision=stored.revision,
+            version=stored.version,
+            config=redact_config(stored.config, stored.secret_keys),
+        )
+
+
+class Version(ResponseBody):
+    """A version of a configuration."""
+
+    version: int
+    written_at: str
+    cause: str
+    restored: int | None = None
+    config: dict[str, str] | None = None
+
+    @classmethod
+    def of(cls, revision: Revision, config: dict[str, str] | None = None) -> Self:
+        """Build the body of a version. A list of versions has no `config`."""
+        body = cls(
+            version=revision.version,
+            written_at=datetime.fromtimestamp(revision.written_at, UTC).isoformat(),
+            cause=revision.cause.name.lower(),
+        )
+        if revision.restored:
+            body.restored = revision.restored
+        if config is not None:
+            body.config = config
+        return body
+
+
+class Revisions(ResponseBody):
+    """Versions, newest first."""
+
+    revisions: list[Version]
+
+
+class Difference(ResponseBody):
+    """A key that differs; null where it is absent."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+    @classmethod
+    def all_of(cls, differences: Iterable[ConfigDifference]) -> list[Self]:
+        """Build the bodies of differences."""
+        return [cls(key=one.key, before=one.before, after=one.after) for one in differences]
+
+
+class Differences(ResponseBody):
+    """Keys that differ."""
+
+    differences: list[Difference]
+
+
+class Rollback(RequestBody):
+    """The version to go back to."""
+
+    version: StrictInt = Field(ge=1, le=MAX_NUMBER)
+
+
+class Rewind(RequestBody):
+    """The time to go back to, in ISO 8601 with its zone."""
+
+    to: StrictStr
+    dry_run: StrictBool = False
+    prefix: StrictStr = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_time(cls, fields: Any) -> Any:
+        """Refuse a body without a valid time.
+
+        Raises:
+            ConfigError: `offset.no_time`.
+        """
+        parse_time(fields.get("to"))
+        return fields
+
+
+class Replay(RequestBody):
+    """Which dead letters to replay, and what to change of their rows."""
+
+    ids: StrictStr = ""
+    all: StrictBool = False
+    code: StrictStr = ""
+    stage: StrictStr = ""
+    dataset: StrictStr = ""
+    set: dict[str, Any] = {}
+    edits: dict[str, dict[str, Any]] = {}
+    dry_run: StrictBool = False
+
+
+class ReplayedRow(ResponseBody):
+    """A row as it is replayed."""
+
+    id: str
+    row: dict[str, Any]
+
+
+class ReplayStarted(ResponseBody):
+    """A replay that was started, or a dry run. Dead letters as `0/3,0/17-20`."""
+
+    connector: str
+    letters: str
+    count: int
+    epoch: int
+    replayed_before: str
+    without_row: str
+    rows: list[ReplayedRow]
+
+
+class ReplayState(ResponseBody):
+    """The progress of the newest replay."""
+
+    connector: str
+    state: str
+    epoch: int
+    letters: int
+    replayed: int
+    failed_again: int
+    why: str | None
+
+
+class SeverityFinding(Finding, ResponseBody):
+    """A finding of any severity."""
+
+    severity: str
+    class_: str = Field(alias="class")
+
+    @classmethod
+    def of(cls, diagnostic: Diagnostic) -> Self:
+        """Build the body of a finding."""
+        fields = error_body(diagnostic, 0)
+        del fields["error_code"]
+        severity, class_ = diagnostic.severity.name.lower(), diagnostic.error_class.name.lower()
+        return cls.model_validate({**fields, "severity": severity, "class": class_})
+
+    @classmethod
+    def all_of(cls, diagnostics: Iterable[Diagnostic]) -> list[Self]:
+        """Build the bodies of findings."""
+        return [cls.of(one) for one in diagnostics]
+
+
+class Findings(ResponseBody):
+    """The kind of connector of a configuration, and the findings."""
+
+    kind: str
+    findings: list[SeverityFinding]
+
+
+class Comparison(ResponseBody):
+    """The changes of a configuration. `revision` 0: the connector does not exist."""
+
+    revision: int
+    target_state: str
+    differences: list[Difference]
+    findings: list[SeverityFinding]
+
+
+class OffsetVersion(ResponseBody):
+    """An offset of a partition since a time."""
+
+    offset: dict[str, Any] | None
+    epoch: int
+    written_at: str
+
+    @classmethod
+    def of(cls, version: StoredOffsetVersion) -> Self:
+        """Build the body of a version of an offset."""
+        return cls(
+            offset=offset_value(version.offset),
+            epoch=version.epoch,
+            written_at=version.written_at.isoformat(),
+        )
+
+
+class OffsetHistory(ResponseBody):
+    """Offsets, newest first."""
+
+    versions: list[OffsetVersion]
+
+
+class TaskNumbers(ResponseBody):
+    """A task with its metrics since its start; null: unknown."""
+
+    id: int
+    state: str
+    worker_id: str
+    version: str | None = None
+    trace: str | None = None
+    epoch: int
+    restarts: int
+    rows_read: int | None = None
+    rows_written: int | None = None
+    rows_failed: int | None = None
+    bytes_read: int | None = None
+    batches: int | None = None
+    rows_left: int | None = None
+    bytes_left: int | None = None
+
+    @classmethod
+    def of(cls, task: RunStatus) -> Self:
+        """Build the body of the status of a task; without a report of its worker, no metrics."""
+        body = cls(
+            **{**response_bodies.task_state(task), "state": task.state.name},
+            epoch=task.epoch,
+            restarts=task.restarts,
+        )
+        if (reported := task.task) is not None:
+            body.rows_read = reported.rows_read
+            body.rows_written = reported.rows_written
+            body.rows_failed = reported.rows_failed
+            body.bytes_read = reported.bytes_read
+            body.batches = reported.batches
+            body.rows_left = None if reported.rows_left < 0 else reported.rows_left
+            body.bytes_left = None if reported.bytes_left < 0 else reported.bytes_left
+        return body
+
+
+class ConnectorNumbers(ResponseBody):
+    """A connector with its tasks."""
+
+    name: str
+    kind: str
+    state: str
+    worker: str
+    why: str | None
+    tasks: list[TaskNumbers]
+
+    @classmethod
+    def of(cls, status: ConnectorStatus) -> Self:
+        """Build the body of the status of a connector."""
+        return cls(
+            name=status.name,
+            kind=status.kind.name.lower(),
+            state=status.state.name,
+            worker=status.worker,
+            why=str(status.diagnostic) if status.diagnostic else None,
+            tasks=[TaskNumbers.of(task) for task in status.tasks],
+        )
+
+
+class StatusList(ResponseBody):
+    """All connectors."""
+
+    connectors: list[ConnectorNumbers]
+
+
+class WorkerView(ResponseBody):
+    """A worker."""
+
+    id: str
+    name: str
+    address: str
+    labels: dict[str, str]
+    draining: bool
+    connected: bool
+    tasks: int
+    leaving: int
+
+    @classmethod
+    def of(cls, worker: WorkerStatus) -> Self:
+        """Build the body of the status of a worker."""
+        return cls(
+            id=worker.id,
+            name=worker.name,
+            address=worker.address,
+            labels=dict(worker.labels),
+            draining=worker.draining,
+            connected=worker.connected,
+            tasks=worker.tasks,
+            leaving=worker.leaving,
+        )
+
+
+class ClusterView(ResponseBody):
+    """The cluster, as its leader sees it."""
+
+    leader: str
+    revision: int
+    unassigned: int
+    moving: int
+    workers: list[WorkerView]
+
+    @classmethod
+    def of(cls, cluster: ClusterStatus) -> Self:
+        """Build the body of the status of the cluster."""
+        return cls(
+            leader=cluster.leader,
+            revision=cluster.revision,
+            unassigned=cluster.unassigned,
+            moving=cluster.moving,
+            workers=[WorkerView.of(one) for one in cluster.workers],
+        )
+
+
+class RefusedRow(ResponseBody):
+    """A row that fails, by its number from 1."""
+
+    row: int
+    finding: SeverityFinding
+
+
+class PreviewResult(ResponseBody):
+    """Rows after the transforms, and rows that failed."""
+
+    dataset: str
+    rows: list[dict[str, Any]]
+    failed: list[RefusedRow]
+
+    @classmethod
+    def of(cls, preview: PreviewedRows) -> Self:
+        """Build the body of a preview."""
+        return cls(
+            dataset=preview.dataset,
+            rows=[json.loads(row) for row in preview.rows],
+            failed=[
+                RefusedRow(row=row, finding=SeverityFinding.of(reason))
+                for row, reason in preview.failed
+            ],
+        )
+
+
+class DrainProgress(ResponseBody):
+    """The progress of a drain."""
+
+    tasks_left: int
+
+
+class PreviewBody(CreateConnector):
+    """A connector, and rows that it might read."""
+
+    dataset: str = ""
+    columns: dict[str, str] = Field({}, description="Types of columns that values do not show.")
+    rows: list[dict[str, Any]] | None = None
+    sample: int | None = Field(
+        None, ge=1, le=1000, description="Number of rows to read from the source."
+    )
+
+
+def offset_value(offset: Mapping[str, Any] | None) -> Any:
+    """Return an offset as JSON values; None for no offset."""
+    return None if offset is None else json.loads(canonical_json(dict(offset)))
+
+
+def parse_time(value: Any, name: str = "to") -> datetime:
+    """Return a time in ISO 8601 with its zone; `name` is the field that has it.
+
+    Raises:
+        ConfigError: `offset.no_time`.
+    """
+    try:
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):  # out of the range of datetime
+        pass
+    raise ConfigError(
+        "offset.no_time",
+        f"`{name}` is not a time with a zone",
+        fix="Write it as 2026-01-31T08:00:00Z, or with a zone such as +01:00.",
+        config_path=name,
+    )

@@ -1,0 +1,1 @@
+"""The catalog of installed plugins: manifests, versions, seals."""

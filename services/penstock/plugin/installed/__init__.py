@@ -1,1 +1,0 @@
-"""What is installed: manifests, versions, seals."""

@@ -1,0 +1,138 @@
+"""Reads and writes the stored state of the scheduler. Writes go through the leadership: they
+succeed only while this instance leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock.model import faults
+from penstock.scheduler.leader.leadership import Leadership
+from penstock.scheduler.state.cluster import RecordWrite
+from penstock.scheduler.state.records import (
+    ASSIGNMENT_PREFIX,
+    DRAIN_PREFIX,
+    PLAN_PREFIX,
+    RESTART_PREFIX,
+    ROUND_KEY,
+    AcceptedRestarts,
+    OwnedTask,
+    PlanRecord,
+    decode_accepted_restarts,
+    decode_plan_record,
+    decode_record,
+    encode_accepted_restarts,
+    encode_plan_record,
+    encode_record,
+    record_key,
+)
+from penstock.store import Check, Entry, Store
+from penstock.store.port import Put
+
+PAGE_SIZE: Final = 1000
+MAX_DELETES_PER_WRITE: Final = 100
+"""Keys deleted in one write. A transaction of etcd takes 128 operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """The whole stored state. `revision` is not older than any task record in it."""
+
+    owned: Mapping[str, OwnedTask]
+    plan_records: Mapping[str, PlanRecord]
+    accepted_restarts: Mapping[str, AcceptedRestarts]
+    drained: frozenset[str]
+    revision: int
+
+
+async def load_state(store: Store) -> StoredState:
+    """Read the whole stored state."""
+    records, revision = await _read_all(store, ASSIGNMENT_PREFIX)
+    plans, _ = await _read_all(store, PLAN_PREFIX)
+    restarts, _ = await _read_all(store, RESTART_PREFIX)
+    drains, _ = await _read_all(store, DRAIN_PREFIX)
+    planned_at = {entry.key.removeprefix(PLAN_PREFIX): entry.revision for entry in plans}
+    return StoredState(
+        dict(decode_record(entry) for entry in records),
+        dict(decode_plan_record(entry) for entry in plans),
+        dict(_unless_planned(*decode_accepted_restarts(entry), planned_at) for entry in restarts),
+        frozenset(entry.key.removeprefix(DRAIN_PREFIX) for entry in drains),
+        revision,
+    )
+
+
+async def store_round(leadership: Leadership, write: RecordWrite) -> int:
+    """Store the records of a round; returns the revision. Each stored record must still have the
+    epoch that the leader knows, else nothing is written.
+    """
+    checks = [Check(record_key(id_), epoch) for id_, epoch in write.epochs.items()]
+    puts: list[Put] = [
+        (record_key(id_), None if record is None else encode_record(record))
+        for id_, record in write.records.items()
+    ]
+    await faults.reach("scheduler.storing")
+    revision = await leadership.write(checks, [*puts, (ROUND_KEY, b"")])
+    await faults.reach("scheduler.stored")
+    return revision
+
+
+async def store_drain(leadership: Leadership, worker: str, *, drain: bool) -> None:
+    """Store whether an operator drains a worker."""
+    await leadership.write([], [(DRAIN_PREFIX + worker, b"" if drain else None)])
+
+
+async def store_plan_record(leadership: Leadership, generation: str, record: PlanRecord) -> None:
+    """Store which plans of a connector are in force."""
+    await leadership.write([], [(PLAN_PREFIX + generation, encode_plan_record(record))])
+
+
+async def store_accepted_restarts(
+    leadership: Leadership, generation: str, accepted: AcceptedRestarts
+) -> AcceptedRestarts:
+    """Store the accepted restarts of a connector; returns them with their revision."""
+    await faults.reach("scheduler.storing")
+    value = encode_accepted_restarts(generation, accepted)
+    revision = await leadership.write([], [(RESTART_PREFIX + generation, value)])
+    await faults.reach("scheduler.stored")
+    return replace(accepted, revision=revision)
+
+
+async def delete_plan_records(leadership: Leadership, store: Store) -> None:
+    """Delete all plan records, so that the next leader plans all connectors again. Tasks whose
+    partitions stay the same keep their plans.
+    """
+    plans, _ = await _read_all(store, PLAN_PREFIX)
+    await _delete(leadership, [entry.key for entry in plans])
+
+
+async def delete_gone(
+    leadership: Leadership, generations: Iterable[str], workers: Iterable[str]
+) -> None:
+    """Delete the entries of connectors and workers that no longer exist."""
+    keys = [prefix + id_ for id_ in generations for prefix in (PLAN_PREFIX, RESTART_PREFIX)]
+    await _delete(leadership, keys + [DRAIN_PREFIX + id_ for id_ in workers])
+
+
+def _unless_planned(
+    generation: str, accepted: AcceptedRestarts, planned_at: Mapping[str, int]
+) -> tuple[str, AcceptedRestarts]:
+    """Return accepted restarts, without `replan` where newer plans exist."""
+    replan = accepted.replan and planned_at.get(generation, 0) < accepted.revision
+    return generation, replace(accepted, replan=replan)
+
+
+async def _delete(leadership: Leadership, keys: Sequence[str]) -> None:
+    for start in range(0, len(keys), MAX_DELETES_PER_WRITE):
+        deleted = keys[start : start + MAX_DELETES_PER_WRITE]
+        await leadership.write([], [(key, None) for key in deleted])
+
+
+async def _read_all(store: Store, prefix: str) -> tuple[list[Entry], int]:
+    page = await store.range(prefix, limit=PAGE_SIZE)
+    entries = list(page.entries)
+    while page.more:
+        page = await store.range(prefix, after=page.entries[-1].key, limit=PAGE_SIZE)
+        entries += page.entries
+    return entries, page.revision

@@ -1,1 +1,0 @@
-"""What an instance does while it leads: its store, its sessions with workers, its plans."""

@@ -1,0 +1,196 @@
+"""Reads the rows of a slot, in order.
+
+`kind` in the slot's read spec chooses the source:
+
+- `plugin`    announced batches of a source plugin, by Fetch. The spec has `address credential
+  task_id epoch schema_id encoding seqs bytes schema` (the schema in base64).
+- `embedded`  Parquet files of an embedded topic
+- `replay`    rows of dead letters as the source gave them, with the edits of the user
+- `planned`   rows that the ticket carries itself: the input of a preview
+- `empty`     no rows
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+import pyarrow as pa
+
+from penstock.api.connector.v1 import source_service_pb2 as pb
+from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
+from penstock.api.record.v1 import record_pb2
+from penstock.model.dead_letter_queue import DeadLetterId, RowEdits, apply_edit
+from penstock.model.errors import ConfigError, InternalError
+from penstock.model.ticket import SlotTicket, Ticket
+from penstock.rpc.status import error_from, is_too_large
+from penstock.spark.connector_io import json_lines
+from penstock.spark.connector_io.frames import Decoder, join_chunks, read_stream
+from penstock.spark.connector_io.plugin_calls import (
+    MAX_MESSAGE_BYTES,
+    StallTimer,
+    call_metadata,
+    plugin_channel,
+    protocol_error,
+)
+from penstock.spark.schema import normalize_batch, normalize_schema
+from penstock.topic_files import read_files
+
+STAGE: Final = "plugin.fetch"
+
+DEAD_LETTER_COLUMNS: Final = pa.schema([("row", pa.string())])
+"""The columns of dead letters that a replay reads."""
+
+
+def read_rows(ticket: Ticket, slot: SlotTicket) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a slot, in order.
+
+    Raises:
+        InternalError: `engine.row_count`: the source has another number of rows than it announced
+            (invariant 5).
+    """
+    rows = 0
+    for batch in _batches(ticket, slot):
+        rows += batch.num_rows
+        yield batch
+    if rows != slot.rows:
+        raise InternalError(
+            "engine.row_count", f"slot {slot.slot} fetched {rows} rows, {slot.rows} were announced"
+        )
+
+
+def _batches(ticket: Ticket, slot: SlotTicket) -> Iterator[pa.RecordBatch]:
+    match slot.read["kind"]:
+        case "plugin":
+            return _fetch(ticket, slot.read)
+        case "embedded":
+            return _normalized(read_files(slot.read))
+        case "planned":
+            return _normalized(read_stream(base64.b64decode(slot.read["rows"])))
+        case "replay":
+            return read_replay(slot.read)
+        case "empty":
+            return iter(())
+    raise InternalError(
+        "engine.unknown_end", f"slot {slot.slot}: unknown kind of source {slot.read['kind']!r}"
+    )
+
+
+def _normalized(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield normalize_batch(batch, normalize_schema(batch.schema))
+
+
+def _fetch(ticket: Ticket, spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Yield the announced batches of a source plugin."""
+    decoder = Decoder(
+        base64.b64decode(spec["schema"]),
+        schema_id=spec["schema_id"],
+        encoding=spec.get("encoding", record_pb2.ENCODING_ARROW_IPC),
+    )
+    wanted = deque(spec["seqs"])
+    announced = dict(zip(wanted, spec["bytes"], strict=True))
+    if not wanted:
+        return
+    request = pb.FetchRequest(
+        task_id=spec["task_id"],
+        epoch=spec["epoch"],
+        from_seq=min(wanted),
+        to_seq=max(wanted),
+        seqs=wanted,
+    )
+    stub = SourceServiceStub(plugin_channel(spec))
+    call = stub.Fetch(request, metadata=call_metadata(spec, ticket.trace))
+    try:
+        with StallTimer(STAGE, ticket.stall_timeout_s, call.cancel) as timer:
+            for frame in join_chunks(_frames(call, timer)):
+                if not wanted or frame.seq != wanted.popleft():
+                    raise protocol_error("fetch_order", f"Fetch gave batch {frame.seq} out of turn")
+                if len(frame.data) > announced[frame.seq]:
+                    raise protocol_error(
+                        "bytes",
+                        f"batch {frame.seq} was announced with {announced[frame.seq]} bytes and "
+                        f"has {len(frame.data)} (R9)",
+                    )
+                yield decoder.decode(frame)
+    finally:
+        call.cancel()  # the reader of the rows may have stopped early; the source must stop too
+    if wanted:
+        raise protocol_error("fetch_incomplete", f"Fetch ended before batch {wanted[0]}")
+
+
+def _frames(call: Any, timer: StallTimer) -> Iterator[record_pb2.Batch]:
+    try:
+        while True:
+            with timer.waiting():
+                response = next(call, None)
+            if response is None:
+                return
+            yield response.batch
+    except grpc.RpcError as error:
+        if is_too_large(error.code(), error.details()):
+            raise protocol_error(
+                "message_too_large", f"stage {STAGE}: {error.details()}, {MAX_MESSAGE_BYTES} bytes"
+            ) from None
+        raise (timer.error() if timer.expired else error_from(error, STAGE)) from None
+
+
+def replay_spec(
+    rows: Mapping[str, Any], ids: Sequence[DeadLetterId], schema: pa.Schema, edits: RowEdits
+) -> dict[str, Any]:
+    """Return the read spec of a replay.
+
+    Args:
+        rows: Where the dead letters are, as `read_files` takes it.
+        ids: Their ids, in the order in which `rows` gives them.
+        schema: The schema of the rows in them.
+        edits: What the user changed of the rows.
+    """
+    single = {
+        str(index): edits.for_letter(id_) for index, id_ in enumerate(ids) if id_ in edits.by_id
+    }
+    encoded = base64.b64encode(schema.serialize().to_pybytes()).decode()
+    return {
+        "kind": "replay",
+        **rows,
+        "rows": encoded,
+        "every": dict(edits.all_rows),
+        "single": single,
+    }
+
+
+def read_replay(spec: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of dead letters, with the edits of the user applied."""
+    first = 0
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(spec["rows"])))
+    for batch in read_files(spec):
+        texts = batch.column(0).to_pylist()
+        lines = [
+            apply_edit(text, spec["single"].get(str(index), spec["every"]))
+            for index, text in enumerate(texts, first)
+        ]
+        first += len(texts)
+        yield normalize_batch(parse_dead_letter_rows(lines, schema), normalize_schema(schema))
+
+
+def parse_dead_letter_rows(
+    lines: Sequence[str], schema: pa.Schema, owner: str = "a dead letter"
+) -> pa.RecordBatch:
+    """Return the rows in the JSON texts of dead letters; `owner` names them in an error.
+
+    Raises:
+        ConfigError: `letters.bad_edit`: a changed row no longer fits this schema.
+    """
+    try:
+        return json_lines.parse_rows("".join(f"{line}\n" for line in lines).encode(), schema)
+    except json_lines.InvalidRowsError as error:
+        raise ConfigError(
+            "letters.bad_edit",
+            f"the changed row of {owner} does not fit its columns: {error}",
+            fix="Change columns that the row can have, to values of their types: "
+            + ", ".join(f"{field.name} {field.type}" for field in schema)[:500],
+            config_path="replay.edits",
+        ) from None

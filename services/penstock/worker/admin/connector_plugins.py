@@ -1,0 +1,357 @@
+"""Describes connectors, transforms and converters with their keys, and validates configurations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Final
+
+from penstock.client import ValidatedConnector
+from penstock.convert.registry import KINDS as CONVERTERS
+from penstock.convert.registry import create_converter
+from penstock.model.config_def import (
+    ConfigKey,
+    ConfigValue,
+    ConnectorDefinition,
+    KeyDefinition,
+    check_config_size,
+    did_you_mean,
+    format_default,
+    split_errors,
+)
+from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
+from penstock.plugin import CheckStep, Kind, PluginHost
+from penstock.transform import find_chain_warnings
+from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
+from penstock.wire.worker import BuiltInPlugin
+from penstock.worker.config.plugin_transforms import (
+    build_connector_chain,
+    plugin_kinds,
+    validate_plugin_transforms,
+)
+from penstock.worker.config.resolved_config import (
+    DLQ_SINK,
+    ResolvedConfig,
+    WorkerContext,
+    acquire_plugin,
+)
+from penstock.worker.config.sections import FRAMEWORK_KEYS
+from penstock.worker.config.settings import KEYS
+from penstock.worker.dead_letters.replay import REPLAY_KEYS
+from penstock.worker.redaction import redact_errors
+
+SIMPLE_HEADER_CONVERTER: Final = (
+    "simple",
+    "SimpleHeaderConverter",
+    "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+)
+"""Names of a converter that only headers have. Headers are text here in any case."""
+
+_CONVERTER_KEYS: Final = ("key.converter", "value.converter", "header.converter")
+_GROUPS: Final = "topic.creation.groups"
+_REGISTRY_CONVERTERS: Final = (
+    "io.confluent.connect.",
+    "io.apicurio.registry.",
+    "com.amazonaws.services.",
+)
+"""Packages whose converters occur in many configurations. They are not needed here: rows of topics
+are columns.
+"""
+
+
+def check_converters(
+    config: Mapping[str, str], kind_of: Callable[[str], Kind | None]
+) -> list[Diagnostic]:
+    """Return errors in keys of Kafka Connect that have no effect here, as Kafka Connect reports
+    them. `kind_of` looks up the kind of a plugin.
+    """
+    found = [one for key in _CONVERTER_KEYS for one in _check_converter(key, config, kind_of)]
+    return [*found, *_check_topic_groups(config)]
+
+
+def _check_converter(
+    path: str, config: Mapping[str, str], kind_of: Callable[[str], Kind | None]
+) -> Iterator[Diagnostic]:
+    name = config.get(path, "").strip()
+    if (
+        not name
+        or name.startswith(_REGISTRY_CONVERTERS)
+        or (path.startswith("header") and name in SIMPLE_HEADER_CONVERTER)
+    ):
+        return
+    kind = kind_of(name)
+    if kind is Kind.CONVERTER:
+        return
+    if kind is not None:
+        yield _not_a_converter(path, name, kind)
+        return
+    prefix = f"{path}."
+    own = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    own.pop("plugin.version", None)  # another warning covers it
+    try:
+        create_converter(name, own)
+    except ConfigError as error:
+        yield _with_converter_path(error.diagnostic, path)
+
+
+def _with_converter_path(found: Diagnostic, path: str) -> Diagnostic:
+    """Return a diagnostic with the key's full name. Kafka Connect ignores a key that a converter
+    does not have.
+    """
+    unknown = found.code == "config.unknown_key"
+    where = f"{path}.{found.config_path}" if found.config_path else path
+    severity = Severity.WARNING if unknown else found.severity
+    return replace(found, config_path=where, severity=severity)
+
+
+def _check_topic_groups(config: Mapping[str, str]) -> Iterator[Diagnostic]:
+    groups = [one.strip() for one in config.get(_GROUPS, "").split(",") if one.strip()]
+    twice = sorted({one for one in groups if groups.count(one) > 1})
+    if twice:
+        yield ConfigError(
+            "config.repeated",
+            f"`{_GROUPS}` names {', '.join(twice)[:200]} more than once",
+            fix="Name each group once.",
+            config_path=_GROUPS,
+        ).diagnostic
+
+
+def _not_a_converter(path: str, name: str, kind: Kind) -> Diagnostic:
+    return ConfigError(
+        "plugin.wrong_kind",
+        f"`{path}` names `{name[:200]}`, which is a {kind}, not a converter",
+        fix="Name a converter, or remove the key: rows of topics are columns here.",
+        config_path=path,
+    ).diagnostic
+
+
+async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> list[Diagnostic]:
+    """Return all errors and warnings of a configuration. Builds its chain and asks the plugins of
+    its transforms to validate.
+    """
+    findings = [*resolved.findings, *context.bounds.overrides.check(resolved.sections.overrides)]
+    findings += find_chain_warnings(resolved.sections.chain)
+    try:
+        findings += check_converters(resolved.values, plugin_kinds(context.host))
+        chain = build_connector_chain(context.host, resolved, context.functions)
+        findings += await validate_plugin_transforms(context.host, chain, resolved)
+    except PenstockError as error:
+        findings += [one.diagnostic for one in split_errors(error)]
+    if resolved.kind is ConnectorKind.SINK and not resolved.settings.topics:
+        findings += [_missing_topics(key) for key in ("topics", "topics.regex")]
+    return findings
+
+
+def with_config_path(found: Diagnostic, resolved: ResolvedConfig, role: str) -> Diagnostic:
+    """Return a plugin's diagnostic with the full name of the key."""
+    found = _suggest_framework_key(found, resolved.kind)
+    return replace(found, config_path=resolved.full_key(found.config_path, role))
+
+
+def _suggest_framework_key(found: Diagnostic, kind: ConnectorKind) -> Diagnostic:
+    """Suggest a key of the framework: an unknown key of a flat configuration may be a
+    misspelt one.
+    """
+    if found.code != "config.unknown_key" or kind is ConnectorKind.PIPELINE:
+        return found
+    near = did_you_mean(found.config_path, FRAMEWORK_KEYS)
+    return replace(found, fix=near) if near.startswith("Did") else found
+
+
+def _missing_topics(key: str) -> Diagnostic:
+    """Return the error for one of two keys. Either would do, so both are marked, as in Kafka
+    Connect.
+    """
+    return ConfigError(
+        "config.missing",
+        f"a sink reads topics, and `{key}` names none",
+        fix="Set `topics` to one or more names, separated by commas, or `topics.regex`.",
+        config_path=key,
+    ).diagnostic
+
+
+class Validator:
+    """Validates connectors with the plugins of a worker."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    async def validate(self, connector: Connector) -> ValidatedConnector:
+        """Return the findings, values and secret keys of a configuration."""
+        try:
+            check_config_size(connector.name, connector.config)
+            resolved = await self._context.resolve(connector)
+        except PenstockError as error:
+            wrong = tuple(one.diagnostic for one in split_errors(error))
+            return ValidatedConnector(wrong, connector.kind)
+        values: list[ConfigValue] = []
+        secret_keys: list[str] = []
+        with redact_errors(resolved.secret_texts) as redact:
+            findings = await collect_findings(self._context, resolved)
+            for role in _plugin_roles(resolved):
+                try:
+                    found, of_keys, of_secrets = await self._validate_plugin(role, resolved)
+                except ConfigError as error:  # the key that selects the plugin is wrong
+                    findings.append(error.diagnostic)
+                    continue
+                findings += found
+                values += of_keys
+                secret_keys += of_secrets
+        redacted = tuple(map(redact, findings))
+        return ValidatedConnector(redacted, resolved.kind, tuple(values), tuple(secret_keys))
+
+    async def check(self, connector: Connector) -> AsyncGenerator[tuple[str, CheckStep], None]:
+        """Iterate over the steps of a connection check, each with the role of its plugin: `source`
+        or `sink`.
+
+        Raises:
+            PenstockError: the class is missing or not installed, or the plugin fails.
+        """
+        resolved = await self._context.resolve(connector)
+        with redact_errors(resolved.secret_texts):
+            for role in _plugin_roles(resolved):
+                process, target = await acquire_plugin(self._context.host, resolved, role)
+                async with aclosing(process.check(target)) as steps:
+                    async for step in steps:
+                        yield role, step
+
+    async def _validate_plugin(
+        self, role: str, resolved: ResolvedConfig
+    ) -> tuple[list[Diagnostic], list[ConfigValue], list[str]]:
+        """Return the findings of the plugin of a role, the values of its keys, and which keys are
+        secrets.
+        """
+        process, target = await acquire_plugin(self._context.host, resolved, role)
+        validation = await process.validate(target)
+        found = [d for value in validation.values for d in value.diagnostics]
+        findings = [with_config_path(d, resolved, role) for d in (*found, *validation.diagnostics)]
+        values = []
+        for value in validation.values:
+            name = resolved.full_key(value.name, role)
+            # the value of a reference is never returned
+            shown = (
+                resolved.connector.config[name] if name in resolved.reference_keys else value.value
+            )
+            values.append(ConfigValue(name, shown, value.visible))
+        given = target.config.keys() | target.secrets.keys()
+        names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
+        return findings, values, [resolved.full_key(name, role) for name in names if name in given]
+
+
+def _plugin_roles(resolved: ResolvedConfig) -> list[str]:
+    roles = []
+    reads = resolved.settings.replay is None  # a replay reads dead letters, not its source
+    if reads and resolved.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
+        roles.append("source")
+    if resolved.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}:
+        roles.append("sink")
+    if resolved.sections.dead_letter_sink:
+        roles.append(DLQ_SINK)
+    return roles
+
+
+_SINK_KEYS: Final = frozenset({"topics", "topics.regex", "auto.offset.reset"})
+_SOURCE_KEYS: Final = frozenset(
+    {"topic", "topic.partitions", "topic.retention", "topic.retention.bytes"}
+)
+
+
+_REPLAY_KEY_NAMES: Final = frozenset(key.name for key in REPLAY_KEYS)
+"""Keys that a command writes, not a user."""
+
+
+async def describe_connector(
+    host: PluginHost, name: str, version_range: str = ""
+) -> ConnectorDefinition:
+    """Return the definition of an installed connector, transform or converter.
+
+    Raises:
+        PenstockError: it is not installed, or its plugin cannot be started.
+    """
+    process = await host.acquire(name, version_range)
+    spec = process.spec
+    return ConnectorDefinition(
+        spec.name,
+        spec.kind.value if spec.kind else "",
+        process.plugin,
+        process.description.version,
+        spec.keys,
+        framework_keys(spec.kind),
+    )
+
+
+def framework_keys(kind: Kind | None) -> tuple[KeyDefinition, ...]:
+    """Return the framework's keys of a source or a sink, in the order of `settings.KEYS`."""
+    if kind not in {Kind.SOURCE, Kind.SINK}:
+        return ()
+    others = (_SINK_KEYS if kind is Kind.SOURCE else _SOURCE_KEYS) | _REPLAY_KEY_NAMES
+    return tuple(describe_key(n, key) for n, key in enumerate(KEYS, 1) if key.name not in others)
+
+
+def describe_key(order: int, key: ConfigKey, group: str = "Common") -> KeyDefinition:
+    """Return the definition of one of the framework's keys."""
+    return KeyDefinition(
+        name=key.name,
+        type="class" if key.name == "connector.class" else key.type,
+        default=None if key.default is None else format_default(key),
+        required=key.required or key.name == "connector.class",
+        sensitive=key.sensitive or key.type == "password",
+        documentation=key.doc,
+        importance="high" if key.required or key.name == "connector.class" else "low",
+        group=group,
+        order=order,
+        choices=key.choices,
+    )
+
+
+PLUGIN: Final = "penstock"
+"""Plugin name of everything that is built in."""
+
+_HEADERS: Final = "header_converter"
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltIn:
+    """A built-in: its names, its types in Kafka Connect's terms, its keys."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    keys: tuple[ConfigKey, ...]
+
+
+def list_built_ins() -> list[BuiltInPlugin]:
+    """Return all built-ins, each under its short name and each of its class names."""
+    found = {
+        BuiltInPlugin(name, word, version(PLUGIN))
+        for part in _built_ins()
+        for number, name in enumerate(part.names)
+        if not number or "." in name
+        for word in part.types
+    }
+    return sorted(found, key=lambda one: (one.type, one.name))
+
+
+def find_built_in(name: str) -> ConnectorDefinition | None:
+    """Return the definition of a built-in; None for an unknown name."""
+    for part in _built_ins():
+        if name in part.names:
+            keys = tuple(_describe_key(n, key) for n, key in enumerate(part.keys, 1))
+            return ConnectorDefinition(name, "", PLUGIN, version(PLUGIN), keys)
+    return None
+
+
+def _describe_key(order: int, key: ConfigKey) -> KeyDefinition:
+    return describe_key(order, key, "")
+
+
+def _built_ins() -> Iterator[_BuiltIn]:
+    for transform in dict.fromkeys(TRANSFORMS_BY_NAME.values()):
+        yield _BuiltIn(transform.names, ("transformation",), transform.keys)
+    for predicate in dict.fromkeys(PREDICATES_BY_NAME.values()):
+        yield _BuiltIn(predicate.names, ("predicate",), predicate.keys)
+    for known in CONVERTERS:
+        yield _BuiltIn(known.names, ("converter", _HEADERS), known.keys)
+    yield _BuiltIn(SIMPLE_HEADER_CONVERTER, (_HEADERS,), ())

@@ -1,1 +1,0 @@
-"""How a connector is split into tasks, and what asks for another split."""

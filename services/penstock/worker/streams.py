@@ -1,0 +1,146 @@
+"""Creates the source reader and the sink writer of a task run, by the kind of its connector.
+
+source: plugin → topic · sink: topic → plugin · pipeline: plugin → plugin · mirror: topic → topic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.model.connector import ConnectorKind, TaskPlan
+from penstock.plugin import (
+    PluginHost,
+    PluginMetrics,
+    PluginMonitor,
+    PluginSinkStream,
+    PluginSourceStream,
+)
+from penstock.topic.embedded.topics import EmbeddedTopics
+from penstock.worker.config.resolved_config import DLQ_SINK, ResolvedConfig, acquire_plugin
+from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
+from penstock.worker.dead_letters.replay import ReplayReader
+from penstock.worker.ports import PartitionWatch, SchemaAnnouncer, SinkWriter, SourceReader
+from penstock.worker.task.execution import DriftHandler
+from penstock.worker.task_plans import make_topic_watch
+
+_READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
+_WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStreams:
+    """Source and sink of one run. `open_reader` opens the source once its offsets are known.
+    `schema_announcer` handles columns that the sink lacks. `plugin_metrics` are reported by the
+    plugins.
+    """
+
+    writer: SinkWithDeadLetters
+    schema_announcer: SchemaAnnouncer
+    open_reader: Callable[[TaskPlan], SourceReader]
+    plugin_metrics: tuple[PluginMetrics, ...] = ()
+
+
+class StreamFactory:
+    """Creates source readers, sink writers and partition watches from plugins and topics."""
+
+    def __init__(self, host: PluginHost, topics: EmbeddedTopics) -> None:
+        self._host, self._topics = host, topics
+
+    async def create(
+        self,
+        resolved: ResolvedConfig,
+        plan: TaskPlan,
+        epoch: int,
+        *,
+        places: bool = False,
+        owner: str = "",
+    ) -> TaskStreams:
+        """Return source and sink of a run. Plugin processes are started when they do not run. With
+        `places`, rows of topics carry their position. With `owner`, source and sink get processes
+        of their own.
+        """
+        plugin_metrics: list[PluginMetrics] = []
+        rows = await self._writer(resolved, plan, plugin_metrics, owner)
+        writer = SinkWithDeadLetters(
+            rows, await self._dead_letter_writer(resolved, plan), resolved.dead_letter_dataset
+        )
+        drift = DriftHandler(resolved.settings.drift, rows)
+        reader = await self._reader(resolved, epoch, plugin_metrics, places=places, owner=owner)
+        return TaskStreams(writer, drift, reader, tuple(plugin_metrics))
+
+    async def reader_opener(
+        self, resolved: ResolvedConfig, epoch: int, *, places: bool = False
+    ) -> Callable[[TaskPlan], SourceReader]:
+        """Return what opens a source reader alone."""
+        return await self._reader(resolved, epoch, [], places=places)
+
+    async def create_watch(self, resolved: ResolvedConfig) -> PartitionWatch:
+        """Return the watch of the partitions of a connector's source."""
+        if resolved.kind in _READS_PLUGIN:
+            process, target = await acquire_plugin(self._host, resolved, "source")
+            return PluginMonitor(process, target, resolved.settings.tasks_max)
+        return make_topic_watch(self._topics, resolved)
+
+    async def _writer(
+        self,
+        resolved: ResolvedConfig,
+        plan: TaskPlan,
+        plugin_metrics: list[PluginMetrics],
+        owner: str,
+    ) -> SinkWriter:
+        if resolved.kind in _WRITES_PLUGIN:
+            process, target = await acquire_plugin(self._host, resolved, "sink", owner)
+            plugin_metrics.append(metrics := PluginMetrics(process.plugin, "sink"))
+            return PluginSinkStream(process, target, plan, metrics=metrics)
+        settings = resolved.settings
+        return self._topics.writer(
+            plan.task_id,
+            settings.topic_partitions,
+            settings.topic_retention,
+            require=resolved.reach.require_topic,
+        )
+
+    async def _dead_letter_writer(
+        self, resolved: ResolvedConfig, plan: TaskPlan
+    ) -> SinkWriter | None:
+        """Return the writer of dead letters; None when the connector has no place for them."""
+        # an own task id: one plugin may write rows and dead letters, and to one table
+        beside = TaskPlan(f"{plan.task_id}-letters")
+        if resolved.sections.dead_letter_sink:
+            process, target = await acquire_plugin(self._host, resolved, DLQ_SINK)
+            return PluginSinkStream(process, target, beside)
+        if resolved.dead_letter_dataset:
+            return self._topics.writer(beside.task_id, 1, require=resolved.reach.require_topic)
+        return None
+
+    async def _reader(
+        self,
+        resolved: ResolvedConfig,
+        epoch: int,
+        plugin_metrics: list[PluginMetrics],
+        *,
+        places: bool,
+        owner: str = "",
+    ) -> Callable[[TaskPlan], SourceReader]:
+        settings = resolved.settings
+        if (replay := settings.replay) is not None:
+            resolved.reach.require_topic(resolved.dead_letter_dataset)
+            rows = self._topics.rows(resolved.dead_letter_dataset)
+            return lambda plan: ReplayReader(rows, plan.partitions, replay.edits)
+        if resolved.kind in _READS_PLUGIN:
+            process, target = await acquire_plugin(self._host, resolved, "source", owner)
+            plugin_metrics.append(metrics := PluginMetrics(process.plugin, "source"))
+            credit = settings.credit_bytes
+            return lambda plan: PluginSourceStream(
+                process, target, plan, epoch, credit_bytes=credit, metrics=metrics
+            )
+
+        def open_topic(plan: TaskPlan) -> SourceReader:
+            for topic in {str(one.key["topic"]) for one in plan.partitions}:
+                resolved.reach.require_topic(topic, "topics")
+            return self._topics.reader(
+                plan.partitions, settings.offset_reset, settings.credit_bytes, with_positions=places
+            )
+
+        return open_topic

@@ -1,0 +1,43 @@
+"""Each route has a right, and each right a route: a new one without is refused to all."""
+
+from __future__ import annotations
+
+from fastapi.routing import APIRoute
+
+from penstock.gateway.access import users
+from penstock.gateway.access.users import Level
+from penstock.gateway.app import KAFKA_ROUTES, NATIVE_ROUTES
+from support.surface import NAMED_IN_BODY, OF_MANY
+
+ROUTES = {
+    f"{method} {route.path}"
+    for part in (*KAFKA_ROUTES, *NATIVE_ROUTES)
+    for route in part.router.routes
+    if isinstance(route, APIRoute)
+    for method in route.methods
+}
+
+
+def test_each_route_has_a_right_and_each_right_a_route():
+    assert users.REQUIRED_LEVELS.keys() | users.OPEN_ROUTES == ROUTES
+    assert not users.REQUIRED_LEVELS.keys() & users.OPEN_ROUTES
+
+
+def test_who_only_looks_changes_nothing():
+    checks = {"PUT /connector-plugins/{plugin}/config/validate"}  # it changes nothing
+    for route, level in users.REQUIRED_LEVELS.items():
+        if not route.startswith("GET ") and route not in checks:
+            assert level > Level.VIEWER, route
+
+
+def test_what_is_named_or_told_of_many_is_a_route():
+    assert NAMED_IN_BODY | OF_MANY <= ROUTES
+    for route in ROUTES - NAMED_IN_BODY - OF_MANY:
+        tells = "{connector}" in route or users.REQUIRED_LEVELS.get(route) in {Level.ADMIN, None}
+        cluster_wide = route in {
+            "GET /", "GET /openapi.json", "GET /connector-plugins", "GET /v1/cluster",
+            "GET /connector-plugins/{plugin}/config", "GET /getClusterInfo", "GET /plugin/list",
+            "PUT /connector-plugins/{plugin}/config/validate", "GET /plugin/list/connectors",
+            "GET /admin/loggers", "GET /admin/loggers/{logger}",
+        }  # fmt: skip
+        assert tells or cluster_wide, f"{route}: whose is it?"

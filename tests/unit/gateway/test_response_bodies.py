@@ -1,0 +1,87 @@
+"""What Kafka Connect's REST API shows."""
+
+import pytest
+
+from penstock.gateway import response_bodies
+from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
+from penstock.model.errors import Diagnostic
+from penstock.model.status import ConnectorStatus, RunState, RunStatus
+
+ORDERS = Connector("orders", {"a": "1"}, ConnectorKind.SINK, generation="g")
+
+
+def status(*states, own=RunState.RUNNING):
+    tasks = tuple(RunStatus(f"g-{n}", state, f"w{n}") for n, state in enumerate(states))
+    return ConnectorStatus("orders", "g", ConnectorKind.SINK, own, "w0", tasks=tasks)
+
+
+def test_a_connector_and_its_tasks():
+    shown = response_bodies.connector_state_info(ORDERS, status(RunState.RUNNING, RunState.FAILED))
+    assert shown == {
+        "name": "orders",
+        "connector": {"state": "RUNNING", "worker_id": "w0"},
+        "tasks": [
+            {"id": 0, "state": "RUNNING", "worker_id": "w0"},
+            {"id": 1, "state": "FAILED", "worker_id": "w1"},
+        ],
+        "type": "sink",
+    }
+
+
+def test_without_a_status_nobody_has_begun():
+    shown = response_bodies.connector_state_info(ORDERS, None)
+    assert shown["connector"] == {"state": "UNASSIGNED", "worker_id": ""}
+    assert shown["tasks"] == []
+
+
+def test_why_something_failed_is_its_trace():
+    task = RunStatus(
+        "g-0", RunState.FAILED, diagnostic=Diagnostic("a.b", "it broke", detail="at x")
+    )
+    assert response_bodies.task_state(task)["trace"] == "[a.b] it broke\nat x"
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_every_state_is_one_of_kafkas(state):
+    known = {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"}
+    assert response_bodies.task_state(RunStatus("g-0", state))["state"] in known
+
+
+@pytest.mark.parametrize("kind", ConnectorKind)
+def test_every_kind_is_one_of_kafkas(kind):
+    shown = response_bodies.connector_info(Connector("a", {}, kind), [0])
+    assert shown["type"] in {"source", "sink", "unknown"}
+    assert shown["tasks"] == [{"connector": "a", "task": 0}]
+
+
+@pytest.mark.parametrize(
+    ("include_tasks", "only_failed", "connector", "tasks"),
+    [
+        (False, False, "RESTARTING", ["RUNNING", "FAILED"]),
+        (True, False, "RESTARTING", ["RESTARTING", "RESTARTING"]),
+        (True, True, "RUNNING", ["RUNNING", "RESTARTING"]),
+        (False, True, "RUNNING", ["RUNNING", "FAILED"]),
+    ],
+)
+def test_what_restarts(include_tasks, only_failed, connector, tasks):
+    now = status(RunState.RUNNING, RunState.FAILED)
+    soon = response_bodies.mark_restarting(
+        now, include_tasks=include_tasks, only_failed=only_failed
+    )
+    shown = response_bodies.connector_state_info(ORDERS, soon)
+    assert shown["connector"]["state"] == connector
+    assert [task["state"] for task in shown["tasks"]] == tasks
+
+
+def test_a_task_shows_its_first_partitions():
+    plan = TaskPlan("g-0", tuple(Partition({"n": n}) for n in range(1000)), {"password": "canary"})
+    shown = response_bodies.task_info(ORDERS, 0, plan)
+    assert shown["id"] == {"connector": "orders", "task": 0}
+    assert shown["config"]["partitions"].count('"n"') == response_bodies.MAX_PARTITIONS
+    assert "canary" not in str(shown)
+
+
+def test_a_namesakes_status_is_not_shown():
+    found = response_bodies.expand_connectors([ORDERS], {"another": status()}, {"status"})
+    assert found["orders"]["status"]["connector"]["state"] == "UNASSIGNED"
+    assert "info" not in found["orders"]

@@ -1,0 +1,150 @@
+"""Rows and dead letters in one transaction, however each of the two places commits."""
+
+import asyncio
+
+import pytest
+
+from penstock.model.connector import CommitMode
+from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
+from penstock.model.errors import ConfigError
+from penstock.model.stream import PreparedTxn, PutSlot, WriteOpened
+from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
+
+TWO_PHASE, SINK = CommitMode.TWO_PHASE, CommitMode.SINK
+
+
+class Place:
+    """A sink that records its calls."""
+
+    def __init__(self, log, name, mode=TWO_PHASE):
+        self.log, self.name, self.mode = log, name, mode
+        self.opened = self.schema = None
+
+    async def open(self, epoch, commit_mode, last_prepared, recover):
+        self.opened = (last_prepared, recover)
+        return WriteOpened(self.mode)
+
+    async def apply_schema(self, schema):
+        self.schema = schema
+
+    def ticket(self, txn_id, slot, schema_id):
+        return {"kind": self.name, "slot": slot}
+
+    async def prepare(self, txn_id, slots, token):
+        self.log.append((self.name, "prepare", txn_id, len(slots)))
+        return PreparedTxn(txn_id, 1, f"{self.name}{txn_id}".encode(), token)
+
+    async def commit(self, txn_id):
+        self.log.append((self.name, "commit", txn_id))
+
+    async def close(self, grace):
+        self.log.append((self.name, "close"))
+
+
+def both(rows=TWO_PHASE, letters=TWO_PHASE):
+    log = []
+    place = Place(log, "letters", letters)
+    return log, place, SinkWithDeadLetters(Place(log, "rows", rows), place, "dead")
+
+
+async def transaction(writer, txn_id, *, letters=1):
+    if letters:
+        writer.stage(txn_id, [PutSlot(0, 0, letters)])
+    prepared = await writer.prepare(txn_id, [], b"token")
+    await writer.commit(txn_id)
+    return prepared
+
+
+def test_both_prepared_states_are_one_and_dead_letters_are_visible_first():
+    async def main():
+        log, place, writer = both()
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        assert (place.schema.dataset, place.schema.arrow) == ("dead", DEAD_LETTER_SCHEMA)
+        prepared = await transaction(writer, 7)
+        assert log == [
+            ("letters", "prepare", 7, 1),
+            ("rows", "prepare", 7, 0),
+            ("letters", "commit", 7),
+            ("rows", "commit", 7),
+        ]
+        log, place, writer = both()
+        await writer.open(2, CommitMode.UNSPECIFIED, prepared, recover=True)
+        assert place.opened == (PreparedTxn(7, 1, b"letters7", b"token"), True)
+        assert writer._rows.opened == (PreparedTxn(7, 1, b"rows7", b"token"), True)
+
+    asyncio.run(main())
+
+
+def test_a_transaction_without_dead_letters_is_that_of_the_rows_alone():
+    async def main():
+        log, place, writer = both()
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        prepared = await transaction(writer, 7, letters=0)
+        assert prepared.state == b"rows7"
+        assert log == [("rows", "prepare", 7, 0), ("rows", "commit", 7)]
+        await writer.open(2, CommitMode.UNSPECIFIED, prepared, recover=True)
+        assert place.opened == (None, True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("rows", "letters"), [(SINK, TWO_PHASE), (TWO_PHASE, CommitMode.IDEMPOTENT)]
+)
+def test_without_two_phases_dead_letters_are_visible_before_rows(rows, letters):
+    """A crash in between repeats dead letters, and loses none."""
+
+    async def main():
+        log, _, writer = both(rows, letters)
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        prepared = await transaction(writer, 7)
+        assert prepared.state == b"rows7"
+        assert [entry[:2] for entry in log] == [
+            ("letters", "prepare"),
+            ("letters", "commit"),
+            ("rows", "prepare"),
+            ("rows", "commit"),
+        ]
+
+    asyncio.run(main())
+
+
+def test_a_repeated_commit_shows_dead_letters_once():
+    async def main():
+        log, _, writer = both()
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        await transaction(writer, 7)
+        await writer.commit(7)
+        assert [entry[0] for entry in log if entry[1] == "commit"] == ["letters", "rows", "rows"]
+
+    asyncio.run(main())
+
+
+def test_prepared_dead_letters_whose_place_was_removed_are_an_error():
+    async def main():
+        _, _, writer = both()
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        prepared = await transaction(writer, 7)
+        alone = SinkWithDeadLetters(Place([], "rows"), None)
+        with pytest.raises(ConfigError, match=r"errors\.place_gone"):
+            await alone.open(2, CommitMode.UNSPECIFIED, prepared, recover=True)
+        # what was applied already waits for nobody
+        await alone.open(2, CommitMode.UNSPECIFIED, prepared, recover=False)
+        assert alone._rows.opened[0].state == b"rows7"
+
+    asyncio.run(main())
+
+
+def test_close_closes_both_writers():
+    async def main():
+        log, _, writer = both()
+        await writer.open(1, CommitMode.UNSPECIFIED, None, recover=False)
+        writer.stage(7, [PutSlot(0, 0, 1)])
+        await writer.prepare(7, [], b"")
+        await writer.close(1)
+        assert log[2:] == [
+            ("rows", "close"),
+            ("letters", "close"),
+        ]
+
+    asyncio.run(main())
