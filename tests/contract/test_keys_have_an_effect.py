@@ -280,7 +280,7 @@ def test_the_members_that_a_chain_does_not_list_are_told_of() -> None:
 @pytest.mark.parametrize("kind", CONVERTERS, ids=lambda kind: kind.names[0])
 def test_every_key_of_a_converter_has_an_effect_or_is_told_of(kind: Any) -> None:
     config = Recorded()
-    kind.make(config)
+    kind.create(config)
     told = {
         one.config_path
         for one in find_keys_without_effect(kind.keys, {k.name: "" for k in kind.keys})

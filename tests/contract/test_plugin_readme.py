@@ -11,8 +11,8 @@ from penstock.spark.connector_io import frame_bounds
 from penstock.worker.process_keys import KEYS
 from support.checkout import ROOT
 
-ROOM = ROOT / "services" / "penstock" / "plugin"
-README = (ROOM / "README.md").read_text(encoding="utf-8")
+PACKAGE = ROOT / "services" / "penstock" / "plugin"
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
 CODE = re.compile(r'"(plugin\.[a-z_]+)"')
 
 
@@ -34,9 +34,9 @@ def codes(text: str = README) -> set[str]:
 
 
 def raised() -> set[str]:
-    """Every code that stands in the room, but stages of calls and keys of configurations."""
+    """Every code in the package, except stages of calls and keys of configurations."""
     # a task notices which of its plugins die again and again
-    files = [*ROOM.rglob("*.py"), ROOM.parent / "worker" / "task" / "task.py"]
+    files = [*PACKAGE.rglob("*.py"), PACKAGE.parent / "worker" / "task" / "supervisor.py"]
     texts = [file.read_text(encoding="utf-8") for file in files]
     found = {code for text in texts for code in CODE.findall(text)}
     stages = {"plugin.read", "plugin.write", "plugin.path", "plugin.toml", "plugin.sha256"}

@@ -10,7 +10,7 @@ import ast
 import pytest
 import yaml
 
-from penstock.pipeline_files.files import TextLoader, JsonValueLoader
+from penstock.pipeline_files.files import JsonValueLoader, TextLoader
 from support.checkout import name_of, product_files, syntax_of
 
 MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve", "jsonpickle"}

@@ -71,7 +71,10 @@ TEXTS = [
     Parser("manifest", lambda text: parse_manifest(text, Path("/x")), (MANIFEST,)),
     Parser("tolerance", read_tolerance, ("none", "all", "5/1000")),
     Parser(
-        "reference", lambda text: list(find_references({"k": text})), ("${file:/x:y}", "a${env:B}"), ()
+        "reference",
+        lambda text: list(find_references({"k": text})),
+        ("${file:/x:y}", "a${env:B}"),
+        (),
     ),
     Parser(
         "columns", lambda text: parse_columns(text, "p"), ("id int64, x list<map<string,date>>",)

@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 
 import pytest
 
-from penstock.cluster.grants import SERVICES
+from penstock.cluster.grants import SERVICES, role_commands
 from penstock.etcd import EtcdSettings
 from penstock.telemetry import Secret
 from penstock_kit.testing import wait_until
@@ -75,7 +75,7 @@ class EtcdServers:
 
     def guard(self, cluster: str = "default") -> None:
         """Let nobody in but users: root, and one for each service, with what it is granted."""
-        for line in commands(cluster):
+        for line in role_commands(cluster):
             self.control(0, *shlex.split(line)[1:])
         for user in ("root", *SERVICES):
             self.control(0, "user", "add", f"{user}:{PASSWORD}")

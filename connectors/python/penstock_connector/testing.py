@@ -103,6 +103,7 @@ class SourceTask:
         self.schemas: dict[int, pa.Schema] = {}
         self._pending: dict[str, dict[str, Any]] = {}
         self._checkpoint = 0
+        self._shutdown: object = None
         self._bed = bed
         self._order = order
         self._stub = SourceServiceStub(bed.channel)
@@ -193,7 +194,8 @@ class SourceTask:
         order = plugin_pb.ShutdownRequest()
         order.grace.FromMilliseconds(int(grace * 1000))
         stub = PluginServiceStub(self._bed.channel)
-        stub.Shutdown.future(order, metadata=self._bed.metadata, timeout=DEADLINE)
+        # gRPC cancels a call whose future is collected
+        self._shutdown = stub.Shutdown.future(order, metadata=self._bed.metadata, timeout=DEADLINE)
         return self.until("drained").drained
 
     def _note(self, frame: source_pb.ReadResponse) -> None:

@@ -96,7 +96,9 @@ def run_process(
         ConfigError: `config.log_level`, `telemetry.protocol`.
         RetriableError: `engine.jvm_dies`: each new JVM was lost soon.
     """
-    configure_logging(level=parse_level(os.environ.get(_LOG_LEVEL, level), _LOG_LEVEL), printed=printed)
+    configure_logging(
+        level=parse_level(os.environ.get(_LOG_LEVEL, level), _LOG_LEVEL), printed=printed
+    )
     previous = _read_previous(os.environ.pop(_PREVIOUS, ""))
     try:
         with export_telemetry(service, os.environ):

@@ -79,7 +79,7 @@ class Instance:
         instance.
         """
         settings = self.settings.postgresql()
-        place = "etcd" if settings is None else f"postgresql {settings.place()}"
+        place = "etcd" if settings is None else f"postgresql {settings.location()}"
         traits = {f"{self.settings.service}.store": place}
         await verify_cluster(self.etcd, traits)
         store: Store

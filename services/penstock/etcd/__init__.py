@@ -10,7 +10,7 @@
 - `membership`  `Membership` registers an instance, `Discovery` follows those of a service
 - `identity`    detects two clusters with the same name
 
-README.md says why this client exists.
+README.md explains why this client exists.
 """
 
 from penstock.etcd.client import Etcd, Events

@@ -40,7 +40,7 @@ _LIST_RETRY_DELAY_S: Final = 0.5
 _PAGE: Final = 1000
 
 _CONNECT_ROUND_S: Final = 2.0
-"""Time of one round of attempts at the start; after each round the log says what is awaited."""
+"""Time of one round of attempts at the start; after each round it logs what it waits for."""
 
 _MIN_ROUND_S: Final = 0.1
 """Shortest round, and pause between rounds: a shorter round ends before any answer."""

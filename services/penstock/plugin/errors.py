@@ -86,11 +86,11 @@ def protocol_violation(rule: str, message: str) -> InternalError:
     )
 
 
-def process_crashed(who: str, how: str, last_lines: str) -> PenstockError:
+def process_crashed(name: str, how: str, last_lines: str) -> PenstockError:
     """Return the error for a process that ended while it was in use."""
     return RetriableError(
         "plugin.crashed",
-        f"plugin {who} {how}. Last lines: {last_lines or '(none)'}",
+        f"plugin {name} {how}. Last lines: {last_lines or '(none)'}",
         fix="The plugin is started again. If it crashes again, report the last lines to its "
         "author.",
     )

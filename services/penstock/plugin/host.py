@@ -253,7 +253,7 @@ class PluginHost:
         """End an unused process: a stopped connector keeps none (KIP-875)."""
         if slot.process is not process:
             return
-        _log.info("plugin %s is stopped: unused for %g s", process.who, self._idle_timeout_s)
+        _log.info("plugin %s is stopped: unused for %g s", process.name, self._idle_timeout_s)
         slot.process = None
         self._stop(process, RETIRE_GRACE_S)
 

@@ -37,6 +37,12 @@ _KINDS = {
     plugin_pb.KIND_CONVERTER: Kind.CONVERTER,
 }
 
+Redact = Callable[[str], str]
+_MAX_ACTIONS: Final = 100
+
+_MAX_ACTION_CHARS: Final = 500
+"""Limits of the actions that Apply reports: each is logged as a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceCapabilities:
@@ -87,38 +93,6 @@ class PluginDescription:
     def connector(self, name: str) -> ConnectorSpec | None:
         """Return the connector of this name; None when the plugin does not serve it."""
         return next((spec for spec in self.connectors if spec.name == name), None)
-
-
-def description_from_proto(message: plugin_pb.DescribeResponse) -> PluginDescription:
-    """Return the description of a plugin."""
-    return PluginDescription(
-        name=message.name,
-        version=message.version,
-        sdk=message.sdk,
-        connectors=tuple(_spec(spec) for spec in message.connectors),
-    )
-
-
-def _spec(message: plugin_pb.ConnectorSpec) -> ConnectorSpec:
-    source, sink = message.source, message.sink
-    return ConnectorSpec(
-        name=message.name,
-        kind=_KINDS.get(message.kind),
-        title=message.title,
-        description=message.description,
-        aliases=tuple(message.aliases),
-        keys=tuple(key_from_proto(key) for key in message.config_keys),
-        source=SourceCapabilities(source.needs_commit, source.alter_offsets),
-        sink=SinkCapabilities(sink.alter_offsets),
-        enforces_reach=message.enforces_reach,
-    )
-
-
-Redact = Callable[[str], str]
-
-_MAX_ACTIONS: Final = 100
-_MAX_ACTION_CHARS: Final = 500
-"""Bounds of what Apply tells: each action is a line of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +148,29 @@ class CheckStep:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def diagnostics_from_proto(
-    messages: Iterable[diagnostic_pb2.Diagnostic], redact: Redact
-) -> tuple[Diagnostic, ...]:
-    """Return findings with their texts bounded, escaped and redacted."""
-    return tuple(clean_diagnostic(error_wire.from_proto(message), redact) for message in messages)
+def description_from_proto(message: plugin_pb.DescribeResponse) -> PluginDescription:
+    """Return the description of a plugin."""
+    return PluginDescription(
+        name=message.name,
+        version=message.version,
+        sdk=message.sdk,
+        connectors=tuple(_spec(spec) for spec in message.connectors),
+    )
+
+
+def _spec(message: plugin_pb.ConnectorSpec) -> ConnectorSpec:
+    source, sink = message.source, message.sink
+    return ConnectorSpec(
+        name=message.name,
+        kind=_KINDS.get(message.kind),
+        title=message.title,
+        description=message.description,
+        aliases=tuple(message.aliases),
+        keys=tuple(key_from_proto(key) for key in message.config_keys),
+        source=SourceCapabilities(source.needs_commit, source.alter_offsets),
+        sink=SinkCapabilities(sink.alter_offsets),
+        enforces_reach=message.enforces_reach,
+    )
 
 
 def validation_from_proto(message: pb.ValidateConfigResponse, redact: Redact) -> Validation:
@@ -244,3 +236,10 @@ def check_step_from_proto(message: pb.CheckConnectionResponse, redact: Redact) -
         duration_s=message.took.ToTimedelta().total_seconds(),
         diagnostics=diagnostics_from_proto(message.diagnostics, redact),
     )
+
+
+def diagnostics_from_proto(
+    messages: Iterable[diagnostic_pb2.Diagnostic], redact: Redact
+) -> tuple[Diagnostic, ...]:
+    """Return findings with their texts bounded, escaped and redacted."""
+    return tuple(clean_diagnostic(error_wire.from_proto(message), redact) for message in messages)

@@ -48,11 +48,11 @@ def unary_deadline(timeout_s: float) -> Callable[[_Call], _Call]:
 
     def decorate(method: _Call) -> _Call:
         @functools.wraps(method)
-        async def call(self: Any, request: Any, context: Any) -> Any:
+        async def _call(self: Any, request: Any, context: Any) -> Any:
             async with deadline(_stage(self, method), timeout_s):
                 return await method(self, request, context)
 
-        return cast("_Call", call)
+        return cast("_Call", _call)
 
     return decorate
 
@@ -62,7 +62,7 @@ def streaming_deadline(timeout_s: float) -> Callable[[_Call], _Call]:
 
     def decorate(method: _Call) -> _Call:
         @functools.wraps(method)
-        async def call(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+        async def _call(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
             async with aclosing(method(self, request, context)) as responses:
                 while True:
                     async with deadline(_stage(self, method), timeout_s):
@@ -72,7 +72,7 @@ def streaming_deadline(timeout_s: float) -> Callable[[_Call], _Call]:
                             return
                     yield response
 
-        return cast("_Call", call)
+        return cast("_Call", _call)
 
     return decorate
 

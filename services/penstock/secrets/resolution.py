@@ -91,7 +91,8 @@ class ResolvedReferences:
         return frozenset(self.secret_values)
 
     def __repr__(self) -> str:
-        return f"ResolvedReferences({len(self.config)} keys, resolved {sorted(self.reference_keys)})"
+        keys = ", ".join(sorted(self.reference_keys))
+        return f"ResolvedReferences({len(self.config)} keys, resolved: {keys or 'none'})"
 
 
 class Secrets:

@@ -24,52 +24,6 @@ from penstock.store.feed import Feed
 from penstock.store.port import FORMAT, Change, Check, Entry, Page, Put, newer_format
 from penstock.store.sqlite_writer import Outcome, Request, SqliteWriter, translate_errors
 
-
-class FileLock:
-    """An advisory lock on `<file>.lock`, so that one process uses a state file at a time.
-
-    The kernel frees it when the process ends; after a crash only the file is left behind.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Lock.
-
-        Raises:
-            ConfigError: `store.locked` with the pid of the holder, or `store.unreachable`.
-        """
-        self._path = path.with_name(f"{path.name}.lock")
-        try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _unreachable(self._path, error) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-            os.close(self._descriptor)
-            raise ConfigError(
-                "store.locked",
-                f"{path} is in use by process {holder}",
-                fix="Stop that process, or use another state folder.",
-            ) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
-
-    def release(self) -> None:
-        """Unlock. Idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _unreachable(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(
-        "store.unreachable",
-        f"{path} cannot be opened: {error.strerror}",
-        fix="Check that the folder exists and that this user may write there.",
-    )
-
-
 _T = TypeVar("_T")
 
 MAX_WAITING = 1024
@@ -79,6 +33,7 @@ MAX_WRITE_BYTES = 64 << 20
 """Bytes of one write. A larger write would block all other writers for seconds."""
 
 _APPLICATION: Final = 0x50535444  # "PSTD": identifies the database, also for `file`
+
 _SCHEMA: Final = (
     "CREATE TABLE entry (key BLOB PRIMARY KEY, revision INT NOT NULL, value BLOB) WITHOUT ROWID",
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value INT NOT NULL) WITHOUT ROWID",
@@ -87,11 +42,14 @@ _SCHEMA: Final = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
+
 _REVISION: Final = "SELECT value FROM meta WHERE name = 'revision'"
 _GET: Final = "SELECT key, value, revision FROM entry WHERE key = ?"
+
 _FROM: Final = (
     "SELECT key, value, revision FROM entry WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 )
+
 _AFTER: Final = _FROM.replace(">=", ">")
 
 
@@ -306,3 +264,48 @@ def _entry(row: tuple[bytes, bytes, int]) -> Entry:
 def _prefix_end(prefix: bytes) -> bytes:
     """Return the end of the range of a prefix. Keys are UTF-8, which never contains 0xFF."""
     return prefix + b"\xff"
+
+
+class FileLock:
+    """An advisory lock on `<file>.lock`, so that one process uses a state file at a time.
+
+    The kernel frees it when the process ends; after a crash only the file is left behind.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Lock.
+
+        Raises:
+            ConfigError: `store.locked` with the pid of the holder, or `store.unreachable`.
+        """
+        self._path = path.with_name(f"{path.name}.lock")
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unreachable(self._path, error) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise ConfigError(
+                "store.locked",
+                f"{path} is in use by process {holder}",
+                fix="Stop that process, or use another state folder.",
+            ) from error
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Unlock. Idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _unreachable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        "store.unreachable",
+        f"{path} cannot be opened: {error.strerror}",
+        fix="Check that the folder exists and that this user may write there.",
+    )

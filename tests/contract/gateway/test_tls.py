@@ -14,6 +14,7 @@ from penstock.cli.__main__ import main
 from penstock.gateway import listeners
 from penstock.gateway.access.guard import Guard
 from penstock.gateway.app import build_app
+from penstock.gateway.http_server import serve
 from penstock.gateway.listeners import CertificateFiles, Listener
 from penstock.model.errors import ConfigError
 from penstock_kit.testing import wait_until
@@ -30,7 +31,7 @@ def served(gateway, authority, tmp_path):
     """Answer over TLS as `localhost`; returns the URL and the folder of what is shown."""
     entered = []
 
-    def serve(clients=None):
+    def start(clients=None):
         certificate, key = authority.sign("localhost")
         for source, name in ((certificate, "cert.pem"), (key, "key.pem")):
             shutil.copy(source, tmp_path / name)
@@ -46,7 +47,7 @@ def served(gateway, authority, tmp_path):
 
         return gateway.run(enter).replace("127.0.0.1", "localhost")
 
-    yield serve
+    yield start
     for one in entered:
         gateway.run(lambda one=one: one.__aexit__(None, None, None))
 

@@ -21,7 +21,7 @@ def replaced(monkeypatch):
         raise _ReplacedError
 
     monkeypatch.setattr(process.os, "execv", execv)
-    monkeypatch.setattr(process, "set_up", lambda **_: None)
+    monkeypatch.setattr(process, "configure_logging", lambda **_: None)
     monkeypatch.setattr(process.gc, "freeze", lambda: None)
     yield
     os.environ.pop("PENSTOCK_EARLIER", None)

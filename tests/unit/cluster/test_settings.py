@@ -140,7 +140,7 @@ def test_postgresql_needs_a_url_that_is_never_printed():
     settings = instance_settings("offset", {"store": "postgresql", "store.url": url}, {})
     database = settings.postgresql()
     assert database is not None
-    assert database.place() == "penstock penstock"
+    assert database.location() == "penstock penstock"
     assert "hunter2" not in f"{settings!r} {database!r}"
 
 

@@ -24,7 +24,7 @@ from support import http2
 
 PLUGINS = Path(__file__).parent / "plugins"
 DECLARATION = read_declaration(PLUGINS / "conformance.toml")
-CONNECTORS = {"recover.token": "till", "replay.harmless": "keyed"}
+CONNECTORS = {"read.end": "book", "recover.token": "till", "replay.harmless": "keyed"}
 """The connector of a case; of a source it is the queue, of a sink the shelf, else the queue."""
 SHORT = 2.0
 """Seconds that a rude plugin is given where a good one has more: it takes all of them."""
@@ -89,7 +89,7 @@ def test_what_a_task_holds_until_it_has_ended_is_no_leak():
 
 
 def test_a_good_plugin_breaks_nothing():
-    """All cases at once, with all four of its connectors."""
+    """All cases at once, with all of its connectors."""
     command = (sys.executable, str(PLUGINS / "good.py"))
     subject = Subject(Manifest("good", "1.0.0", command, PLUGINS, ()), DECLARATION, False)
     results = asyncio.run(run_cases(subject, load_spec()))

@@ -1,4 +1,4 @@
-"""What the tests of the plugin room share: scripted plugins, and the proof that none is left."""
+"""Fixtures of the tests of the plugin host: scripted plugins; no process may be left at the end."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def rules(credit=1000):
 
 
 def schema(id_, name="a"):
-    return StreamSchema(id_, "d", pa.check_schema([(name, pa.string())]))
+    return StreamSchema(id_, "d", pa.schema([(name, pa.string())]))
 
 
 def ready(seq, rows=1, size=10, schema_id=1, partition=ID):

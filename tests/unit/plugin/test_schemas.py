@@ -37,8 +37,8 @@ def test_a_schema_goes_there_and_back():
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        (message(b""), "no Arrow"),
-        (message(b"\xff" * 64), "no Arrow"),
+        (message(b""), "not an Arrow"),
+        (message(b"\xff" * 64), "not an Arrow"),
         (message(b"\0" * (arrow_schema.MAX_BYTES + 1)), "larger"),
         (message(pa.schema([(f"c{i}", pa.int8()) for i in range(10_001)])), "10001 columns"),
         (message(pa.schema([("a", pa.int8()), ("a", pa.int8())])), "twice"),

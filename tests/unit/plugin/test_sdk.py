@@ -155,7 +155,6 @@ def test_describe_comes_from_the_classes(host, run):
 
     spec = run(scenario())
     assert {key.name: key.sensitive for key in spec.keys} == {"limit": False, "password": True}
-    assert spec.source.bounded
     assert spec.source.needs_commit
 
 

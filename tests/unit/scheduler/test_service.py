@@ -67,7 +67,7 @@ def test_all_statuses_are_sent_once_and_in_order_however_many_fit_into_a_message
         assert await mesh.first.client.list_statuses() == []
         for name in reversed(names):
             await mesh.create(name, 1)
-        statuses = mesh.first.client.statuses
+        statuses = mesh.first.client.list_statuses
         async with asyncio.timeout(60):
             while len(found := await statuses()) < len(names):
                 await asyncio.sleep(0.01)

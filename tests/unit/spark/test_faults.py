@@ -161,7 +161,7 @@ def test_a_cancel_reaches_what_waits_and_no_other_task(loop, engine, plugin):
 def test_an_end_that_stalls_is_cut_off_and_its_stage_named(loop, engine, plugin, steps, end, stage):
     getattr(plugin, end).clear()
     plan = engine.build("t", SCHEMA, steps, 1)
-    ticket = plugin.ticket("stalls", [[1]], stall=0.5)
+    ticket = plugin.ticket("stalls", [[1]], stall_timeout_s=0.5)
     found = loop.run_until_complete(outcome(engine.run(plan, ticket)))
     assert found.code == "deadline.exceeded"
     assert stage in found.message
@@ -182,7 +182,7 @@ def test_a_slow_sink_is_no_stall_of_the_source(loop, engine, plugin, steps):
 
     plugin.answer = slowly
     plan = engine.build("t", SCHEMA, steps, 1)
-    ticket = plugin.ticket("slow", [list(range(1, 13))], stall=0.6)
+    ticket = plugin.ticket("slow", [list(range(1, 13))], stall_timeout_s=0.6)
     report = loop.run_until_complete(engine.run(plan, ticket))[0]
     assert report.error is None
     assert report.rows_out == 1200

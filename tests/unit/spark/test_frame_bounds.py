@@ -121,15 +121,15 @@ INDICES = pa.array([0] * 500, pa.int32())
 def test_what_stands_behind_dictionaries_and_views_is_told_at_any_depth(array):
     batch = column_of(array)
     assert frames.may_expand(batch.schema)
-    assert frames.expanded(batch) >= 500_000
+    assert frames.expanded_bytes(batch) >= 500_000
 
 
 def test_plain_rows_do_not_expand():
     assert not frames.may_expand(SMALL.schema)
     empty = column_of(pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array(["x"])))
-    assert frames.expanded(empty) == 0
+    assert frames.expanded_bytes(empty) == 0
     nulls = column_of(pa.DictionaryArray.from_arrays(pa.array([None], pa.int32()), pa.array(["x"])))
-    assert frames.expanded(nulls) == 0
+    assert frames.expanded_bytes(nulls) == 0
 
 
 def test_json_lines_are_counted_before_they_are_read():

@@ -220,7 +220,7 @@ def test_what_is_not_answered_is_bounded(plugin, monkeypatch):
 
     plugin.block_put.clear()
     with pytest.raises(RetriableError) as caught:
-        write(plugin, plugin.ticket("t", [[1]], stall=0.5), endless())
+        write(plugin, plugin.ticket("t", [[1]], stall_timeout_s=0.5), endless())
     assert caught.value.code == "deadline.exceeded"
     assert "plugin.put" in caught.value.diagnostic.message
     assert len(pulled) < 10
@@ -234,7 +234,7 @@ def test_a_pause_of_the_rows_is_no_stall_of_the_sink(plugin):
             pause.wait(0.3)
             yield rows(n, 1)
 
-    assert write(plugin, plugin.ticket("t", [[1]], stall=0.25), trickling()).rows == 4
+    assert write(plugin, plugin.ticket("t", [[1]], stall_timeout_s=0.25), trickling()).rows == 4
 
 
 ANSWERS = {

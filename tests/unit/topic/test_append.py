@@ -130,9 +130,8 @@ def test_commit_may_be_called_again(tmp_path):
         async with EmbeddedTopics(tmp_path) as topics:
             producer = await Producer(topics).open()
             await producer.prepare(1, rows(0, 3))
-            once, again = await producer.stream.commit(1), await producer.stream.commit(1)
-            assert once == again
-            assert once.rows == 3
+            await producer.stream.commit(1)
+            await producer.stream.commit(1)
             with pytest.raises(InternalError):
                 await producer.stream.commit(7)
 
@@ -266,7 +265,7 @@ def test_one_transaction_may_touch_several_topics(tmp_path):
             both = await producer.stream.prepare(1, slots, b"")
             # it was applied to one topic, and then the process died
             one = PreparedFiles({"t": decode_state(LocalFolder(tmp_path), both.state).files["t"]})
-            await producer.stream._apply(1, one)
+            await producer.stream._append(1, one)
             again = topics.writer("g-0", 1)
             await again.open(2, CommitMode.TWO_PHASE, both, True)
 

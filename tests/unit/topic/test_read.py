@@ -465,8 +465,8 @@ def test_how_many_files_wait_is_bounded(tmp_path, monkeypatch):
 def test_rows_tell_where_they_stand_when_they_are_asked(tmp_path):
     """`__partition` and `__offset`, over files and batches, in the schema too; never else."""
 
-    async def read(topics, *, places):
-        stream = topics.reader([place()], "earliest", 1 << 20, places=places)
+    async def read(topics, *, with_positions):
+        stream = topics.reader([place()], "earliest", 1 << 20, with_positions=with_positions)
         await stream.open()
         found, names = [], []
         async for event in stream:

@@ -27,43 +27,15 @@ _IGNORED_FOLDERS: Final = frozenset(
     {"__pycache__", ".git", ".venv", "node_modules", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 )
 """Folders that tools write, or that are too large to be read often."""
+
 _MAX_FILES: Final = 5_000
 """Files of a fingerprint, read in about 20 ms. Changes of further files are not detected."""
 
-
-def fingerprint_folder(folder: Path) -> str:
-    """Return a short hash of the names, sizes and modification times of the files."""
-    digest = hashlib.sha256()
-    for number, (name, size, modified_ns) in enumerate(_list_files(folder, "")):
-        if number == _MAX_FILES:
-            break
-        digest.update(f"{name}\0{size}\0{modified_ns}\n".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()[:16]
-
-
-def with_fingerprint(manifest: Manifest) -> Manifest:
-    """Return the manifest with the fingerprint of its folder."""
-    return replace(manifest, fingerprint=fingerprint_folder(manifest.folder))
-
-
-def _list_files(folder: Path, prefix: str) -> Iterator[tuple[str, int, int]]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            name = f"{prefix}{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _IGNORED_FOLDERS:
-                    yield from _list_files(folder / entry.name, f"{name}/")
-            else:
-                with suppress(OSError):  # removed meanwhile
-                    stat = entry.stat()
-                    yield name, stat.st_size, stat.st_mtime_ns
-
-
 _SHIPPED: Final = ("penstock_builtin", "penstock_databases", "penstock_net")
 """Packages of the plugins that are part of the product."""
+
 _MAX_NAMED: Final = 40
 VERSION_KEY: Final = "connector.plugin.version"
-
 _Match: TypeAlias = tuple[Manifest, ConnectorEntry]
 
 
@@ -147,6 +119,86 @@ class Registry:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PluginPath:
+    """Where plugins are installed, and which of them may run."""
+
+    folders: tuple[Path, ...] = ()
+    only_sealed: bool = False
+    builtin: bool = True
+
+    def load(self) -> Registry:
+        """Read the manifests that are installed now."""
+        return Registry.load(self.folders, builtin=self.builtin, only_sealed=self.only_sealed)
+
+
+def log_problems(now: Registry, before: Registry | None = None) -> None:
+    """Log why plugins are left out, except for problems that `before` had too."""
+    for problem in now.problems:
+        if before is None or problem not in before.problems:
+            _log.warning("plugin left out: %s", problem)
+
+
+def log_changes(before: Registry, now: Registry) -> bool:
+    """Log the plugins that were added, changed and removed; return whether there are any."""
+    old = {(m.name, m.version): m for m in before.manifests}
+    new = {(m.name, m.version): m for m in now.manifests}
+    changed = {key for key in new.keys() & old.keys() if new[key] != old[key]}
+    for keys, change in (
+        (new.keys() - old.keys(), "is installed"),
+        (old.keys() - new.keys(), "was removed; its running processes continue"),
+        (changed, "was replaced; its running processes continue"),
+    ):
+        for name, version in sorted(keys):
+            _log.info("plugin %s %s %s", name, version, change)
+    log_problems(now, before)
+    return bool(old.keys() ^ new.keys() or changed)
+
+
+def find_plugin_folders(root: Path) -> list[Path]:
+    """Return the folders with a manifest: `root` itself, or its sub-folders."""
+    if (root / MANIFEST_FILE).is_file():
+        return [root]
+    if not root.is_dir():
+        return []
+    return sorted(f for f in root.iterdir() if (f / MANIFEST_FILE).is_file())
+
+
+def _find_builtin() -> list[Path]:
+    """Return the folders of the plugins of the product, without importing them."""
+    specs = [importlib.util.find_spec(name) for name in _SHIPPED]
+    locations = [path for spec in specs if spec for path in spec.submodule_search_locations or ()]
+    return [Path(path) for path in locations if (Path(path) / MANIFEST_FILE).is_file()]
+
+
+def fingerprint_folder(folder: Path) -> str:
+    """Return a short hash of the names, sizes and modification times of the files."""
+    digest = hashlib.sha256()
+    for number, (name, size, modified_ns) in enumerate(_list_files(folder, "")):
+        if number == _MAX_FILES:
+            break
+        digest.update(f"{name}\0{size}\0{modified_ns}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()[:16]
+
+
+def with_fingerprint(manifest: Manifest) -> Manifest:
+    """Return the manifest with the fingerprint of its folder."""
+    return replace(manifest, fingerprint=fingerprint_folder(manifest.folder))
+
+
+def _list_files(folder: Path, prefix: str) -> Iterator[tuple[str, int, int]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            name = f"{prefix}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _IGNORED_FOLDERS:
+                    yield from _list_files(folder / entry.name, f"{name}/")
+            else:
+                with suppress(OSError):  # removed meanwhile
+                    stat = entry.stat()
+                    yield name, stat.st_size, stat.st_mtime_ns
+
+
 def _parse_version(text: str) -> VersionRequirement:
     try:
         return parse_requirement(text)
@@ -211,55 +263,3 @@ def _no_folder(root: Path) -> ConfigError:
         config_path="plugin.path",
         fix="Create the folder, or remove it from `plugin.path`.",
     )
-
-
-def find_plugin_folders(root: Path) -> list[Path]:
-    """Return the folders with a manifest: `root` itself, or its sub-folders."""
-    if (root / MANIFEST_FILE).is_file():
-        return [root]
-    if not root.is_dir():
-        return []
-    return sorted(f for f in root.iterdir() if (f / MANIFEST_FILE).is_file())
-
-
-def _find_builtin() -> list[Path]:
-    """Return the folders of the plugins of the product, without importing them."""
-    specs = [importlib.util.find_spec(name) for name in _SHIPPED]
-    locations = [path for spec in specs if spec for path in spec.submodule_search_locations or ()]
-    return [Path(path) for path in locations if (Path(path) / MANIFEST_FILE).is_file()]
-
-
-@dataclass(frozen=True, slots=True)
-class PluginPath:
-    """Where plugins are installed, and which of them may run."""
-
-    folders: tuple[Path, ...] = ()
-    only_sealed: bool = False
-    builtin: bool = True
-
-    def load(self) -> Registry:
-        """Read the manifests that are installed now."""
-        return Registry.load(self.folders, builtin=self.builtin, only_sealed=self.only_sealed)
-
-
-def log_problems(now: Registry, before: Registry | None = None) -> None:
-    """Log why plugins are left out, except for problems that `before` had too."""
-    for problem in now.problems:
-        if before is None or problem not in before.problems:
-            _log.warning("plugin left out: %s", problem)
-
-
-def log_changes(before: Registry, now: Registry) -> bool:
-    """Log the plugins that were added, changed and removed; return whether there are any."""
-    old = {(m.name, m.version): m for m in before.manifests}
-    new = {(m.name, m.version): m for m in now.manifests}
-    changed = {key for key in new.keys() & old.keys() if new[key] != old[key]}
-    for keys, change in (
-        (new.keys() - old.keys(), "is installed"),
-        (old.keys() - new.keys(), "was removed; its running processes continue"),
-        (changed, "was replaced; its running processes continue"),
-    ):
-        for name, version in sorted(keys):
-            _log.info("plugin %s %s %s", name, version, change)
-    log_problems(now, before)
-    return bool(old.keys() ^ new.keys() or changed)

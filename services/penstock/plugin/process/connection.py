@@ -105,14 +105,14 @@ class Connection:
 
     def __init__(
         self,
-        who: str,
+        name: str,
         address: str,
         credential: str,
         process: ProcessHandle,
         redact: Redactor,
         tls: ClientTls | None = None,
     ) -> None:
-        self.who = who
+        self.name = name
         self.address = address
         self.credential = credential
         self.tls = tls

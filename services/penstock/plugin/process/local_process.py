@@ -179,7 +179,7 @@ class ChildProcess:
                 env=dict(launch.environment),
                 # the working folder stays that of the host, so that a relative path in a
                 # configuration means what its user expects
-                stdin=subprocess.PIPE,  # held open: its end tells the plugin that the host ended
+                stdin=subprocess.PIPE,  # held open: its end signals that the host ended
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
@@ -211,7 +211,7 @@ class ChildProcess:
         return self.exited.done()
 
     def close_stdin(self) -> None:
-        """Close stdin, which tells the process that its host ended."""
+        """Close stdin: the signal for the process that its host ended."""
         if self._process.stdin:
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -258,10 +258,10 @@ def describe_exit(code: int) -> str:
 
 
 class LocalProcess:
-    """A plugin process with its two pipes. `who` is `plugin/connector`, for messages."""
+    """A plugin process with its two pipes. `name` is `plugin/connector`."""
 
-    def __init__(self, who: str, child: ChildProcess, folder: Path, log: PluginLog) -> None:
-        self.who, self.child, self.folder, self.log = who, child, folder, log
+    def __init__(self, name: str, child: ChildProcess, folder: Path, log: PluginLog) -> None:
+        self.name, self.child, self.folder, self.log = name, child, folder, log
         self.exited = child.exited
         self.scanner = HandshakeScanner()
         self.stdout_buffer = LineBuffer()
@@ -283,7 +283,7 @@ class LocalProcess:
         if not self.exited.done():
             return None
         how = describe_exit(self.exited.result())
-        return self.kill_reason or errors.process_crashed(self.who, how, self.log.tail)
+        return self.kill_reason or errors.process_crashed(self.name, how, self.log.tail)
 
     def limit_memory(self, max_bytes: int) -> None:
         """Kill the process group when it keeps more than `max_bytes`; 0: unlimited."""
@@ -323,7 +323,7 @@ class LocalProcess:
         remove_folder(self.folder)
 
     def _kill(self, max_bytes: int, used: int) -> None:
-        self.kill_reason = memory_exceeded(self.who, max_bytes, used)
+        self.kill_reason = memory_exceeded(self.name, max_bytes, used)
         self.child.signal_group(signal.SIGKILL)
 
     def _take_stdout_line(self, raw: bytes) -> None:
@@ -350,11 +350,11 @@ async def watch_memory(pid: int, limit: int, on_exceeded: Callable[[int], None])
     on_exceeded(used)
 
 
-def memory_exceeded(who: str, limit: int, used: int) -> PenstockError:
+def memory_exceeded(name: str, limit: int, used: int) -> PenstockError:
     """Return the error for a plugin that was killed for its memory."""
     return RetriableError(
         "plugin.memory_exceeded",
-        f"plugin {who} was killed: it had {used >> 20} MiB of memory, {limit >> 20} MiB are "
+        f"plugin {name} was killed: it had {used >> 20} MiB of memory, {limit >> 20} MiB are "
         "allowed",
         config_path="plugin.memory.max",
         fix="Let the connector hold less (`credit.bytes`, fewer tasks), or raise "

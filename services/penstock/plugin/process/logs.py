@@ -22,9 +22,43 @@ from penstock.telemetry import redact_secrets
 _log = logging.getLogger(__name__)
 
 REDACTED: Final = "***"
+
 _MIN_SECRET_CHARACTERS: Final = 4
 """Shorter values are not redacted: to replace every `1` would make a log unreadable."""
+
 _MAX_SECRETS: Final = 1_000
+
+MAX_LINE_BYTES: Final = 16 * 1024
+"""Longest line that is kept; longer lines are cut. A handshake with a certificate has 1 KiB."""
+
+ELLIPSIS: Final = "…".encode()
+LINES_PER_SECOND: Final = 200.0
+
+MAX_BURST_LINES: Final = 1_000
+"""Enough for a stack trace or a start-up banner."""
+
+BYTES_PER_SECOND: Final = 32 << 20
+"""How fast the output of a plugin is read. With a larger figure a flood uses more CPU of the host
+(about 0.3 ms for 64 KiB); a smaller one slows only the plugin that floods."""
+
+TAIL_LINES: Final = 20
+_CHUNK: Final = 64 * 1024
+_MAX_FIELDS: Final = 20
+
+_LEVELS: Final[Mapping[str, int]] = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.ERROR,
+    "critical": logging.ERROR,
+}
+
+_LEVEL_KEYS: Final = ("@level", "level", "severityText", "severity_text")
+_MESSAGE_KEYS: Final = ("@message", "message", "msg", "body")
+_IGNORED_KEYS: Final = frozenset({"@timestamp", "timestamp", "time", "@module"})
 
 
 class Redactor:
@@ -50,12 +84,6 @@ class Redactor:
         because a plugin may quote a part of a value that it was given.
         """
         return redact_secrets(self._pattern.sub(REDACTED, text) if self._pattern else text)
-
-
-MAX_LINE_BYTES: Final = 16 * 1024
-"""Longest line that is kept; longer lines are cut. A handshake with a certificate has 1 KiB."""
-
-ELLIPSIS: Final = "…".encode()
 
 
 class LineBuffer:
@@ -95,46 +123,6 @@ class LineBuffer:
         self._held.clear()
         self._is_cut = False
         return line
-
-
-LINES_PER_SECOND: Final = 200.0
-MAX_BURST_LINES: Final = 1_000
-"""Enough for a stack trace or a start-up banner."""
-BYTES_PER_SECOND: Final = 32 << 20
-"""How fast the output of a plugin is read. With a larger figure a flood uses more CPU of the host
-(about 0.3 ms for 64 KiB); a smaller one slows only the plugin that floods."""
-TAIL_LINES: Final = 20
-_CHUNK: Final = 64 * 1024
-_MAX_FIELDS: Final = 20
-
-_LEVELS: Final[Mapping[str, int]] = {
-    "trace": logging.DEBUG,
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "fatal": logging.ERROR,
-    "critical": logging.ERROR,
-}
-_LEVEL_KEYS: Final = ("@level", "level", "severityText", "severity_text")
-_MESSAGE_KEYS: Final = ("@message", "message", "msg", "body")
-_IGNORED_KEYS: Final = frozenset({"@timestamp", "timestamp", "time", "@module"})
-
-
-def parse_line(text: str) -> tuple[int, str]:
-    """Return the level and the message of a line that a plugin printed."""
-    if not (text.startswith("{") and text.endswith("}")):
-        return logging.INFO, text
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return logging.INFO, text
-    message = _first_value(record, _MESSAGE_KEYS)
-    if message is None:
-        return logging.INFO, text
-    level = _LEVELS.get(str(_first_value(record, _LEVEL_KEYS)).lower(), logging.INFO)
-    return level, f"{message}{_other_fields(record)}"
 
 
 class LineBudget:
@@ -212,6 +200,21 @@ class PluginLog:
                 extra=self._extra,
             )
             self._dropped = 0
+
+
+def parse_line(text: str) -> tuple[int, str]:
+    """Return the level and the message of a line that a plugin printed."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return logging.INFO, text
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return logging.INFO, text
+    message = _first_value(record, _MESSAGE_KEYS)
+    if message is None:
+        return logging.INFO, text
+    level = _LEVELS.get(str(_first_value(record, _LEVEL_KEYS)).lower(), logging.INFO)
+    return level, f"{message}{_other_fields(record)}"
 
 
 async def forward(

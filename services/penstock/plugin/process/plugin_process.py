@@ -53,9 +53,9 @@ class PluginProcess:
         self._stub = ConnectorServiceStub(connection.channel)
 
     @property
-    def who(self) -> str:
+    def name(self) -> str:
         """`plugin/connector`, for messages."""
-        return self.connection.who
+        return self.connection.name
 
     @property
     def address(self) -> str:

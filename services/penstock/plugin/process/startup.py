@@ -2,7 +2,7 @@
 
 A remote plugin has no process that the host may start or end. The host connects when a task needs
 the plugin and again after the connection was lost. Other hosts may share the plugin, so the host
-never asks it to end.
+never ends it.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ async def start_plugin(
     redact = Redactor()
     redact.add_secrets([launch.credential])
     log = PluginLog(manifest.name, entry.name, redact)
-    who = f"{manifest.name}/{entry.name}"
+    name = f"{manifest.name}/{entry.name}"
     try:
         child = ChildProcess.spawn(launch)
     except PenstockError:
         remove_folder(launch.folder)
         raise
-    process = LocalProcess(who, child, launch.folder, log)
+    process = LocalProcess(name, child, launch.folder, log)
     connection = None
     try:
         process.limit_memory(options.max_memory_bytes)
         address = await _receive_address(process, launch, options.deadlines)
-        connection = Connection(who, address, launch.credential, process, redact)
+        connection = Connection(name, address, launch.credential, process, redact)
         await _check_health(connection, options.deadlines)
         description = await _describe(connection, entry, options.deadlines)
     except BaseException:  # a cancelled start, too, leaves no process without an owner
@@ -86,29 +86,29 @@ async def start_plugin(
             await connection.close()
         await process.terminate()
         raise
-    _log.info("plugin %s %s started, process %d", who, manifest.version, child.pid)
+    _log.info("plugin %s %s started, process %d", name, manifest.version, child.pid)
     return PluginProcess(manifest, entry, process, connection, description, options.deadlines)
 
 
 async def _connect(
     manifest: Manifest, remote: RemoteAddress, entry: ConnectorEntry, deadlines: Deadlines
 ) -> PluginProcess:
-    who = f"{manifest.name}/{entry.name}"
+    name = f"{manifest.name}/{entry.name}"
     tls = await asyncio.to_thread(remote.tls.read) if remote.tls else None
-    process = RemotePlugin(who, remote.address)
-    connection = Connection(who, remote.address, "", process, Redactor(), tls)
+    process = RemotePlugin(name, remote.address)
+    connection = Connection(name, remote.address, "", process, Redactor(), tls)
     try:
         try:
             status = await connection.check_health(deadlines.health_s, wait=False)
         except PenstockError as error:
-            raise unreachable(who, remote.address, error.diagnostic.message) from None
+            raise unreachable(name, remote.address, error.diagnostic.message) from None
         _require_serving(connection, status)
         description = await _describe(connection, entry, deadlines)
     except BaseException:
         await connection.close()
         raise
     process.probe = lambda timeout_s: _is_serving(connection, timeout_s)
-    _log.info("plugin %s %s connected at %s", who, manifest.version, remote.address)
+    _log.info("plugin %s %s connected at %s", name, manifest.version, remote.address)
     return PluginProcess(manifest, entry, process, connection, description, deadlines)
 
 
@@ -151,7 +151,7 @@ async def _check_health(connection: Connection, deadlines: Deadlines) -> None:
 def _not_answered(connection: Connection, why: str) -> PenstockError:
     return RetriableError(
         "plugin.not_answered",
-        f"plugin {connection.who} sent its handshake, but its first call was not answered: {why}",
+        f"plugin {connection.name} sent its handshake, but its first call was not answered: {why}",
         fix="Listen on the socket before printing the handshake, and serve gRPC there "
         "without TLS, for `:authority: localhost`. The log of the plugin may show more.",
     )
@@ -162,7 +162,7 @@ def _require_serving(connection: Connection, status: str) -> None:
         return
     raise connection.exit_error() or RetriableError(
         "plugin.not_serving",
-        f"plugin {connection.who} can be reached, but its health service is not serving: {status}",
+        f"plugin {connection.name} can be reached, but its health service is not serving: {status}",
         fix="Serve grpc.health.v1 with the service name 'plugin' before the handshake.",
     )
 
@@ -191,11 +191,11 @@ class RemotePlugin:
 
     pid: Final = 0
 
-    def __init__(self, who: str, address: str) -> None:
+    def __init__(self, name: str, address: str) -> None:
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.probe: Callable[[float], Awaitable[bool]] | None = None
         """Returns whether the plugin serves, after at most so many seconds."""
-        self._who, self._address = who, address
+        self._name, self._address = name, address
 
     async def wait_for_exit(self, timeout_s: float) -> bool:
         """Probe the plugin: when it does not answer within `timeout_s`, it has ended."""
@@ -209,7 +209,7 @@ class RemotePlugin:
             return None
         return RetriableError(
             "plugin.lost",
-            f"plugin {self._who} at {self._address} does not answer any more",
+            f"plugin {self._name} at {self._address} does not answer any more",
             fix="The host connects again by itself. Check that the plugin runs and can be reached.",
         )
 
@@ -219,9 +219,9 @@ class RemotePlugin:
             self.exited.set_result(0)
 
 
-def unreachable(who: str, address: str, why: str) -> PenstockError:
+def unreachable(name: str, address: str, why: str) -> PenstockError:
     """Return the error for a remote plugin to which the host cannot connect."""
-    text = f"plugin {who} at {address} cannot be reached: {escape_text(why, 500)}"
+    text = f"plugin {name} at {address} cannot be reached: {escape_text(why, 500)}"
     if any(word in why.lower() for word in _TLS_WORDS):
         return AuthError(
             "plugin.tls_refused",

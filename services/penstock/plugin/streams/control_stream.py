@@ -15,31 +15,16 @@ from penstock.plugin.process.connection import Connection
 
 _DEFAULT_HEARTBEAT_S: Final = 30.0
 """For a stream that names no interval."""
+
 _MAX_HEARTBEAT_S: Final = 300.0
 """A plugin cannot choose an interval so long that its hang is not detected (invariant 8)."""
+
 _MISSED_HEARTBEATS: Final = 2.0
 """Intervals without a frame. One is too strict for a busy machine."""
 
 _EXIT_GRACE_S: Final = 1.0
 """Time that a stream may outlive its process, to deliver the frames that were received. A longer
 time delays the restart when a descendant holds the socket open."""
-
-
-def silence_limit(heartbeat: Duration) -> float:
-    """Return the seconds without a frame after which the plugin is considered hung."""
-    interval_s = heartbeat.ToTimedelta().total_seconds() or _DEFAULT_HEARTBEAT_S
-    return min(interval_s, _MAX_HEARTBEAT_S) * _MISSED_HEARTBEATS
-
-
-def heartbeat_missed(who: str, seconds: float) -> PenstockError:
-    """Return the error for a plugin that sent no frame for so long."""
-    return RetriableError(
-        "plugin.heartbeat_missed",
-        f"plugin {who} sent nothing for {seconds:g} s, twice the heartbeat interval that it "
-        "promised (R19)",
-        fix="The task is run again. If it repeats, the log of the plugin may show where it hangs.",
-    )
-
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -48,8 +33,7 @@ _Response = TypeVar("_Response")
 class ControlStream(Generic[_Request, _Response]):
     """One bidirectional call. It ends once; `failure` is the error when it did not end properly."""
 
-    def __init__(self, connection: Connection, method: Callable[..., Any], name: str) -> None:
-        self.name = name
+    def __init__(self, connection: Connection, method: Callable[..., Any]) -> None:
         self.failure: PenstockError | None = None
         self._connection = connection
         self._call: grpc.aio.StreamStreamCall[_Request, _Response] = method(
@@ -141,6 +125,22 @@ class ControlStream(Generic[_Request, _Response]):
         if exit_error := self._connection.exit_error():
             loop = asyncio.get_running_loop()
             self._exit_timer = loop.call_later(_EXIT_GRACE_S, self.fail, exit_error)
+
+
+def silence_limit(heartbeat: Duration) -> float:
+    """Return the seconds without a frame after which the plugin is considered hung."""
+    interval_s = heartbeat.ToTimedelta().total_seconds() or _DEFAULT_HEARTBEAT_S
+    return min(interval_s, _MAX_HEARTBEAT_S) * _MISSED_HEARTBEATS
+
+
+def heartbeat_missed(name: str, seconds: float) -> PenstockError:
+    """Return the error for a plugin that sent no frame for so long."""
+    return RetriableError(
+        "plugin.heartbeat_missed",
+        f"plugin {name} sent nothing for {seconds:g} s, twice the heartbeat interval that it "
+        "promised (R19)",
+        fix="The task is run again. If it repeats, the log of the plugin may show where it hangs.",
+    )
 
 
 def _is_task_cancelled() -> bool:

@@ -70,7 +70,7 @@ class PluginMonitor:
             raise exit_error
         connection.redact.add_secrets(self._target.secrets.values())
         control = self._control = ControlStream(
-            connection, ConnectorServiceStub(connection.channel).Monitor, "plugin.monitor"
+            connection, ConnectorServiceStub(connection.channel).Monitor
         )
         target = connector_wire.target_to_proto(self._target)
         first = pb.MonitorRequest(target=target, max_tasks=self._max_tasks)
@@ -141,7 +141,7 @@ class PluginMonitor:
         try:
             return await control.receive("plugin.monitor", self._silence_limit_s)
         except TimeoutError:
-            raise heartbeat_missed(self._process.who, self._silence_limit_s) from None
+            raise heartbeat_missed(self._process.name, self._silence_limit_s) from None
 
     def _handle_frame(self, frame: pb.MonitorResponse) -> None:
         match frame.WhichOneof("kind"):
@@ -165,7 +165,7 @@ class PluginMonitor:
         )
         if diagnostic.severity not in _LOGGED_SEVERITIES:
             raise error_from_diagnostic(diagnostic)
-        _log.warning("plugin %s: %s", self._process.who, diagnostic)
+        _log.warning("plugin %s: %s", self._process.name, diagnostic)
 
 
 def _plan_frames(

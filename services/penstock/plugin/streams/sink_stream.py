@@ -96,7 +96,7 @@ class PluginSinkStream:
         self._epoch = epoch
         self._process.connection.redact.add_secrets(self._target.secrets.values())
         stub = SinkServiceStub(self._process.connection.channel)
-        self._control = ControlStream(self._process.connection, stub.Write, "plugin.write")
+        self._control = ControlStream(self._process.connection, stub.Write)
         timeout_s = self._deadlines.open_s
         try:
             frame = self._open_frame(commit_mode, last_prepared, recover)
@@ -115,8 +115,8 @@ class PluginSinkStream:
     async def columns(self, dataset: str) -> pa.Schema | None:
         """Return the columns of the table or file to which a dataset is written.
 
-        None: it does not exist yet, or the plugin does not report columns; then the host does not
-        ask (R16).
+        None: it does not exist yet, or the plugin does not report columns; then no request is sent
+        (R16).
         """
         if not self._reports_columns:
             return None
@@ -149,7 +149,7 @@ class PluginSinkStream:
             raise self._schema_refused(schema, applied)
         for action in applied.actions[:_MAX_ACTIONS]:
             text = errors.escape_text(self._process.connection.redact(action), _MAX_ACTION_CHARS)
-            _log.info("plugin %s: %s", self._process.who, text)
+            _log.info("plugin %s: %s", self._process.name, text)
 
     def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:  # noqa: ARG002 - of the port; the executor chooses the slot
         """Return what an executor needs to put rows into a slot of a transaction."""
@@ -207,7 +207,7 @@ class PluginSinkStream:
                 await self._request(frame, ("closed", 0), "plugin.write.close", timeout_s)
                 await control.finish_sending()
             except PenstockError as error:
-                _log.warning("plugin %s: %s", self._process.who, error)
+                _log.warning("plugin %s: %s", self._process.name, error)
         receiver.cancel()
         await asyncio.gather(receiver, return_exceptions=True)
         control.cancel()
@@ -261,7 +261,7 @@ class PluginSinkStream:
     def _warn_slow(self, stage: str, timeout_s: float) -> None:
         _log.warning(
             "plugin %s has not answered stage %s for %g s; the task fails after %g s",
-            self._process.who,
+            self._process.name,
             stage,
             self._deadlines.slow_s,
             timeout_s,
@@ -317,7 +317,7 @@ class PluginSinkStream:
         name = errors.escape_text(schema.dataset, 200)
         return SchemaError(
             "plugin.schema_refused",
-            f"plugin {connection.who} refuses a schema of {name!r}: {text}",
+            f"plugin {connection.name} refuses a schema of {name!r}: {text}",
             dataset=schema.dataset,
             fix=next((d.fix for d in why if d.fix), ""),
         )

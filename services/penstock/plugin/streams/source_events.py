@@ -38,54 +38,6 @@ _NAME: Final = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_METRIC_NAME_LENGTH - 1}}}")
 _MAX_SHOWN: Final = 5
 
 
-class PluginMetrics:
-    """The newest metrics that the source or sink plugin of a task reported."""
-
-    def __init__(self, plugin: str = "", end: str = "") -> None:
-        """`end` is source or sink."""
-        self._plugin, self._end = plugin, end
-        self._current: tuple[PluginMetric, ...] = ()
-        self._warned = False
-
-    def update(self, progress: types_pb2.Progress) -> None:
-        """Replace the metrics by those of a frame; a frame without metrics changes nothing."""
-        if progress.metrics:
-            valid = _valid_metrics(progress.metrics)
-            kept = sorted(valid.items())[:MAX_PLUGIN_METRICS]
-            self._current = tuple(PluginMetric(self._plugin, self._end, *one) for one in kept)
-            if len(kept) < len(progress.metrics):
-                self._warn_once(progress.metrics, dict(kept))
-
-    def current(self) -> tuple[PluginMetric, ...]:
-        """Return the newest metrics."""
-        return self._current
-
-    def _warn_once(self, metrics: Mapping[str, float], kept: Mapping[str, float]) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        dropped = [n for n in sorted(metrics) if _prometheus_name(n) not in kept][:_MAX_SHOWN]
-        _log.warning(
-            "plugin %s reports metrics that are dropped (%s): names may have up to %d lower-case "
-            "letters, digits, `_` and `.`, values must be finite, and at most %d metrics are kept",
-            self._plugin,
-            ", ".join(escape_text(name, MAX_METRIC_NAME_LENGTH) for name in dropped)
-            or "duplicate names",
-            MAX_METRIC_NAME_LENGTH,
-            MAX_PLUGIN_METRICS,
-        )
-
-
-def _valid_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    finite = {_prometheus_name(n): value for n, value in metrics.items() if math.isfinite(value)}
-    return {name: value for name, value in finite.items() if _NAME.fullmatch(name)}
-
-
-def _prometheus_name(name: str) -> str:
-    """Return an OpenTelemetry metric name in the form of Prometheus."""
-    return name.replace(".", "_")
-
-
 @dataclass(slots=True)
 class SourceFrameReader:
     """Checks the frames of one read stream and converts them into events."""
@@ -176,3 +128,51 @@ class SourceFrameReader:
                 else None
             ),
         )
+
+
+class PluginMetrics:
+    """The newest metrics that the source or sink plugin of a task reported."""
+
+    def __init__(self, plugin: str = "", end: str = "") -> None:
+        """`end` is source or sink."""
+        self._plugin, self._end = plugin, end
+        self._current: tuple[PluginMetric, ...] = ()
+        self._warned = False
+
+    def update(self, progress: types_pb2.Progress) -> None:
+        """Replace the metrics by those of a frame; a frame without metrics changes nothing."""
+        if progress.metrics:
+            valid = _valid_metrics(progress.metrics)
+            kept = sorted(valid.items())[:MAX_PLUGIN_METRICS]
+            self._current = tuple(PluginMetric(self._plugin, self._end, *one) for one in kept)
+            if len(kept) < len(progress.metrics):
+                self._warn_once(progress.metrics, dict(kept))
+
+    def current(self) -> tuple[PluginMetric, ...]:
+        """Return the newest metrics."""
+        return self._current
+
+    def _warn_once(self, metrics: Mapping[str, float], kept: Mapping[str, float]) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        dropped = [n for n in sorted(metrics) if _prometheus_name(n) not in kept][:_MAX_SHOWN]
+        _log.warning(
+            "plugin %s reports metrics that are dropped (%s): names may have up to %d lower-case "
+            "letters, digits, `_` and `.`, values must be finite, and at most %d metrics are kept",
+            self._plugin,
+            ", ".join(escape_text(name, MAX_METRIC_NAME_LENGTH) for name in dropped)
+            or "duplicate names",
+            MAX_METRIC_NAME_LENGTH,
+            MAX_PLUGIN_METRICS,
+        )
+
+
+def _valid_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    finite = {_prometheus_name(n): value for n, value in metrics.items() if math.isfinite(value)}
+    return {name: value for name, value in finite.items() if _NAME.fullmatch(name)}
+
+
+def _prometheus_name(name: str) -> str:
+    """Return an OpenTelemetry metric name in the form of Prometheus."""
+    return name.replace(".", "_")

@@ -94,7 +94,7 @@ class PluginSourceStream:
             raise exit_error
         self._process.connection.redact.add_secrets(self._target.secrets.values())
         stub = SourceServiceStub(self._process.connection.channel)
-        self._control = ControlStream(self._process.connection, stub.Read, "plugin.read")
+        self._control = ControlStream(self._process.connection, stub.Read)
         timeout_s = self._deadlines.open_s
         try:
             await self._control.send(self._open_frame(), "plugin.read.open", timeout_s)
@@ -228,7 +228,7 @@ class PluginSourceStream:
         try:
             return await control.receive("plugin.read", timeout_s)
         except TimeoutError:
-            raise heartbeat_missed(self._process.who, timeout_s or 0.0) from None
+            raise heartbeat_missed(self._process.name, timeout_s or 0.0) from None
 
     async def _iterate_events(self) -> AsyncIterator[ReadEvent]:
         while True:

@@ -23,6 +23,7 @@ MIN_VERSION: Final = 12
 """The oldest supported version of PostgreSQL. Older ones get no fixes and are not tested."""
 
 _LOCK: Final = 0x50535444  # "PSTD": advisory lock while the tables are created
+
 # With free space in the pages, a new value is stored beside the old one and the index is unchanged.
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS entry (
@@ -37,140 +38,20 @@ CREATE TABLE IF NOT EXISTS state (
     layout integer NOT NULL
 ) WITH (fillfactor = 10);
 """
+
 _FIRST: Final = "INSERT INTO state (revision, layout) VALUES (1, $1) ON CONFLICT DO NOTHING"
-
-
-async def create_tables(connection: Any, schema: str) -> int:
-    """Create missing tables; return the revision of the store.
-
-    Raises:
-        ConfigError: `store.newer`: a newer version has written to the schema;
-            `store.unsupported_version`.
-    """
-    _check_version(connection.get_server_version())
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        if not await connection.fetchval("SELECT to_regclass($1)", f"{schema}.state"):
-            await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-            await connection.execute(_TABLES)
-            await connection.execute(_FIRST, FORMAT)
-        state = await connection.fetchrow("SELECT revision, layout FROM state")
-    if state["layout"] > FORMAT:
-        raise newer_format(f"schema {schema}", state["layout"])
-    if await connection.fetchval("SHOW fsync") != "on":
-        _log.warning("PostgreSQL runs with fsync=off: a power cut loses acknowledged writes")
-    return int(state["revision"])
-
-
-def _check_version(version: Any) -> None:
-    if version.major < MIN_VERSION:
-        raise ConfigError(
-            "store.unsupported_version",
-            f"the server is PostgreSQL {version.major}; the oldest supported version is "
-            f"{MIN_VERSION}",
-            fix="Upgrade PostgreSQL.",
-        )
-
 
 POLL_INTERVAL_S: Final = 1.0
 """Time between two reads of changes without a notification. A longer time delays changes whose
 notification was lost; a shorter one costs the server more than one query per second and process."""
 
 _FLOOR: Final = "SELECT coalesce(min(revision) - 1, (SELECT revision FROM state)) FROM change"
+
 _NEW_CHANGES: Final = (
     "SELECT s.revision AS now, c.revision, c.keys FROM state s LEFT JOIN LATERAL"
     " (SELECT revision, keys FROM change WHERE revision > $1 ORDER BY revision LIMIT $2) c ON true"
     " ORDER BY c.revision"
 )
-
-
-class ChangeFollower:
-    """A task that reads the writes of all processes into a `Feed`. Owned by the store."""
-
-    def __init__(self, settings: PostgresqlSettings) -> None:
-        """Start the task; the feed is empty before the first read."""
-        self.feed = Feed(0)
-        self._settings = settings
-        self._wake = asyncio.Event()
-        self._waiting: list[asyncio.Future[None]] = []
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def read_now(self) -> None:
-        """Read changes at once."""
-        self._wake.set()
-
-    async def wait_for_read(self) -> None:
-        """Wait for a read that began after this call."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        self.read_now()
-        await future
-
-    async def stop(self) -> None:
-        """End the watches and the task."""
-        self.feed.close()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        self._finish_waiting(self._waiting)
-
-    async def _run(self) -> None:
-        while True:
-            connection = None
-            try:
-                connection = await self._settings.connect()
-                await self._follow(connection)
-            except PenstockError as error:
-                _log.warning("cannot follow the writes of other processes: %s", error)
-            except Exception as error:  # noqa: BLE001 - asyncpg raises many; the next attempt follows
-                failure = translate_error(error, "watch")
-                _log.warning("cannot follow the writes of other processes: %s", failure)
-            finally:
-                if connection is not None:
-                    connection.terminate()
-            await asyncio.sleep(POLL_INTERVAL_S)
-
-    async def _follow(self, connection: Any) -> None:
-        name = channel_name(self._settings.schema)
-        await connection.add_listener(name, lambda *_: self.read_now())
-        if not self.feed.revision:
-            self.feed.reset(await connection.fetchval(_FLOOR))
-        while True:
-            self._wake.clear()
-            waiting, self._waiting = self._waiting, []
-            try:
-                while await self._read_changes(connection):
-                    pass
-            except BaseException:
-                self._waiting += waiting
-                raise
-            self._finish_waiting(waiting)
-            try:
-                async with asyncio.timeout(POLL_INTERVAL_S):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
-
-    async def _read_changes(self, connection: Any) -> bool:
-        """Publish new changes; return whether there may be more."""
-        rows = await connection.fetch(_NEW_CHANGES, self.feed.revision, MAX_CHANGES)
-        now = rows[0]["now"]
-        changes = [row for row in rows if row["revision"] is not None]
-        is_gap = changes and changes[0]["revision"] > self.feed.revision + 1
-        if now < self.feed.revision or is_gap:
-            self.feed.reset(now)  # restored from a backup, or changes were pruned meanwhile
-            return False
-        for row in changes:
-            if row["keys"] is None:
-                self.feed.reset(row["revision"])  # too many keys to name
-            else:
-                self.feed.publish(row["revision"], [key.decode() for key in row["keys"]])
-        return len(changes) == MAX_CHANGES
-
-    def _finish_waiting(self, waiting: list[asyncio.Future[None]]) -> None:
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
 
 _log = logging.getLogger(__name__)
 
@@ -184,8 +65,8 @@ _READERS: Final = 4
 """Connections for reads. With the writer and the follower at most six per process."""
 
 _RETRY_DELAY_S: Final = 0.1
-
 _GET: Final = "SELECT key, value, revision FROM entry WHERE key = ANY($1::bytea[])"
+
 _RANGE: Final = (
     "SELECT s.revision AS now, e.key, e.value, e.revision FROM state s LEFT JOIN LATERAL"
     " (SELECT key, value, revision FROM entry WHERE key >= $1 AND key > $2 AND key < $3"
@@ -331,3 +212,123 @@ async def _prepare_schema(settings: PostgresqlSettings) -> int:
 
 def _entry(row: Any) -> Entry:
     return Entry(row["key"].decode(), row["value"], row["revision"])
+
+
+async def create_tables(connection: Any, schema: str) -> int:
+    """Create missing tables; return the revision of the store.
+
+    Raises:
+        ConfigError: `store.newer`: a newer version has written to the schema;
+            `store.unsupported_version`.
+    """
+    _check_version(connection.get_server_version())
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        if not await connection.fetchval("SELECT to_regclass($1)", f"{schema}.state"):
+            await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+            await connection.execute(_TABLES)
+            await connection.execute(_FIRST, FORMAT)
+        state = await connection.fetchrow("SELECT revision, layout FROM state")
+    if state["layout"] > FORMAT:
+        raise newer_format(f"schema {schema}", state["layout"])
+    if await connection.fetchval("SHOW fsync") != "on":
+        _log.warning("PostgreSQL runs with fsync=off: a power cut loses acknowledged writes")
+    return int(state["revision"])
+
+
+def _check_version(version: Any) -> None:
+    if version.major < MIN_VERSION:
+        raise ConfigError(
+            "store.unsupported_version",
+            f"the server is PostgreSQL {version.major}; the oldest supported version is "
+            f"{MIN_VERSION}",
+            fix="Upgrade PostgreSQL.",
+        )
+
+
+class ChangeFollower:
+    """A task that reads the writes of all processes into a `Feed`. Owned by the store."""
+
+    def __init__(self, settings: PostgresqlSettings) -> None:
+        """Start the task; the feed is empty before the first read."""
+        self.feed = Feed(0)
+        self._settings = settings
+        self._wake = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def read_now(self) -> None:
+        """Read changes at once."""
+        self._wake.set()
+
+    async def wait_for_read(self) -> None:
+        """Wait for a read that began after this call."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self.read_now()
+        await future
+
+    async def stop(self) -> None:
+        """End the watches and the task."""
+        self.feed.close()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._finish_waiting(self._waiting)
+
+    async def _run(self) -> None:
+        while True:
+            connection = None
+            try:
+                connection = await self._settings.connect()
+                await self._follow(connection)
+            except PenstockError as error:
+                _log.warning("cannot follow the writes of other processes: %s", error)
+            except Exception as error:  # noqa: BLE001 - asyncpg raises many; the next attempt follows
+                failure = translate_error(error, "watch")
+                _log.warning("cannot follow the writes of other processes: %s", failure)
+            finally:
+                if connection is not None:
+                    connection.terminate()
+            await asyncio.sleep(POLL_INTERVAL_S)
+
+    async def _follow(self, connection: Any) -> None:
+        name = channel_name(self._settings.schema)
+        await connection.add_listener(name, lambda *_: self.read_now())
+        if not self.feed.revision:
+            self.feed.reset(await connection.fetchval(_FLOOR))
+        while True:
+            self._wake.clear()
+            waiting, self._waiting = self._waiting, []
+            try:
+                while await self._read_changes(connection):
+                    pass
+            except BaseException:
+                self._waiting += waiting
+                raise
+            self._finish_waiting(waiting)
+            try:
+                async with asyncio.timeout(POLL_INTERVAL_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _read_changes(self, connection: Any) -> bool:
+        """Publish new changes; return whether there may be more."""
+        rows = await connection.fetch(_NEW_CHANGES, self.feed.revision, MAX_CHANGES)
+        now = rows[0]["now"]
+        changes = [row for row in rows if row["revision"] is not None]
+        is_gap = changes and changes[0]["revision"] > self.feed.revision + 1
+        if now < self.feed.revision or is_gap:
+            self.feed.reset(now)  # restored from a backup, or changes were pruned meanwhile
+            return False
+        for row in changes:
+            if row["keys"] is None:
+                self.feed.reset(row["revision"])  # too many keys to name
+            else:
+                self.feed.publish(row["revision"], [key.decode() for key in row["keys"]])
+        return len(changes) == MAX_CHANGES
+
+    def _finish_waiting(self, waiting: list[asyncio.Future[None]]) -> None:
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)

@@ -27,79 +27,6 @@ from penstock.store.feed import MAX_CHANGE_KEYS, MAX_CHANGES
 from penstock.store.port import Check, Conflict, Put
 from penstock.store.postgresql.settings import PostgresqlSettings, translate_error
 
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A queued write."""
-
-    checks: Sequence[Check]
-    puts: Sequence[Put]
-    result: asyncio.Future[int]
-
-    def set_outcome(self, outcome: int | BaseException) -> None:
-        """Set the result, unless the caller was cancelled meanwhile."""
-        if self.result.done():
-            return
-        if isinstance(outcome, int):
-            self.result.set_result(outcome)
-        else:
-            self.result.set_exception(outcome)
-
-
-@dataclass(slots=True)
-class Decision:
-    """Outcomes in the order of the requests, and what is stored.
-
-    `stored` and `removed`: the final state of each key; `changes`: the keys of each revision.
-    """
-
-    revision: int
-    outcomes: list[int | Conflict] = field(default_factory=list)
-    stored: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    changes: list[tuple[int, list[str]]] = field(default_factory=list)
-
-
-def keys_to_read(group: Sequence[Request]) -> list[bytes]:
-    """Return the keys whose revisions `decide` needs."""
-    checks = (check for request in group for check in request.checks)
-    return [*{check.key.encode(): None for check in checks if check.revision is not None}]
-
-
-def decide(group: Sequence[Request], revision: int, known: Mapping[str, int]) -> Decision:
-    """Decide each request on the state after the requests before it. `known`: existing keys."""
-    decision, current = Decision(revision), dict(known)
-    for request in group:
-        conflict = _find_conflict(request.checks, current)
-        if conflict is None:
-            decision.revision += 1
-            _apply_puts(decision, dict(request.puts), current)
-        decision.outcomes.append(conflict or decision.revision)
-    return decision
-
-
-def _find_conflict(checks: Sequence[Check], current: Mapping[str, int]) -> Conflict | None:
-    for check in checks:
-        if check.revision is not None and current.get(check.key, 0) != check.revision:
-            return Conflict(check.key, current.get(check.key, 0))
-    return None
-
-
-def _apply_puts(
-    decision: Decision, puts: Mapping[str, bytes | None], current: dict[str, int]
-) -> None:
-    for key, value in puts.items():
-        if value is None:
-            current.pop(key, None)
-            decision.stored.pop(key, None)
-            decision.removed.add(key)
-        else:
-            current[key] = decision.revision
-            decision.stored[key] = (decision.revision, value)
-            decision.removed.discard(key)
-    decision.changes.append((decision.revision, sorted(puts)))
-
-
 _log = logging.getLogger(__name__)
 
 MAX_GROUP_SIZE: Final = 256
@@ -107,16 +34,17 @@ MAX_GROUP_SIZE: Final = 256
 
 _RETRY_DELAY_S: Final = 0.1
 _PRUNE_INTERVAL: Final = 256
-
 _LOCK: Final = "SELECT revision FROM state FOR UPDATE"
 _DONE: Final = "SELECT EXISTS (SELECT FROM change WHERE revision = $1 AND nonce = $2)"
 _KNOWN: Final = "SELECT key, revision FROM entry WHERE key = ANY($1::bytea[])"
 _REMOVE: Final = "DELETE FROM entry WHERE key = ANY($1::bytea[])"
+
 _STORE: Final = (
     "INSERT INTO entry (key, revision, value)"
     " SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[])"
     " ON CONFLICT (key) DO UPDATE SET revision = excluded.revision, value = excluded.value"
 )
+
 _CHANGE: Final = "INSERT INTO change (revision, nonce, keys) VALUES ($1, $2, $3)"
 _PRUNE: Final = "DELETE FROM change WHERE revision <= $1"
 _COUNT: Final = "UPDATE state SET revision = $1"
@@ -268,3 +196,75 @@ def _outcome_unknown(error: PenstockError) -> RetriableError:
         f"the write may have been made or not: {error.diagnostic.message}",
         fix="Read again, and repeat the change if it was not made.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A queued write."""
+
+    checks: Sequence[Check]
+    puts: Sequence[Put]
+    result: asyncio.Future[int]
+
+    def set_outcome(self, outcome: int | BaseException) -> None:
+        """Set the result, unless the caller was cancelled meanwhile."""
+        if self.result.done():
+            return
+        if isinstance(outcome, int):
+            self.result.set_result(outcome)
+        else:
+            self.result.set_exception(outcome)
+
+
+@dataclass(slots=True)
+class Decision:
+    """Outcomes in the order of the requests, and what is stored.
+
+    `stored` and `removed`: the final state of each key; `changes`: the keys of each revision.
+    """
+
+    revision: int
+    outcomes: list[int | Conflict] = field(default_factory=list)
+    stored: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    changes: list[tuple[int, list[str]]] = field(default_factory=list)
+
+
+def keys_to_read(group: Sequence[Request]) -> list[bytes]:
+    """Return the keys whose revisions `decide` needs."""
+    checks = (check for request in group for check in request.checks)
+    return [*{check.key.encode(): None for check in checks if check.revision is not None}]
+
+
+def decide(group: Sequence[Request], revision: int, known: Mapping[str, int]) -> Decision:
+    """Decide each request on the state after the requests before it. `known`: existing keys."""
+    decision, current = Decision(revision), dict(known)
+    for request in group:
+        conflict = _find_conflict(request.checks, current)
+        if conflict is None:
+            decision.revision += 1
+            _apply_puts(decision, dict(request.puts), current)
+        decision.outcomes.append(conflict or decision.revision)
+    return decision
+
+
+def _find_conflict(checks: Sequence[Check], current: Mapping[str, int]) -> Conflict | None:
+    for check in checks:
+        if check.revision is not None and current.get(check.key, 0) != check.revision:
+            return Conflict(check.key, current.get(check.key, 0))
+    return None
+
+
+def _apply_puts(
+    decision: Decision, puts: Mapping[str, bytes | None], current: dict[str, int]
+) -> None:
+    for key, value in puts.items():
+        if value is None:
+            current.pop(key, None)
+            decision.stored.pop(key, None)
+            decision.removed.add(key)
+        else:
+            current[key] = decision.revision
+            decision.stored[key] = (decision.revision, value)
+            decision.removed.discard(key)
+    decision.changes.append((decision.revision, sorted(puts)))

@@ -188,8 +188,8 @@ class RejectedRowHandler:
         if self._rules.log:
             self._log(parts, unreadable)
         if self._writer is not None:
-            max_texts = await self._writer.send(txn_id, parts, unreadable, lag)
-            for text in max_texts[:MAX_LOGGED_ROWS]:
+            texts = await self._writer.send(txn_id, parts, unreadable, lag)
+            for text in texts[:MAX_LOGGED_ROWS]:
                 log.error("rejected row: %s", text)
         return failed
 

@@ -163,7 +163,9 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.WatchLogsRequest, context: Any
     ) -> AsyncIterator[pb.WatchLogsResponse]:
         """Stream lines of the log."""
-        async with aclosing(RECENT_LOGS.read(worker_rows.log_filter_from_proto(request))) as answers:
+        async with aclosing(
+            RECENT_LOGS.read(worker_rows.log_filter_from_proto(request))
+        ) as answers:
             async for lines in answers:
                 yield worker_rows.log_lines_to_proto(lines)
 

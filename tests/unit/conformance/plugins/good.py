@@ -1,4 +1,4 @@
-"""A plugin that keeps every promise: a queue that forgets what was committed, and three sinks."""
+"""A plugin that keeps every rule: a queue that forgets committed rows, a book that ends, sinks."""
 
 import json
 import os
@@ -111,6 +111,16 @@ class Queue(Door, Source[Config]):
     def ack(self, offsets):
         for offset in offsets.values():
             swap(self.gone, str(offset["next"]))
+
+
+class Book(Queue):
+    """The same rows, as a source that ends."""
+
+    name = "book"
+    bounded = True
+
+    def finished(self):
+        return self.began and self.next >= len(self.lines())
 
 
 def plain(value):
@@ -238,7 +248,7 @@ class Keyed(Door, Sink[Config]):
             write_rows(Path(self.config.folder) / f"{row['id']:06}.rows", [row])
 
 
-CONNECTORS = (Queue, Shelf, Till, Keyed)
+CONNECTORS = (Queue, Book, Shelf, Till, Keyed)
 
 if __name__ == "__main__":
     serve(*CONNECTORS, name="good", version="1.0.0")
