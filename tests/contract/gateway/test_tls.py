@@ -111,7 +111,8 @@ def test_files_that_do_not_fit_while_they_are_replaced_change_nothing(
     monkeypatch.setattr(listeners, "RELOAD_INTERVAL_S", 0.05)
     url = served()
     shutil.copy(authority.sign("localhost")[0], tmp_path / "cert.pem")
-    wait_until(lambda: "stays as it was" in caplog.text, 120, "the files to be looked at")
+    refused = "the new certificate is not used"
+    wait_until(lambda: refused in caplog.text, 120, "the files to be checked")
     assert httpx.get(f"{url}/connectors", verify=trusting(authority)).status_code == 200
 
 

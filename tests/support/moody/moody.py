@@ -64,10 +64,8 @@ class Moody(Source[MoodyConfig]):
         action: ApplyAction,
         *,
         last: MoodyConfig | None = None,
-        dry_run: bool,
     ) -> Sequence[str]:
         """Write the action down beside the mood, and how many partitions there were before."""
-        del dry_run
         before = f" after {last.partitions}" if last else ""
         with Path(f"{config.mood}.applied").open("a", encoding="utf-8") as file:
             file.write(f"{action.name}{before}\n")

@@ -102,7 +102,7 @@ class Bench:
 
     def __init__(self, schedulers: list[Scheduler], drain: float) -> None:
         members = {s.address: SimpleNamespace(address=s.address) for s in schedulers}
-        self.discovery: Any = SimpleNamespace(now=SimpleNamespace(members=members))
+        self.discovery: Any = SimpleNamespace(current=SimpleNamespace(members=members))
         self.way = SchedulerRoute(self.discovery)
         self.client, self.task_registry = SchedulerClient(self.way), TaskRegistry()
         self.election: Any = Election(schedulers[0].address)
@@ -112,7 +112,7 @@ class Bench:
             return SimpleNamespace(lost=self.lost)
 
         instance: Any = SimpleNamespace(
-            membership=SimpleNamespace(registered=registered, key="members/worker/w-1"),
+            membership=SimpleNamespace(wait_until_registered=registered, key="members/worker/w-1"),
             settings=SimpleNamespace(drain=drain),
         )
         task_registry: Any = self.task_registry
