@@ -43,7 +43,11 @@ async def far_away(address: str) -> AsyncIterator[str]:
     host, _, port = address.rpartition(":")
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection(host, int(port))
+        try:
+            there = await asyncio.open_connection(host, int(port))
+        except OSError:  # the server has stopped, and the channel tries once more
+            writer.close()
+            return
         await asyncio.gather(passed(reader, there[1], 0), passed(there[0], writer, LATE))
 
     server = await asyncio.start_server(connected, "127.0.0.1")

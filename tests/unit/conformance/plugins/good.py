@@ -114,13 +114,17 @@ class Queue(Door, Source[Config]):
 
 
 class Book(Queue):
-    """The same rows, as a source that ends."""
+    """The same rows, as a source that ends, and so waits for no commit on its way."""
 
     name = "book"
     bounded = True
 
+    def connect(self, partitions):
+        super().connect(partitions)
+        self.began = True
+
     def finished(self):
-        return self.began and self.next >= len(self.lines())
+        return self.next >= len(self.lines())
 
 
 def plain(value):
