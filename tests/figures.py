@@ -24,8 +24,8 @@ AVOIDED: Final = re.compile(
         | people | unsaid | reworded | tasting | tastes? | rehears\w+ | lettered | lettering
         | (set[ ])?apart | room(s)? | posting | telling | holdings | abreast
     )\b
-    | (?<![-_])\b(?<!dead[ ])letters?\b(?![-_])
-    | \b(MOST|LEAST)_\w+ | \b(AT_ONCE|AGAIN|GIVE_UP)\b
+    | (?<![-_/."'])\b(?<!dead[ ])letters?\b(?![-_."'/=])
+    | (?-i:\b(MOST|LEAST)_[A-Z_]+\b | \b(AT_ONCE|AGAIN|GIVE_UP)\b)
     | ,\ and\ no\b | \bthe\ (one|slow)\ way\b""",
     re.VERBOSE | re.IGNORECASE,
 )

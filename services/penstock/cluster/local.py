@@ -102,12 +102,12 @@ def etcd_command(folder: Path, ports: Ports) -> list[str]:
     Raises:
         ConfigError: `cluster.no_etcd`.
     """
-    said = os.environ.get("ETCD_BIN")
-    binary = shutil.which(said or "etcd")
+    configured = os.environ.get("ETCD_BIN")
+    binary = shutil.which(configured or "etcd")
     if binary is None:
         raise ConfigError(
             "cluster.no_etcd",
-            f"etcd was not found: {said or 'it is not on the PATH'}",
+            f"etcd was not found: {configured or 'it is not on the PATH'}",
             fix="Install it (Debian: apt-get install etcd-server), or set ETCD_BIN to its path.",
         )
     client, peer = (f"http://127.0.0.1:{port}" for port in (ports.client, ports.peer))

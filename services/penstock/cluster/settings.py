@@ -40,9 +40,9 @@ def resolve_advertised(advertise: str, listening: str) -> str:
         return listening
     if advertise.count(":") > 1 and not advertise.startswith("["):
         return f"[{advertise}]:{port}"  # an IPv6 address alone, as Kubernetes passes it
-    said, _, said_port = advertise.rpartition(":")
-    if said and said_port.isdecimal():
-        return advertise if int(said_port) else f"{said}:{port}"
+    advertised, _, advertised_port = advertise.rpartition(":")
+    if advertised and advertised_port.isdecimal():
+        return advertise if int(advertised_port) else f"{advertised}:{port}"
     return f"{advertise}:{port}"
 
 
