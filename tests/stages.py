@@ -40,7 +40,7 @@ STAGES = (
     Stage("unit", ("tests/unit", *ORDINARY)),
     Stage("connectors", ("connectors", *ORDINARY)),
     Stage("contract, security", ("tests/contract", "tests/security", *ORDINARY)),
-    Stage("system, chaos", ("tests/system", "tests/chaos", *ORDINARY), fast=False),
+    Stage("system, chaos", ("tests/system", "tests/chaos", *ORDINARY), lanes=2, fast=False),
     Stage("timed, alone", ("tests", "connectors", "-m", "timed"), lanes=0),
     Stage("Spark 3.5", ("tests/unit/spark", "-m", "spark35"), lanes=0, fast=False),
 )

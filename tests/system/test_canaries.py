@@ -110,7 +110,9 @@ def use(client: httpx.Client, folder: Path, reference: str) -> None:
     assert made.status_code == 201, made.text
     letters = f"/v1/connectors/{NAME}/letters"
     wait_until(lambda: "picky.told" in client.get(letters).text, READY, "the letter of the row")
-    assert (folder / "out").read_text() == '{"kind": "good"}\n'
+    out = folder / "out"  # committed after the dead letter
+    wait_until(lambda: out.exists() and out.read_text(), READY, "the row that was written")
+    assert out.read_text() == '{"kind": "good"}\n'
 
 
 def shown(client: httpx.Client) -> dict[str, bytes]:

@@ -94,7 +94,7 @@ def test_a_project_is_listed_and_sealed_and_a_change_of_it_is_told(
     monkeypatch.setenv("COLUMNS", "200")
     project = tmp_path / "acme-orders"
     new = ("plugin", "new", "--language", "python", "acme-orders", "--into", project)
-    assert "README.md says what next" in penstock(*new)
+    assert "README.md has the next steps" in penstock(*new)
     assert "plugin.folder_exists" in penstock(*new, code=2)
     listed = penstock("plugin", "list", "--plugins", project)
     assert re.search(r"acme-orders-sink +sink +acme-orders +0\.1\.0 +here$", listed, re.MULTILINE)
