@@ -105,7 +105,7 @@ def test_a_project_is_listed_and_sealed_and_a_change_of_it_is_told(
     (project / "acme_orders" / "sink.py").write_text("")
     told = penstock("plugin", "seal", "--check", project, code=2)
     assert "plugin.seal_broken" in told
-    assert "acme_orders/sink.py is not what it was" in told
+    assert "the file acme_orders/sink.py was changed" in told
     (project / "plugin.toml").write_text("broken")
     assert "plugin.bad_manifest" in penstock("plugin", "list", "--plugins", project, code=1)
 
