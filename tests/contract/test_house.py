@@ -9,6 +9,7 @@ from support.checkout import (
     name_of,
     product_files,
     python_files,
+    run,
     syntax_of,
 )
 from support.checkout import test_files as files_of_tests
@@ -36,6 +37,25 @@ def test_the_top_level_is_exactly_the_rooms():
     a checkout of git as in an unpacked archive.
     """
     assert top_level(ROOT) == TOP_LEVEL
+
+
+def test_nothing_that_a_build_leaves_is_committed():
+    assert tracked_and_ignored(ROOT) == []
+
+
+def tracked_and_ignored(root):
+    """The files that git tracks although a line of `.gitignore` names them."""
+    listed = run("git", "ls-files", "--cached", "--ignored", "--exclude-standard", cwd=root)
+    return listed.stdout.splitlines() if listed.returncode == 0 else []  # an unpacked archive
+
+
+def test_a_build_that_is_committed_goes_red(tmp_path):
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "a.o").touch()
+    (tmp_path / ".gitignore").write_text("target/\n")
+    run("git", "init", "-q", cwd=tmp_path)
+    run("git", "add", "-f", "target/a.o", cwd=tmp_path)
+    assert tracked_and_ignored(tmp_path) == ["target/a.o"]
 
 
 def top_level(root):
