@@ -304,7 +304,7 @@ class ConfigClient(ServiceClient):
     async def record_topics(self, generation: str, topics: Sequence[str]) -> None:
         """Record topics that a connector has rows of."""
         request = pb.TrackTopicsRequest(generation=generation, topics=topics)
-        await self._call("config.note_topics", self._stub.TrackTopics, request)
+        await self._call("config.track_topics", self._stub.TrackTopics, request)
 
     async def list_topics(self, name: str) -> tuple[str, ...]:
         """Return the topics that a connector had rows of since its creation or the last reset."""

@@ -237,5 +237,5 @@ class ProcessClient(ServiceClient):
     async def list_metrics(self) -> ProcessMetrics:
         """Return the counters and gauges of the process, as they are now."""
         request = pb.ListMetricsRequest()
-        answer = await self._call("process.numbers", self._stub.ListMetrics, request)
+        answer = await self._call("process.list_metrics", self._stub.ListMetrics, request)
         return process_metrics_from_proto(self._service, answer)
