@@ -185,7 +185,9 @@ class WorkerClient(ServiceClient):
         request = worker_rows.preview_request_to_proto(connector, given)
         method = self._stub.PreviewRows
         # the engine may have to start
-        answer = await self._call("worker.preview_rows", method, request, timeout_s=WORKER_TIMEOUT_S)
+        answer = await self._call(
+            "worker.preview_rows", method, request, timeout_s=WORKER_TIMEOUT_S
+        )
         return worker_rows.preview_from_proto(answer)
 
     async def watch_tasks(self, interval_s: float = 0.0) -> AsyncIterator[TaskStatus]:
