@@ -75,7 +75,7 @@ def store(kind: str, folder: Path) -> Iterator[str]:
     if kind == "sqlite":
         yield f"sqlite:{folder}/state.db"
     elif kind == "etcd":
-        with EtcdServers(folder, 1, "--quota-backend-bytes", str(8 << 30)) as servers:
+        with EtcdServers(folder, 1, "--quota-backend-bytes", str(8 << 30), fsync=True) as servers:
             yield f"etcd:{','.join(servers.endpoints)}"
     else:
         with PostgresqlServer() as server:

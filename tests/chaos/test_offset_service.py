@@ -29,7 +29,7 @@ def services(kind, folder):
         if kind == "sqlite":
             store = f"sqlite:{folder}/state.db"
         elif kind == "etcd":
-            servers = stack.enter_context(EtcdServers(folder, fsync=False))
+            servers = stack.enter_context(EtcdServers(folder))
             store = f"etcd:{','.join(servers.endpoints)}"
         else:
             server = stack.enter_context(PostgresqlServer())

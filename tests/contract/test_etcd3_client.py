@@ -49,7 +49,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     authority = Authority(folder / "certificates")
     certificate, key = authority.sign("etcd", address="127.0.0.1")
     options = ("--cert-file", str(certificate), "--key-file", str(key))
-    with EtcdServers(folder, 1, *options, fsync=False) as servers:
+    with EtcdServers(folder, 1, *options) as servers:
         servers.guard(CLUSTER)
         yield Place(servers, authority.ca, guarded=True)
 
@@ -57,7 +57,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """etcd as it is when nothing is said."""
-    with EtcdServers(tmp_path_factory.mktemp("plain"), fsync=False) as servers:
+    with EtcdServers(tmp_path_factory.mktemp("plain")) as servers:
         yield Place(servers)
 
 

@@ -45,7 +45,7 @@ class Cluster:
         `users`: each service is a user of etcd, with what it is granted.
         """
         self.folder, self._first = folder, names
-        self.etcd = EtcdServers(folder / "etcd", etcd, fsync=False, host=host)
+        self.etcd = EtcdServers(folder / "etcd", etcd, host=host)
         self._store, self.tls, self._users = store or {}, tls, users
         self.keys = {"listen": f"{host}:0", **keys}
         self.processes: dict[str, PenstockProcess] = {}

@@ -51,13 +51,14 @@ class EtcdServers:
         folder: Path,
         members: int = 1,
         *options: str,
-        fsync: bool = True,
         host: str = "127.0.0.1",
+        fsync: bool = False,
     ) -> None:
         """Prepare `members` of them; `options` go to each. They serve at `host`."""
         self._folder, self._host = folder, host
         ports = free_ports(3 * members)
         self._client, self._peer, self._health = (ports[i::3] for i in range(3))
+        # a kill of the process loses nothing that the kernel has; a slow disk would fail tests
         self._options = [*options, *([] if fsync else ["--unsafe-no-fsync"])]
         self._scheme = "https" if "--cert-file" in options else "http"
         self._guarded = False
@@ -72,6 +73,10 @@ class EtcdServers:
         """Return settings that name all members, for root where there are users."""
         root = {"user": "root", "password": Secret(PASSWORD)} if self._guarded else {}
         return EtcdSettings(**{"endpoints": self.endpoints, **root, **fields})
+
+    def patient_settings(self, **fields: Any) -> EtcdSettings:
+        """Return settings with which a slow machine fails no call: for tests of anything else."""
+        return self.settings(**{"call_timeout_s": 60.0, "retry_timeout_s": 120.0, **fields})
 
     def guard(self, cluster: str = "default") -> None:
         """Let nobody in but users: root, and one for each service, with what it is granted."""

@@ -48,7 +48,7 @@ def test_etcd_away(tmp_path: Path) -> None:
 
 def test_wrong_credentials(tmp_path: Path) -> None:
     """Refused at once; the password is in no output."""
-    with EtcdServers(tmp_path / "etcd", fsync=False) as etcd:
+    with EtcdServers(tmp_path / "etcd") as etcd:
         for command in (
             ("user", "add", "root:secret-one"),
             ("user", "grant-role", "root", "root"),
@@ -74,7 +74,7 @@ def test_wrong_credentials(tmp_path: Path) -> None:
 )
 def test_wrong_settings(tmp_path: Path, keys: dict[str, str], code: str) -> None:
     """Every key that cannot be is named."""
-    with EtcdServers(tmp_path / "etcd", fsync=False) as etcd:
+    with EtcdServers(tmp_path / "etcd") as etcd:
         texts = {k: v.replace("ETCD", ",".join(etcd.endpoints)) for k, v in keys.items()}
         ended_with, output = ended(tmp_path / "s", "offset", **texts)
         assert ended_with == 2, output
@@ -107,7 +107,7 @@ def test_two_clusters_with_one_name(control: Cluster, tmp_path: Path, service: s
 
 def test_a_store_that_cannot_be_opened_takes_no_name(tmp_path: Path) -> None:
     """With the right URL the service starts."""
-    with EtcdServers(tmp_path / "etcd", fsync=False) as etcd:
+    with EtcdServers(tmp_path / "etcd") as etcd:
         keys = {"etcd.endpoints": ",".join(etcd.endpoints)}
         url = "postgresql://nobody:nothing@127.0.0.1:1/none?sslmode=wrong"
         wrong = {"store": "postgresql", "store.url": url}

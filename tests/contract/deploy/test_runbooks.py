@@ -137,7 +137,7 @@ def test_every_command_of_etcdctl_works(name, tmp_path):
         for line in script.splitlines()
         if "etcdctl" in line or line.startswith(("grown", "revision", "export"))
     ]
-    with EtcdServers(tmp_path / "servers", fsync=False) as servers:
+    with EtcdServers(tmp_path / "servers") as servers:
         script = "\n".join(lines).replace("127.0.0.1:2379", servers.endpoints[0])
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],

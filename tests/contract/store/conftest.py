@@ -55,7 +55,7 @@ def opened(driver: str, request: pytest.FixtureRequest, tmp_path: Path) -> Opene
         server = request.getfixturevalue("postgresql")
         settings = server.settings(next(_names))
         return _closing(lambda: PostgresqlStore.open(settings))
-    settings = request.getfixturevalue("etcd").settings(cluster=next(_names))
+    settings = request.getfixturevalue("etcd").patient_settings(cluster=next(_names))
     return _closing(lambda: EtcdStore.open(settings))
 
 

@@ -84,7 +84,7 @@ def test_the_store_of_this_version_or_an_older_one_is_opened_again(stamped):
 
 
 def test_several_that_open_a_new_store_at_once_agree(etcd):
-    settings = etcd.settings(cluster="format-raced")
+    settings = etcd.patient_settings(cluster="format-raced")
 
     async def main():
         stores = await asyncio.gather(*(EtcdStore.open(settings) for _ in range(5)))
@@ -95,7 +95,7 @@ def test_several_that_open_a_new_store_at_once_agree(etcd):
 
 @pytest.mark.parametrize("stamp", ["two", "", "1.5"])
 def test_a_stamp_that_cannot_be_read_is_taken_for_a_newer_one(etcd, stamp):
-    settings = etcd.settings(cluster=f"format-odd{len(stamp)}")
+    settings = etcd.patient_settings(cluster=f"format-odd{len(stamp)}")
     etcd.control(0, "put", f"{settings.prefix}format", "--", stamp)
     with pytest.raises(ConfigError, match=r"store\.newer"):
         asyncio.run(EtcdStore.open(settings))
@@ -103,7 +103,7 @@ def test_a_stamp_that_cannot_be_read_is_taken_for_a_newer_one(etcd, stamp):
 
 def test_an_etcd_that_is_too_old_is_refused(etcd, monkeypatch):
     monkeypatch.setattr(errors, "MIN_VERSION", (99, 0))
-    settings = etcd.settings(cluster="old")
+    settings = etcd.patient_settings(cluster="old")
     with pytest.raises(ConfigError, match=r"etcd\.unsupported_version.* is etcd 3\..*99\.0"):
         asyncio.run(Etcd.connect(settings))
     with pytest.raises(ConfigError, match=r"store\.unsupported_version"):

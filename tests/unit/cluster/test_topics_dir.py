@@ -15,7 +15,7 @@ from support.etcd import EtcdServers
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
-    with EtcdServers(tmp_path_factory.mktemp("etcd"), fsync=False) as servers:
+    with EtcdServers(tmp_path_factory.mktemp("etcd")) as servers:
         yield servers
 
 

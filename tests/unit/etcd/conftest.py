@@ -27,7 +27,7 @@ def with_client(servers: EtcdServers) -> Callable[[Callable[[Etcd], Awaitable[No
 
     def run(test: Callable[[Etcd], Awaitable[None]]) -> None:
         async def main() -> None:
-            client = await Etcd.connect(servers.settings(cluster=next(_names)))
+            client = await Etcd.connect(servers.patient_settings(cluster=next(_names)))
             try:
                 async with asyncio.timeout(60):
                     await test(client)

@@ -102,7 +102,7 @@ def test_a_watch_says_what_it_cannot_tell_any_more(servers, with_client):
 
 
 def test_200_mb_of_others_keys_neither_reach_a_watch_nor_delay_it(tmp_path):
-    with EtcdServers(tmp_path, fsync=False) as servers:
+    with EtcdServers(tmp_path) as servers:
 
         async def test(client):
             seen = []
@@ -121,7 +121,7 @@ def test_200_mb_of_others_keys_neither_reach_a_watch_nor_delay_it(tmp_path):
             assert seen == [(f"{client.prefix}ours", b"1")]
             assert len((await client.range(client.prefix)).entries) == 1
 
-        connecting(servers.settings(), test)
+        connecting(servers.patient_settings(), test)
 
 
 def test_a_condition_that_fails_answers_what_is_there(with_client):
@@ -298,7 +298,7 @@ def guarded(tmp_path_factory):
 
 def entering(servers, user="penstock", password="secret-of-penstock", cluster="a"):
     secret = Secret(password) if user else None
-    return servers.settings(user=user, password=secret, cluster=cluster)
+    return servers.patient_settings(user=user, password=secret, cluster=cluster)
 
 
 def test_a_user_enters_and_stays_when_the_token_ends(guarded):
@@ -379,7 +379,7 @@ def test_tls_both_ways(tmp_path, certificates):
         async def test(client):
             await client.txn([], [operations.put("/k", b"1")], stage="t")
 
-        connecting(servers.settings(tls=ours), test)
+        connecting(servers.patient_settings(tls=ours), test)
         for tls in (None, Tls(authority), Tls()):
             with pytest.raises(RetriableError, match=r"etcd\.unreachable.*expects TLS"):
                 connecting(servers.settings(tls=tls, connect_timeout_s=0.5))

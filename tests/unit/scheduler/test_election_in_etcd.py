@@ -148,5 +148,5 @@ def test_one_instance_is_elected_and_the_other_is_fenced(tmp_path):
             await until(lambda: worker.error is not None, "its session ended with its lease")
             assert worker.error.code == "scheduler.member_gone"
 
-    with EtcdServers(tmp_path / "etcd", fsync=False) as servers:
+    with EtcdServers(tmp_path / "etcd") as servers:
         asyncio.run(main(servers))

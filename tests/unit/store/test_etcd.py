@@ -51,7 +51,7 @@ def test_a_write_over_a_limit_is_refused_whole_with_the_option_that_lifts_it(
             )
         assert not (await store.range("")).entries
 
-    running(servers.settings(cluster="limits"), test)
+    running(servers.patient_settings(cluster="limits"), test)
 
 
 def test_a_limit_that_only_etcd_knows_of_is_told_alike(servers):
@@ -62,7 +62,7 @@ def test_a_limit_that_only_etcd_knows_of_is_told_alike(servers):
             await store.write([Check(f"{i}", 0) for i in range(200)], [("a", b"")])
         assert not (await store.range("")).entries
 
-    running(servers.settings(cluster="theirs"), test, max_bytes=64 << 20, max_ops=10_000)
+    running(servers.patient_settings(cluster="theirs"), test, max_bytes=64 << 20, max_ops=10_000)
 
 
 def test_the_largest_write_within_the_limits_goes_through(servers):
@@ -70,7 +70,7 @@ def test_the_largest_write_within_the_limits_goes_through(servers):
         await store.write([Check("0", 0)], [(f"{i}", b"x" * 300) for i in range(4000)])
         assert len((await store.range("", limit=5000)).entries) == 4000
 
-    running(servers.settings(cluster="largest"), test)
+    running(servers.patient_settings(cluster="largest"), test)
 
 
 def test_two_clusters_in_one_etcd_do_not_see_each_other(servers):
@@ -80,8 +80,8 @@ def test_two_clusters_in_one_etcd_do_not_see_each_other(servers):
     async def empty(store):
         assert not (await store.range("")).entries
 
-    running(servers.settings(cluster="a"), fill)
-    running(servers.settings(cluster="a.b"), empty)
+    running(servers.patient_settings(cluster="a"), fill)
+    running(servers.patient_settings(cluster="a.b"), empty)
 
 
 def test_etcd_away_at_the_start_has_a_code_of_the_store(servers):
