@@ -5,7 +5,10 @@ import sys
 
 from hypothesis import HealthCheck, settings
 
-from support.order import pytest_collection_modifyitems  # noqa: F401 - a hook, found by its name
+from support.order import (  # noqa: F401 - hooks, found by their names
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
 
 # A busy machine is slow, which is no finding: pytest's own time limit ends what hangs.
 settings.register_profile(

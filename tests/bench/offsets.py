@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.client import OffsetClient
-from penstock.model.identity import partition_id
 from penstock_kit.testing.process_tree import list_processes
+from penstock_values.identity import partition_id
 from report import Report, arguments, percentile
 from running import working_folder
 from support.etcd import EtcdServers

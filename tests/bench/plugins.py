@@ -28,8 +28,11 @@ import pyarrow.compute as pc
 from penstock.model.connector import Partition, Target, TaskPlan
 from penstock.model.stream import BatchReady, EndOfStream, PartitionDone
 from penstock.model.ticket import SlotTicket, Ticket
-from penstock.plugin import LaunchOptions, PluginProcess, PluginSourceStream, start_plugin
 from penstock.plugin.catalog.manifest import Manifest, read_manifest
+from penstock.plugin.limits import LaunchOptions
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.process.startup import start_plugin
+from penstock.plugin.streams.source_stream import PluginSourceStream
 from penstock.spark.connector_io.source_reader import read_rows
 from penstock_kit.testing import PenstockProcess
 from report import ROOT, Report, arguments

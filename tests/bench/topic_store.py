@@ -21,7 +21,9 @@ from penstock.model.stream import BatchReady, Checkpoint, PutSlot, StreamSchema
 from penstock.topic.embedded.topic_reader import TopicReader
 from penstock.topic.embedded.topic_writer import TopicWriter
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import open_folder, read_files, write_files
+from penstock.topic_files.file_reader import read_files
+from penstock.topic_files.file_writer import write_files
+from penstock.topic_files.locations import open_folder
 from report import Report, arguments, percentile
 from running import working_folder
 

@@ -19,7 +19,7 @@ from engine import FRAME_ROWS, SCHEMA, SLOTS, peers, timed
 from penstock.model.step import Step
 from penstock.spark.engine import Engine
 from penstock.spark.settings import EngineSettings
-from penstock.transform import build_chain
+from penstock.transform.configuration import build_chain
 from report import Report, arguments
 
 MOST: Final = 1.5

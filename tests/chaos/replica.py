@@ -16,6 +16,7 @@ import pymysql
 from penstock_kit.testing import wait_until
 from support.mariadb import PASSWORD, USER, MariadbServer
 from support.postgresql import PostgresqlServer
+from support.processes import PLAIN
 from system.pipelines import Pipeline
 
 ROWS: Final = 12_000
@@ -126,7 +127,7 @@ class Replica(Pipeline):
         source |= {"snapshot.fetch.size": 1000, "connection.attempts": 20}
         source |= {"connection.backoff.ms": 500, "heartbeat.interval.ms": 500}
         rules = {"batch": {"max.rows": 1000}, "restart": {"max": -1}}
-        super().__init__(folder, {"source": source, "sink": sink, **rules})
+        super().__init__(folder, {"source": source, "sink": sink, **rules}, PLAIN)
 
     @contextmanager
     def changing(self, seed: int) -> Iterator[None]:
@@ -153,7 +154,7 @@ class Replica(Pipeline):
         return len(rows_of(self.ends.target) or ())
 
     def same(self) -> bool:
-        """Tell whether the target has the rows of the source, value by value."""
+        """Return whether the target has the rows of the source, value by value."""
         expected = rows_of(self.ends.source)
         return expected is not None and rows_of(self.ends.target) == expected
 

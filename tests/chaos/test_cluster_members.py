@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three workers, and a leader that waits for one that is lost: long enough for a slow start."""
-    with Cluster(tmp_path_factory.mktemp("cluster"), **{"lease.ttl": "15s"}) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), plain=True, **{"lease.ttl": "15s"}) as cluster:
         cluster.start("scheduler", "scheduler", **{"rebalance.delay": "60s"})
         cluster.workers(*WORKERS, **SPARK)
         yield cluster

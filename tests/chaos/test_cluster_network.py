@@ -17,7 +17,10 @@ def test_a_worker_that_is_cut_off_fences_itself(tmp_path: Path) -> None:
     """Nobody hears of it, and it of nobody, or it alone is not heard: its tasks begin elsewhere,
     and it has cut its own off. When the network is back, so is it. Each row arrives once.
     """
-    with Network("w1", "w2") as network, Cluster(tmp_path, host=network.home) as cluster:
+    with (
+        Network("w1", "w2") as network,
+        Cluster(tmp_path, host=network.home, plain=True) as cluster,
+    ):
         for name in ("w1", "w2"):
             listen = {"listen": f"{network.address(name)}:0"}
             cluster.start("worker", name, within=network.on(name), **listen, **SPARK)
@@ -44,7 +47,7 @@ def test_a_worker_that_is_cut_off_fences_itself(tmp_path: Path) -> None:
 
 def test_a_leader_that_is_cut_off_is_replaced_and_no_task_restarts(tmp_path: Path) -> None:
     """S1: another instance leads; when the first is back it follows."""
-    with Network("s1") as network, Cluster(tmp_path, host=network.home) as cluster:
+    with Network("s1") as network, Cluster(tmp_path, host=network.home, plain=True) as cluster:
         listen = {"listen": f"{network.address('s1')}:0"}
         cluster.start("scheduler", "s1", within=network.on("s1"), **listen)
         cluster.processes["scheduler"].kill()

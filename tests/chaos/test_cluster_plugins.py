@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One worker: those in trouble share it with those who are not."""
-    with Cluster(tmp_path_factory.mktemp("cluster"), **{"lease.ttl": "30s"}) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), plain=True, **{"lease.ttl": "30s"}) as cluster:
         cluster.workers("w1", **WORKER)
         yield cluster
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One worker is enough: what is asked for is the same for each."""
-    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), plain=True) as cluster:
         cluster.workers("w1", **SPARK)
         yield cluster
 

@@ -95,7 +95,7 @@ def test_a_member_in_trouble_costs_no_lease_no_event_and_little_time(cluster, wh
 
 
 async def overlap(cluster) -> bool:
-    """Tell whether two held one place at once: one cut off from etcd, one not."""
+    """Return whether two held one place at once: one cut off from etcd, one not."""
     cut = (cluster.leader() + 1) % 3
     well = [end for n, end in enumerate(cluster.endpoints) if n != cut]
     old_client = await Etcd.connect(cluster.settings(endpoints=(cluster.endpoints[cut],)))
@@ -201,7 +201,7 @@ async def succeeded(cluster, paused):
 
 
 def running(pid) -> bool:
-    """Tell whether a process has not ended."""
+    """Return whether a process has not ended."""
     with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
         return stat.read().rpartition(")")[2].split()[0] != "Z"
 

@@ -17,6 +17,9 @@ from penstock_kit.testing.process_tree import Process, read_process
 from support.standalone import Standalone
 from system.pipelines import ended, nothing_left, nothing_runs
 
+SPARK = "penstock.cli"
+"""The command line as it is installed: the engine of these tests is Spark."""
+
 MOVING = 180.0
 """Seconds until rows arrive, with a start of a JVM before the first."""
 
@@ -54,7 +57,7 @@ def more_rows(pipeline: Verifiable, process: PenstockProcess, stage: str) -> Non
 
 def test_a_plugin_or_a_python_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     """One after the other in one run: sink plugin, source plugin, Spark's Python worker, twice."""
-    pipeline = Verifiable(tmp_path, rows=4000, rate=150, prune=True)
+    pipeline = Verifiable(tmp_path, module=SPARK, rows=4000, rate=150, prune=True)
     with pipeline.running() as process:
         more_rows(pipeline, process, "at the start")
         for find in (plugin("verifiable-sink"), plugin("verifiable-source"), python_worker) * 2:
@@ -72,7 +75,7 @@ def test_a_plugin_or_a_python_worker_that_is_killed_is_replaced(tmp_path: Path) 
 
 def test_a_run_goes_on_in_a_new_jvm(tmp_path: Path) -> None:
     """The process replaces itself, and `--fresh` does not count a second time: it goes on."""
-    pipeline = Verifiable(tmp_path, rows=2000, rate=150, prune=True)
+    pipeline = Verifiable(tmp_path, module=SPARK, rows=2000, rate=150, prune=True)
     with pipeline.running("--fresh") as process:
         more_rows(pipeline, process, "at the start")
         victim = jvm(process)
@@ -88,7 +91,7 @@ def test_a_run_goes_on_in_a_new_jvm(tmp_path: Path) -> None:
 
 def test_a_killed_command_leaves_no_process_and_goes_on_when_run_again(tmp_path: Path) -> None:
     """kill -9 of the command itself, from outside, at no chosen step."""
-    pipeline = Verifiable(tmp_path, rows=1500, rate=200)
+    pipeline = Verifiable(tmp_path, module=SPARK, rows=1500, rate=200)
     with pipeline.running() as process:
         more_rows(pipeline, process, "at the start")
         process.kill()

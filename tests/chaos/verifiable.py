@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock_kit.testing import Report, Spans, check_delivery, check_delivery_so_far, read_ledger
+from support.processes import PLAIN
 from system.pipelines import Pipeline
 
 
@@ -19,9 +20,12 @@ class Verifiable(Pipeline):
         rows: int,
         prune: bool = False,
         delivery: str = "auto",
+        module: str = PLAIN,
         **more: Any,
     ) -> None:
-        """Give `rows` rows in each of two partitions. `more`: keys of the source."""
+        """Give `rows` rows in each of two partitions. `more`: keys of the source. `module`: see
+        `Pipeline`.
+        """
         self.rows, self.partitions = rows, 2
         self.ledger, self.told = folder / "ledger", folder / "told"
         source = {
@@ -35,7 +39,7 @@ class Verifiable(Pipeline):
         }
         sink = {"connector.class": "verifiable-sink", "ledger": str(self.ledger)}
         rules = {"batch": {"max.rows": 100}, "delivery": delivery}
-        super().__init__(folder, {"source": source, "sink": sink, **rules})
+        super().__init__(folder, {"source": source, "sink": sink, **rules}, module)
 
     def check(self) -> Report:
         """Compare what was to come with what came."""

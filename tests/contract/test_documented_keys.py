@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.worker.config.settings import KEYS
+from penstock.connector_config.keys import KEYS
 from support.checkout import ROOT
 
 NAMES = {key.name for key in KEYS} - {"name", "connector.class"}

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from penstock.etcd import Election, Etcd, EtcdSettings, Lease, Member, Membership, Tls, operations
-from penstock.store import Check, EtcdStore
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Check
 from support.certificates import Authority
 from support.etcd import PASSWORD, EtcdServers
 from support.etcd3_client import etcd3_client

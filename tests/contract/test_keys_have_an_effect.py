@@ -22,26 +22,26 @@ import penstock_builtin.__main__ as builtin
 import penstock_databases.__main__ as databases
 import penstock_net.__main__ as net
 from penstock.cluster.keys import KEYS as OF_CLUSTER
-from penstock.convert.registry import KINDS as CONVERTERS
-from penstock.model.config_def import ConfigKey, find_keys_without_effect, parse_with_errors
-from penstock.model.connector import ConnectorKind
-from penstock.model.errors import PenstockError
-from penstock.scheduler.state.desired_state import parse_task_rules
-from penstock.secrets import provider_settings as secrets_settings
-from penstock.standalone.settings import KEYS as OF_NODE
-from penstock.transform import find_chain_warnings
-from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
-from penstock.worker.config import settings as worker_settings
-from penstock.worker.config.reach import OVERRIDE_PREFIXES, TUNING, OverridePolicy
-from penstock.worker.config.sections import (
-    KAFKA_CONNECT_KEYS,
-    PLUGIN_KEYS,
+from penstock.connector_config import settings as worker_settings
+from penstock.connector_config.keys import KAFKA_CONNECT_KEYS, OVERRIDE_PREFIXES, PLUGIN_KEYS
+from penstock.connector_config.keys import KEYS as FRAMEWORK
+from penstock.connector_config.sections import (
     check_keys_without_effect,
     split_config,
     unused_key_warning,
 )
-from penstock.worker.config.settings import KEYS as FRAMEWORK
-from penstock.worker.config.settings import read_settings
+from penstock.connector_config.settings import read_settings
+from penstock.convert.registry import KINDS as CONVERTERS
+from penstock.model.config_def import ConfigKey, find_keys_without_effect, parse_with_errors
+from penstock.model.connector import ConnectorKind
+from penstock.model.errors import PenstockError
+from penstock.model.topic import TopicSelection
+from penstock.scheduler.state.desired_state import parse_task_rules
+from penstock.secrets import provider_settings as secrets_settings
+from penstock.standalone.settings import KEYS as OF_NODE
+from penstock.transform.configuration import find_chain_warnings
+from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
+from penstock.worker.config.reach import TUNING, OverridePolicy
 from penstock_connector._config import keys_of
 from support.checkout import ROOT
 
@@ -91,7 +91,7 @@ def comes_of(config: Mapping[str, str], kind: ConnectorKind) -> tuple[object, se
     found += check_keys_without_effect(parts, settings, kind)
     pattern = settings.topics.pattern
     topics = (settings.topics.names, pattern and pattern.text)
-    made = dataclasses.replace(settings, topics=worker_settings.TopicSelection())
+    made = dataclasses.replace(settings, topics=TopicSelection())
     return (made, topics, parse_task_rules(config)), {one.config_path for one in found}
 
 
@@ -118,7 +118,7 @@ def test_every_key_of_the_framework_has_an_effect_or_is_told_of() -> None:
 def test_a_key_of_the_framework_without_a_reader_goes_red(monkeypatch: pytest.MonkeyPatch) -> None:
     more = ConfigKey("flush.never", doc="Read by nothing.")
     monkeypatch.setattr(worker_settings, "KEYS", (*FRAMEWORK, more))
-    monkeypatch.setattr("penstock.worker.config.sections.FRAMEWORK_KEYS", {more.name, "name"})
+    monkeypatch.setattr("penstock.connector_config.sections.FRAMEWORK_KEYS", {more.name, "name"})
     assert without_use([more]) == [f"{kind.name}: flush.never" for kind in KINDS]
 
 
@@ -238,7 +238,7 @@ def read_by(make: Any, keys: Iterable[ConfigKey], fixed: Mapping[str, str]) -> s
 
 
 def told_of(section: str, type_: str, key: ConfigKey) -> bool:
-    """Tell whether a warning names a key of a member of a chain."""
+    """Return whether a warning names a key of a member of a chain."""
     name = f"{section}.a.{key.name}"
     config = {section: "a", f"{section}.a.type": type_, name: sample(key)}
     return name in {one.config_path for one in find_chain_warnings(config)}

@@ -10,6 +10,8 @@ FORBIDDEN = {
     "services/penstock/worker/ports.py": "import pyspark",
     "services/penstock/rpc/channels.py": "import penstock_kit.testing",
     "connectors/python/penstock_connector/_values.py": "import penstock.model",
+    "connectors/python/penstock_values/identity.py": "import penstock.api",
+    "services/penstock/model/pattern.py": "import penstock_connector",
     "connectors/builtin/penstock_builtin/__init__.py": "import penstock.api.offset.v1",
     "connectors/databases/penstock_databases/__init__.py": "import penstock_builtin",
     "connectors/net/penstock_net/__init__.py": "import penstock_databases",

@@ -13,6 +13,7 @@ CONNECTOR = [
     "ConnectorError",
     "Converter",
     "DataError",
+    "Dataset",
     "FencedError",
     "Monitor",
     "NoConfig",

@@ -7,8 +7,8 @@ import pytest
 from penstock.model.errors import ErrorClass
 from penstock.scheduler.state.restarts import (
     MAX_INTERNAL_RESTARTS,
+    RESTARTS,
     FailureAction,
-    RestartPolicy,
     decide_action,
 )
 from support.checkout import ROOT
@@ -30,7 +30,7 @@ def restarts_told(text: str) -> set[int]:
 
 def test_a_defect_is_restarted_so_often() -> None:
     fates = [
-        decide_action(RestartPolicy(), ErrorClass.INTERNAL, n, -1, 0).action
+        decide_action(RESTARTS, ErrorClass.INTERNAL, n, -1, 0).action
         for n in range(MAX_INTERNAL_RESTARTS + 2)
     ]
     assert fates == [FailureAction.RESTART] * MAX_INTERNAL_RESTARTS + [FailureAction.WAIT] * 2

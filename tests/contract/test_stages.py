@@ -4,7 +4,7 @@ from pathlib import Path
 
 import stages
 from stages import Outcome, Stage
-from support.order import LONG
+from support.order import HEAVY, LONG, next_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def test_a_red_stage_is_named_and_the_next_ones_run(tmp_path, monkeypatch, capfd
     assert beside.endswith("RED")
     assert total.split()[:2] == ["all", "2"]
     assert named == "red: test_red::test_red"
-    monkeypatch.setattr(stages, "STAGES", (green,))
+    monkeypatch.setattr(stages, "FAST", (green,))
     monkeypatch.setattr(stages, "BESIDE", {})
     assert stages.main(["fast", "-q"]) == 0
 
@@ -54,6 +54,22 @@ def test_the_table_has_the_sums_of_the_stages():
         Outcome("b", 5, passed=True, tests=3, jvms=4),
     ]
     assert stages.table(outcomes).splitlines()[-1].split() == ["all", "5", "8", "5"]
+
+
+def test_the_table_has_the_folders_of_a_stage():
+    outcome = Outcome("a", 3, passed=True, tests=5, jvms=1, areas={"x": (2, 4.4), "y": (3, 1.0)})
+    _, _, _, *areas, _ = stages.table([outcome]).splitlines()
+    assert [line.split()[:3] for line in areas] == [["x", "2", "4"], ["y", "3", "1"]]
+
+
+def test_at_most_two_files_that_start_clusters_run_at_the_same_time():
+    one, two, three = (f"{HEAVY[0]}test_{n}.py" for n in range(3))
+    light = "tests/unit/test_a.py"
+    assert next_file([light, one], []) == one
+    assert next_file([light, two], [one, light]) == two
+    assert next_file([three, light], [one, two]) == light
+    assert next_file([three], [one, two]) == three, "only those are left"
+    assert next_file([light], []) == light
 
 
 def test_options_may_leave_a_stage_without_tests(tmp_path):

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.api.record.v1 import record_pb2
-from penstock.model.identity import partition_id
 from penstock.spark.connector_io import json_lines
 from penstock.wire import record as record_wire
 from penstock_connector._frames import decode_rows, decode_schema
 from penstock_connector._values import partition_from_proto, partition_to_proto
+from penstock_values.identity import partition_id
 from support.checkout import ROOT
 
 FOLDER = ROOT / "proto/vectors"

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.connector_config.dead_letters import read_tolerance
 from penstock.convert.registry import create_converter
 from penstock.gateway import request_input
 from penstock.gateway.v1.bodies import parse_time
 from penstock.model.dead_letter_queue import parse_edits, parse_ids
 from penstock.model.errors import InternalError, PenstockError
-from penstock.model.identity import partition_key
 from penstock.pipeline_files.connector_file import read_connector
 from penstock.pipeline_files.files import read_flat, read_values
 from penstock.plugin.catalog.manifest import parse_manifest
@@ -37,7 +37,7 @@ from penstock.spark.connector_io.frame_bounds import (
 )
 from penstock.transform.functions.column_declaration import parse_columns
 from penstock.transform.sql.guard import check_expression
-from penstock.worker.dead_letters.rejected_rows import read_tolerance
+from penstock_values.identity import partition_key
 
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
 ROWS = pa.schema([("id", pa.int64()), ("at", pa.date32()), ("tags", pa.list_(pa.string()))])

@@ -16,6 +16,7 @@ PRODUCT = (
     ROOT / "services/penstock",
     ROOT / "connectors/kit/penstock_kit",
     ROOT / "connectors/python/penstock_connector",
+    ROOT / "connectors/python/penstock_values",
     ROOT / "connectors/builtin/penstock_builtin",
     ROOT / "connectors/databases/penstock_databases",
     ROOT / "connectors/net/penstock_net",

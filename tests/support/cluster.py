@@ -18,7 +18,7 @@ from penstock.rpc.channels import Dial, MutualTls, open_channel
 from penstock_kit.testing import PenstockProcess, wait_until
 from support.certificates import Authority
 from support.etcd import PASSWORD, EtcdServers
-from support.ports import DIES_WITH_US
+from support.processes import DIES_WITH_US, PLAIN, TESTS
 
 READY: Final = 180.0
 """Seconds for a process to answer, on a machine that is busy."""
@@ -38,13 +38,16 @@ class Cluster:
         store: Mapping[str, str] | None = None,
         tls: Authority | None = None,
         users: bool = False,
+        plain: bool = False,
         **keys: str,
     ) -> None:
         """`etcd` members; `names` of the first services; `keys` of every process. All but workers
         are at `host`. `store`: where state is, if not in etcd.
         `users`: each service is a user of etcd, with what it is granted.
+        `plain`: workers have `support.plain_engine`, for tests of what has nothing to do with
+        Spark: a worker starts for 1 s of CPU instead of 7.
         """
-        self.folder, self._first = folder, names
+        self.folder, self._first, self._plain = folder, names, plain
         self.etcd = EtcdServers(folder / "etcd", etcd, host=host)
         self._store, self.tls, self._users = store or {}, tls, users
         self.keys = {"listen": f"{host}:0", **keys}
@@ -118,8 +121,12 @@ class Cluster:
         file.write_text(json.dumps(config), encoding="utf-8")
         variables = {"PENSTOCK_LOG_LEVEL": "INFO", **(env or {})}
         variables |= {"PENSTOCK_FAULTS": faults} if faults else {}
-        before = (*within, *DIES_WITH_US)
-        process = PenstockProcess(folder, service, "--config", file, env=variables, prefix=before)
+        before, module = (*within, *DIES_WITH_US), "penstock.cli"
+        if service == "worker" and self._plain:
+            module, variables["PYTHONPATH"] = PLAIN, TESTS
+        process = PenstockProcess(
+            folder, service, "--config", file, env=variables, prefix=before, module=module
+        )
         process.start()
         self.processes[name], self._services[name] = process, service
         return process

@@ -64,7 +64,7 @@ class DatabendServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers. It ends with the thread that called this."""
-        from support.ports import DIES_WITH_US  # the server's side has no such package
+        from support.processes import DIES_WITH_US  # the server's side has no such package
 
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -27,9 +27,9 @@ import pytest
 
 from penstock.cluster.grants import SERVICES, role_commands
 from penstock.etcd import EtcdSettings
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 from penstock_kit.testing import wait_until
-from support.ports import DIES_WITH_US, free_ports
+from support.processes import DIES_WITH_US, free_ports
 
 PASSWORD: Final = "secret-of-etcd"
 """Of every user of a guarded one."""
@@ -196,6 +196,6 @@ class EtcdServers:
 
 
 def _stopped(pid: int) -> bool:
-    """Tell whether every thread of a process is stopped: one that runs answers once more."""
+    """Return whether every thread of a process is stopped: one that runs answers once more."""
     stats = (file.read_text(encoding="utf-8") for file in Path(f"/proc/{pid}/task").glob("*/stat"))
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)

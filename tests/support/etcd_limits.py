@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from penstock.store import Change, Check, Entry, Page, Put, SqliteStore
+from penstock.store.port import Change, Check, Entry, Page, Put
+from penstock.store.sqlite import SqliteStore
 
 MOST_CONDITIONS = 128
 MOST_BYTES = 1_500_000

@@ -24,8 +24,8 @@ import pyspark
 from py4j.java_gateway import JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from penstock.model.arrow_schema import semantic_type
 from penstock.transform.registry import TRANSFORMS_BY_NAME
+from penstock_values.semantic_types import semantic_type
 from support.transforms import DATASET, Case
 
 VERSION = "4.3.1"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.scheduler.leader.leadership import leader_fenced
-from penstock.store import ANY, Check, Conflict, Store
-from penstock.store.port import Put
+from penstock.store.port import Check, Conflict, Put, Store
 
 LEADER_KEY = "scheduler/leader"
 
@@ -56,7 +55,7 @@ class StoreLeadership:
 
     async def write(self, checks: Sequence[Check], puts: Sequence[Put]) -> int:
         """Write, if this instance still has the key."""
-        token = self._token if self.compares else ANY
+        token = self._token if self.compares else None
         if token == 0:
             raise leader_fenced(self._leader)
         try:

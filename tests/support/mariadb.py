@@ -23,7 +23,7 @@ from typing import Self
 
 import pytest
 
-from support.ports import DIES_WITH_US, free_ports
+from support.processes import DIES_WITH_US, free_ports
 
 USER = "penstock"
 PASSWORD = "penstock"

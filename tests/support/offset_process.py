@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.ports import DIES_WITH_US
+from support.processes import DIES_WITH_US
 
 READY = 90.0
 """Seconds until a service serves."""

@@ -16,9 +16,13 @@ from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServ
 from penstock.etcd import EtcdSettings
 from penstock.model.connector import Connector
 from penstock.offset import OffsetService
-from penstock.rpc import Server
-from penstock.store import EtcdStore, PostgresqlSettings, PostgresqlStore, SqliteStore, Store
-from penstock.telemetry import Secret
+from penstock.rpc.server import Server
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Store
+from penstock.store.postgresql.settings import PostgresqlSettings
+from penstock.store.postgresql.store import PostgresqlStore
+from penstock.store.sqlite import SqliteStore
+from penstock.telemetry.redaction import Secret
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from typing import Self
 
 import pytest
 
-from penstock.store import PostgresqlSettings
-from penstock.telemetry import Secret
+from penstock.store.postgresql.settings import PostgresqlSettings
+from penstock.telemetry.redaction import Secret
 from penstock_kit.testing import wait_until
 from penstock_kit.testing.process_tree import Process, list_tree, read_process
-from support.ports import DIES_WITH_US, free_ports
+from support.processes import DIES_WITH_US, free_ports
 
 
 def postgresql_programs() -> Path:

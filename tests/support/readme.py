@@ -107,7 +107,7 @@ def play(story: list[Block], folder: Path, deadline: float = 240) -> None:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Tell whether a text is what was expected, where `…` stands for anything."""
+    """Return whether a text is what was expected, where `…` stands for anything."""
     pattern = ".*".join(re.escape(part) for part in expected.strip().split("…"))
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
 

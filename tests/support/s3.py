@@ -27,9 +27,9 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from penstock.telemetry import Secret
-from penstock.topic_files import S3Settings
-from support.ports import DIES_WITH_US, free_ports
+from penstock.telemetry.redaction import Secret
+from penstock.topic_files.folder import S3Settings
+from support.processes import DIES_WITH_US, free_ports
 
 ACCESS: Final = "a-key-of-tests"
 SECRET: Final = "a-secret-of-tests"

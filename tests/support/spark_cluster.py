@@ -13,7 +13,7 @@ from typing import Final
 import pyspark
 
 from penstock_kit.testing import wait_until
-from support.ports import DIES_WITH_US, free_ports
+from support.processes import DIES_WITH_US, free_ports
 
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"

@@ -20,6 +20,7 @@ KAFKAS = {
 NAMED_IN_BODY = frozenset(
     {"POST /connectors", "POST /v1/connectors/validate", "POST /v1/connectors/check",
      "POST /v1/connectors/compare", "POST /v1/connectors/rehearse",
+     "POST /v1/connectors/datasets",
      "PUT /connector-plugins/{plugin}/config/validate"}
 )  # fmt: skip
 """Routes whose connector is named by the body: who may edit any may ask, and the name is compared

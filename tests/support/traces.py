@@ -23,7 +23,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from support.ports import free_ports
+from support.processes import free_ports
 from support.web import Reply, WebServer
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from penstock.model.arrow_schema import SEMANTIC_TYPE_KEY
 from penstock.transform.functions.column_declaration import parse_columns
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
 GOLDEN = Path(__file__).parents[1] / "unit" / "transform" / "golden"
 DATASET = "topic"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock_kit.testing import PenstockProcess, wait_until
+from support.processes import TESTS
 
 ENDED: Final = 240.0
 """Seconds for a command that starts a JVM, does something small and ends, on a busy machine."""
@@ -37,10 +38,14 @@ def write_pipeline(folder: Path, document: Mapping[str, Any], name: str = "p.yam
 
 
 class Pipeline:
-    """One pipeline file and its state; every run has a log of its own."""
+    """One pipeline file and its state; every run has a log of its own. `module` has the command
+    line; `PLAIN` is the one whose worker has no Spark.
+    """
 
-    def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, document: Mapping[str, Any], module: str = "penstock.cli"
+    ) -> None:
+        self.folder, self._module = folder, module
         self.file = write_pipeline(folder, document)
         self.state = folder / "state"
         self._runs = 0
@@ -50,8 +55,9 @@ class Pipeline:
         self._runs += 1
         folder = self.folder / f"run{self._runs}"
         arguments = ["run", self.file, "--state", self.state, "--report", folder / "report.json"]
-        env = {"PENSTOCK_LOG_LEVEL": "INFO", **env}
-        return PenstockProcess(folder, *arguments, "--no-progress", *options, env=env)
+        env = {"PENSTOCK_LOG_LEVEL": "INFO", "PYTHONPATH": TESTS, **env}
+        arguments += ["--no-progress", *options]
+        return PenstockProcess(folder, *arguments, env=env, module=self._module)
 
     def run(self, *options: str | Path, deadline: float = ENDED, **env: str) -> Outcome:
         """Run it to its end; no process may be left of it."""

@@ -134,7 +134,7 @@ class Files:
         self.given.update(new)
 
     def arrived(self) -> bool:
-        """Tell whether every line is there; one that is there twice never arrives."""
+        """Return whether every line is there; one that is there twice never arrives."""
         if not self.written.exists():
             return False
         return Counter(self.written.read_text(encoding="utf-8").splitlines()) == self.given

@@ -13,7 +13,7 @@ import pytest
 from penstock.cluster.grants import SERVICES
 from penstock.etcd import Etcd, operations
 from penstock.model.errors import AuthError
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 from support.cluster import Cluster
 from support.etcd import PASSWORD
 from support.flow import SPARK, Flow
@@ -29,7 +29,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
     keys = folder / "keys"
     keys.write_bytes(base64.b64encode(bytes(range(32))))
     keys.chmod(0o600)
-    with Cluster(folder, users=True, store={"store.seal.keys": str(keys)}) as cluster:
+    with Cluster(folder, plain=True, users=True, store={"store.seal.keys": str(keys)}) as cluster:
         cluster.workers("w1", **SPARK)
         flow = Flow(cluster, tasks=1)
         flow.ledger = folder / CANARY

@@ -47,7 +47,7 @@ class Talk:
         return self.cluster.processes[name].output.count("DEBUG   penstock.rpc.interceptor")
 
     def tells(self, name: str) -> bool:
-        """Tell whether a call makes a line."""
+        """Return whether a call makes a line."""
         before = self.lines(name)
         return self.lines(name) > before
 

@@ -15,7 +15,7 @@ from penstock.model.errors import PenstockError
 from penstock_kit.testing import PenstockProcess
 from support.cluster import READY, Cluster
 from support.etcd import EtcdServers
-from support.ports import free_ports
+from support.processes import free_ports
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -84,7 +84,7 @@ def test_wrong_settings(tmp_path: Path, keys: dict[str, str], code: str) -> None
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster without workers, with two schedulers."""
-    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), plain=True) as cluster:
         cluster.start("scheduler", "second")
         cluster.until(cluster.cluster, READY, "a leader")
         cluster.config(lambda config: config.list())  # it has taken the cluster's name

@@ -22,7 +22,7 @@ def test_broker_compatibility(tmp_path: Path) -> None:
     with PostgresqlServer() as server:
         url = server.settings().url.reveal()
         store = {"store": "postgresql", "store.url": url}
-        with Cluster(tmp_path, store=store) as cluster:
+        with Cluster(tmp_path, plain=True, store=store) as cluster:
             cluster.workers("w1", **SPARK)
             flow = Flow(cluster, tasks=2)
             flow.start()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(params=["folder", "s3"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     """Two workers with one place for their topics."""
-    with S3Server() as server, Cluster(tmp_path) as cluster:
+    with S3Server() as server, Cluster(tmp_path, plain=True) as cluster:
         s3 = {
             "topics.dir": "s3://topics/cluster",
             "topics.s3.endpoint": server.endpoint,

@@ -75,7 +75,7 @@ class Shop:
             return {row["id"]: row for row in found}
 
     def equal(self, *names: str) -> bool:
-        """Tell whether the copies of tables are what the tables are, value by value."""
+        """Return whether the copies of tables are what the tables are, value by value."""
         return all(self.source(name) == self.target(name) for name in names)
 
     @property

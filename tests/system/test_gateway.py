@@ -35,7 +35,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A cluster without workers, in which everybody shows a certificate. `tests/contract/gateway`
     does without certificates.
     """
-    with Cluster(tmp_path / "cluster", tls=Authority(tmp_path / "authority")) as cluster:
+    with Cluster(
+        tmp_path / "cluster", plain=True, tls=Authority(tmp_path / "authority")
+    ) as cluster:
         yield cluster
 
 
@@ -98,7 +100,7 @@ def test_a_gateway_tells_the_numbers_of_every_process(cluster: Cluster) -> None:
 
 def test_a_connector_is_made_and_runs_in_a_cluster_of_certificates(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
-    with Cluster(tmp_path / "cluster", tls=authority) as cluster:
+    with Cluster(tmp_path / "cluster", plain=True, tls=authority) as cluster:
         cluster.workers("w1", **SPARK)
         process = cluster.start("gateway", "g1", listeners=ANY)
         flow = Flow(cluster, tasks=1)

@@ -27,7 +27,7 @@ def test_each_call_of_the_page_does_what_it_says(tmp_path: Path) -> None:
         if block.marks.get("tested-by", "").endswith("test_grpcurl.py")
     ]
     path = f"{grpcurl()}:{os.environ['PATH']}"
-    with Cluster(tmp_path / "cluster") as cluster:
+    with Cluster(tmp_path / "cluster", plain=True) as cluster:
         cluster.workers("w1", **SPARK)
         places = {
             name.upper(): address(cluster, name) for name in ("config", "offset", "scheduler")

@@ -42,7 +42,7 @@ def engines(node):
 
 def children(node):
     """Processes of previews."""
-    module = "penstock.worker.admin.preview_process"
+    module = "penstock.worker.admin.preview_server"
     return [p for p in node.process.process_tree() if module in p.command]
 
 

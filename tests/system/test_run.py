@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock_kit.testing import PenstockProcess
+from support.processes import PLAIN
 from system.pipelines import Outcome, Pipeline, ended, nothing_left
 
 EVEN = "line LIKE '%even'"
@@ -25,12 +26,16 @@ process come one after the other (8.3 s together) before it is killed."""
 INTERRUPTED = 130
 
 
-def files(folder: Path, *, source: Any = (), sink: Any = (), **rules: Any) -> Pipeline:
-    """Return a pipeline from the file `in.txt` to the file `out.txt` of a folder."""
+def files(
+    folder: Path, *, source: Any = (), sink: Any = (), module: str = "penstock.cli", **rules: Any
+) -> Pipeline:
+    """Return a pipeline from the file `in.txt` to the file `out.txt` of a folder. `module`: see
+    `Pipeline`.
+    """
     read = {"connector.class": "file-source", "file": str(folder / "in.txt"), "tail": False}
     write = {"connector.class": "file-sink", "file": str(folder / "out.txt")}
     ends = {"source": {**read, **dict(source)}, "sink": {**write, **dict(sink)}}
-    return Pipeline(folder, {**ends, **rules})
+    return Pipeline(folder, {**ends, **rules}, module)
 
 
 def add_lines(folder: Path, first: int, count: int) -> list[str]:
@@ -80,10 +85,10 @@ def counts(outcome: Outcome) -> tuple[int, int, int]:
 def test_everything_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
     """A misspelt key with the nearest one."""
     wrong = {"fromat": "csv", "tail": "nope"}
-    outcome = files(tmp_path, source=wrong, sink={"fil": "y"}, topcs="a").run()
+    outcome = files(tmp_path, source=wrong, sink={"fil": "y"}, topcs="a", module=PLAIN).run()
     assert outcome.code == 2, outcome.output
     assert "at:  topcs" in outcome.output  # what is no key of a pipeline is seen before it starts
-    outcome = files(tmp_path, source=wrong, sink={"fil": "y"}).run()
+    outcome = files(tmp_path, source=wrong, sink={"fil": "y"}, module=PLAIN).run()
     assert outcome.code == 2, outcome.output
     for key in ("source.fromat", "source.tail", "sink.fil"):
         assert f"at:  {key}" in outcome.output
@@ -93,7 +98,7 @@ def test_everything_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_is_missing_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
-    outcome = files(tmp_path, sink={"connector.class": "oracle-sink"}).run()
+    outcome = files(tmp_path, sink={"connector.class": "oracle-sink"}, module=PLAIN).run()
     assert outcome.code == 2, outcome.output
     assert "[plugin.not_installed]" in outcome.output
     assert "delta-sink, file-sink, file-source" in outcome.output
@@ -102,7 +107,7 @@ def test_a_plugin_that_is_missing_is_answered_with_those_that_are_there(tmp_path
 def test_a_file_that_is_missing_is_an_error_when_there_is_no_tail_to_wait_for(
     tmp_path: Path,
 ) -> None:
-    refused(files(tmp_path).run(), "file.missing", "in.txt")
+    refused(files(tmp_path, module=PLAIN).run(), "file.missing", "in.txt")
 
 
 def test_a_transform_on_a_column_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
@@ -114,7 +119,7 @@ def test_a_transform_on_a_column_that_is_not_there_names_those_that_are(tmp_path
 
 def test_bytes_that_are_not_utf8_are_an_error_that_says_where(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(b"good\nb\xff\xfed\nnever\n")
-    refused(files(tmp_path).run(), "utf8", "in.txt")
+    refused(files(tmp_path, module=PLAIN).run(), "utf8", "in.txt")
     assert "never" not in written(tmp_path)
 
 
@@ -122,7 +127,7 @@ def test_a_sink_outside_of_the_allowed_folders_writes_nothing(tmp_path: Path) ->
     allowed = tmp_path / "allowed"
     allowed.mkdir()
     add_lines(tmp_path, 0, 10)
-    outcome = files(tmp_path, sink={"allowed.roots": str(allowed)}).run()
+    outcome = files(tmp_path, sink={"allowed.roots": str(allowed)}, module=PLAIN).run()
     refused(outcome, "file.outside_roots", str(tmp_path), "allowed.roots")
     assert written(tmp_path) == []
 
@@ -165,7 +170,7 @@ def test_a_stop_while_the_jvm_starts_does_not_wait_for_it(tmp_path: Path) -> Non
 
 def test_a_second_command_on_the_same_state_is_refused(tmp_path: Path) -> None:
     """Two owners of one state would fence each other for ever."""
-    pipeline = files(tmp_path, source={"tail": True})
+    pipeline = files(tmp_path, source={"tail": True}, module=PLAIN)
     with pipeline.running() as process:
         process.wait_for(pipeline.state.joinpath("state.db.lock").exists, 60, "the lock")
         outcome = pipeline.run()
@@ -178,7 +183,7 @@ def test_a_second_command_on_the_same_state_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["source", "sink"])
 def test_a_plugin_that_blocks_does_not_hold_a_stop_up(tmp_path: Path, end: str) -> None:
     """The plugin's process is frozen while rows move: it answers nothing any more."""
-    pipeline = files(tmp_path, source={"tail": True})
+    pipeline = files(tmp_path, source={"tail": True}, module=PLAIN)
     add_lines(tmp_path, 0, 2)
     with pipeline.running() as process:
         process.wait_for(lambda: len(written(tmp_path)) == 2, 180, "the lines to arrive")

@@ -29,7 +29,11 @@ class GeneratorConfig(Reaching):
         doc="Columns, as `name` or `name:kind`, `name:kind:size`. Kinds: id (long), ts (time), "
         "name (text), payload (text of `size` characters), number (double).",
     )
-    partitions: int = key(1, doc="Partitions, each with its own sequence of ids.")
+    partitions: int = key(
+        1,
+        doc='Partitions `{"generator": n}`, each with its own sequence of ids and the '
+        'offset `{"row": n}`.',
+    )
     batch_rows: int = key(20_000, doc="Rows made at once.")
     dataset: str = key("", doc="Dataset of the rows. Empty: the connector's `topic`.")
 
@@ -78,7 +82,6 @@ class Generator(Source[GeneratorConfig]):
         cls, config: GeneratorConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return as many partitions as are asked for."""
-        del max_tasks, known
         bounded = config.rows > 0
         return [Partition({"generator": n}, bounded=bounded) for n in range(config.partitions)]
 
@@ -111,7 +114,7 @@ class Generator(Source[GeneratorConfig]):
         self._woken.clear()
 
     def finished(self) -> bool:
-        """Tell whether all rows were given."""
+        """Return whether all rows were given."""
         return self.config.rows > 0 and not any(map(self._left, self._next))
 
     def remaining(self) -> tuple[int, int]:

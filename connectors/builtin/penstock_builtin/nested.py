@@ -12,7 +12,7 @@ Offsets: TypeAlias = npt.NDArray[Any]
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether values of a type are lists, of a fixed size or not."""
+    """Return whether values of a type are lists, of a fixed size or not."""
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )

@@ -421,7 +421,7 @@ def test_more_files_than_may_stay_open_are_read_all_the_same(read, tmp_path, mon
     reader = read("*.log")
     reader.until(lambda: len(reader.rows) == 40)
     reader.drain()
-    assert sum(r._fd is not None for r in reader.source.files._readers.values()) == 0
+    assert sum(r._file is not None for r in reader.source.files._readers.values()) == 0
     append(tmp_path / "07.log", "again\n")
     reader.until(lambda: reader.lines[-1] == "again")
     assert len(reader.rows) == 41

@@ -178,7 +178,7 @@ NULLS = {"", "NA", "N/A", "NULL"}
 
 
 def says_the_same(text, value):
-    """Tell whether a value says all that its text says."""
+    """Return whether a value says all that its text says."""
     match value:
         case None:
             return text in NULLS

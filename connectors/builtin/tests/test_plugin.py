@@ -22,7 +22,6 @@ from penstock_connector import CommitMode, Source
 from penstock_connector.testing import plan, sink_task, source_task, validate
 
 FOLDER = Path(penstock_builtin.__file__).parent
-README = FOLDER.parent / "README.md"
 
 
 def test_the_manifest_names_what_is_served():
@@ -37,31 +36,6 @@ def test_the_manifest_names_what_is_served():
 
 def test_the_public_names_are_these():
     assert set(penstock_builtin.__all__) == {"CONNECTORS", *(c.__name__ for c in CONNECTORS)}
-
-
-def test_the_readme_has_every_key_of_every_connector():
-    from penstock_connector._config import keys_of
-
-    for connector in CONNECTORS:
-        section = documentation(connector.name)
-        keys = set(keys_of(connector.config_type))
-        for key in keys:
-            assert f"`{key}`" in section, f"{connector.name}: {key}"
-        rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-        documented = {word.strip(" `") for row in rows[: len(keys)] for word in row.split(",")}
-        assert documented - keys <= {"", *FURTHER}, connector.name
-
-
-FURTHER = {".rows", ".bytes", ".interval"}
-"""Ends of keys whose beginning stands before them."""
-
-
-def documentation(name):
-    """The README of a connector's own room, or its section in that of the plugin."""
-    room = FOLDER / name.replace("-", "_") / "README.md"
-    if room.exists():
-        return room.read_text()
-    return README.read_text().partition(f"## `{name}`")[2].partition("\n## ")[0]
 
 
 def test_started_by_hand_it_says_how_it_is_run():

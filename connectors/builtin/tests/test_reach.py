@@ -1,5 +1,7 @@
 """Connectors of files keep to the folders that they are told, those of servers to the hosts."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
@@ -67,6 +69,49 @@ def test_a_folder_outside_is_refused_by_its_key(tmp_path, config_type, config, p
 def test_a_host_outside_is_refused_by_its_key(config_type, config, path):
     assert found(config_type, hosts="other.example", **config) == [("reach.host", path)]
     assert found(config_type, hosts="*.example", **config) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "path"),
+    [
+        ({"s3.credentials": "web-identity", "s3.role.arn": "r", "s3.token.file": "/t"},
+         "s3.sts.endpoint"),
+        ({"s3.credentials": "container", "s3.container.url": "http://169.254.170.2/x"},
+         "s3.container.url"),
+        ({"s3.credentials": "instance"}, "s3.credentials"),
+        ({"s3.credentials": "profile"}, "s3.profile"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("config_type", [FileSourceConfig, FileSinkConfig])
+def test_a_role_is_had_where_the_node_lets_it_be_asked_for(config_type, role, path):
+    config = {**S3, "path": "s3://b/x/", **role}
+    assert found(config_type, hosts="*.example", **config) == [("reach.host", path)]
+    assert found(config_type, **config) == []
+
+
+@pytest.mark.parametrize("config_type", [FileSourceConfig, FileSinkConfig])
+def test_the_store_of_google_is_bounded_too(config_type):
+    token = {
+        "type": "service_account", "client_email": "x", "private_key": "x",
+        "token_uri": "https://elsewhere/token",
+    }  # fmt: skip
+    config = {"path": "gs://b/x/"}
+    assert found(config_type, hosts="*.example", **config) == [("reach.host", "gcs.endpoint")]
+    assert found(config_type, "gs://b/y", **config) == [("reach.folder", "path")]
+    google = "*.googleapis.com"
+    assert found(config_type, "gs://b", google, **config) == []
+    machine = {**config, "gcs.credentials": "instance"}
+    assert found(config_type, hosts=google, **machine) == [("reach.host", "gcs.credentials")]
+    account = {**config, "gcs.key": json.dumps(token)}
+    assert found(config_type, hosts=google, **account) == [("reach.host", "gcs.key")]
+
+
+def test_the_token_of_a_role_is_a_file_that_the_node_bounds():
+    role = {"s3.credentials": "web-identity", "s3.role.arn": "r", "s3.token.file": "/etc/shadow"}
+    config = {**S3, "path": "s3://b/x/", **role}
+    outside = [("reach.folder", "s3.token.file")]
+    assert found(FileSourceConfig, "s3://b,/data", **config) == outside
+    assert found(FileSourceConfig, "s3://b,/etc", **config) == []
 
 
 def bounded(config, folder):

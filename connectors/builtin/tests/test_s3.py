@@ -12,7 +12,8 @@ import pytest
 
 from penstock_builtin.file_sink import FileSink, FileSinkConfig, objects
 from penstock_builtin.file_source import FileSource, FileSourceConfig
-from penstock_builtin.places import s3_http
+from penstock_builtin.places import s3_store
+from penstock_builtin.places.s3_keys import S3Url
 from penstock_builtin.places.s3_store import S3Store
 from penstock_connector import AuthError, ConfigError, ConnectorError, Partition, RetriableError
 from penstock_connector.testing import sink_task, source_monitor, source_task
@@ -39,7 +40,9 @@ def keys(server):
 
 @pytest.fixture
 def store(keys):
-    made = S3Store(BUCKET, FileSinkConfig(path=f"s3://{BUCKET}/", **keys).access())
+    made = S3Store(
+        S3Url("s3", BUCKET, ""), FileSinkConfig(path=f"s3://{BUCKET}/", **keys).access("s3://")
+    )
     yield made
     made.close()
 
@@ -162,8 +165,15 @@ def test_large_reads_are_asked_for_in_parts(s3_read, s3_writer, monkeypatch):
     assert s3_read(tail=False, format="parquet").drain() == rows
 
 
+def test_a_prefix_may_end_within_a_name(s3_read, store, prefix):
+    for name in ("2026-01/a", "2026-02/a", "2025-12/a", "2026"):
+        store.put(f"{prefix}/{name}", f"{name}\n".encode())
+    read = s3_read("2026-", tail=False).drain()
+    assert sorted(row["line"] for row in read) == ["2026-01/a", "2026-02/a"]
+
+
 def test_more_objects_than_a_page_are_listed(store, prefix, monkeypatch):
-    monkeypatch.setattr("penstock_builtin.places.s3_store._PAGE", "3")
+    monkeypatch.setattr(s3_store, "_PAGE", 3)
     for n in range(10):
         store.put(f"{prefix}/{n}", b"x")
     assert [s.key for s in store.listed(f"{prefix}/")] == [f"{prefix}/{n}" for n in range(10)]
@@ -363,7 +373,6 @@ def test_a_commit_that_is_broken_on_purpose_is_noticed(s3_writer, store, prefix,
     """So the test above can go red."""
 
     def writes_instead(target, key, upload, tags):
-        del upload, tags
         target._store.put(f"{key}-{id(object())}-{next(PREFIXES)}", b'{"n": "1.0.0"}\n')
 
     monkeypatch.setattr(objects.ObjectTarget, "_end", writes_instead)
@@ -395,7 +404,7 @@ def test_what_people_get_wrong_is_told_before_the_start(keys):
 
 
 def test_a_store_that_is_not_there_is_tried_again_and_then_told(keys, monkeypatch):
-    monkeypatch.setattr(s3_http, "_WITHIN", 0.5)
+    monkeypatch.setattr(s3_store, "_WITHIN", 0.5)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -7,6 +7,7 @@ Connectors:
 - `databend_sink`  rows in tables of Databend, over HTTP or in a folder; exactly once
 - `mysql_cdc`      changes of MariaDB and MySQL: a snapshot, then the binary log
 - `postgres_cdc`   changes of PostgreSQL: a snapshot, then logical replication
+- `cdc`            what these two share: the snapshot in chunks beside a log
 
 What they share:
 

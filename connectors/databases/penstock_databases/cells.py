@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import DataError
-from penstock_connector.decimals import from_texts
+from penstock_values.decimals import from_texts
 
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 _DAY: Final = re.compile(r"(\d+)-\d\d-\d\d")

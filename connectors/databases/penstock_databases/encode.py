@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_databases.fitting import data_of
+from penstock_connector.tables.fitting import data_of
 
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\0", "\\0"))
 """In this order: the backslash comes first, or those of the others would be doubled."""

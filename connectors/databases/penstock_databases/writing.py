@@ -8,28 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from penstock_databases.dialect import Column, Connection, Login, Shape
-from penstock_databases.fitting import Limit
-from penstock_databases.names import Naming, TableId
+from penstock_connector.tables.changes import Verb
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.evolution import Ddl
+from penstock_connector.tables.fitting import Limit
+from penstock_connector.tables.names import Naming, TableId
+from penstock_databases.dialect import Connection, Login
 from penstock_databases.url import Target
 
 Text: TypeAlias = "bytes | memoryview"
 """Rows as one dialect's `encode` made them."""
-
-
-class Verb(Enum):
-    """What is done with rows."""
-
-    INSERT = "insert"
-    UPSERT = "upsert"
-    UPDATE = "update"
-    DELETE = "delete"
-    TRUNCATE = "truncate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +48,6 @@ class Layout:
         return tuple(c.name for c in self.columns if c.name not in self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class NewColumn:
-    """A column to be made.
-
-    Attributes:
-        field: Name, type and meaning of its values in rows.
-        key: It is part of the primary key.
-    """
-
-    field: pa.Field
-    key: bool = False
-
-
 class Session(Protocol):
     """Writes over one connection, which is thrown away when a transaction fails."""
 
@@ -86,7 +65,7 @@ class Session(Protocol):
         """
 
 
-class Writer(Protocol):
+class Writer(Ddl, Protocol):
     """A kind of database to write to. Without state; `limit` and `encode` are called from any
     thread.
     """
@@ -110,19 +89,13 @@ class Writer(Protocol):
         """Return what it is: `TABLE`, `VIEW`, `PARTITIONED TABLE` and so on."""
 
     def direct(self, connection: Connection, table: TableId) -> bool:
-        """Tell whether the fastest way of inserting is open."""
+        """Return whether the fastest way of inserting is open."""
 
     def transactional(self, connection: Connection, table: TableId) -> bool:
-        """Tell whether a rollback undoes what was written to a table."""
+        """Return whether a rollback undoes what was written to a table."""
 
     def unique_keys(self, connection: Connection, table: TableId) -> list[frozenset[str]]:
         """Return the columns of each unique index, the primary key's first."""
-
-    def create(self, table: TableId, columns: Sequence[NewColumn]) -> str:
-        """Return the statement that makes a table."""
-
-    def add(self, table: TableId, columns: Sequence[NewColumn]) -> list[str]:
-        """Return the statements that add columns."""
 
     def retype(self, table: TableId, field: pa.Field) -> str:
         """Return the statement that makes a column take values of a field; empty: there is none."""

@@ -10,18 +10,9 @@ import pytest
 
 import penstock_net
 from penstock_connector import Source
-from penstock_connector._config import keys_of
 from penstock_net import CONNECTORS
 
 FOLDER = Path(penstock_net.__file__).parent
-
-
-def readme(connector):
-    return (FOLDER / connector.name.replace("-", "_") / "README.md").read_text(encoding="utf-8")
-
-
-def documented(text):
-    return re.findall(r"^\| `([^`]+)` \|", text.partition("\n## Keys\n")[2], re.MULTILINE)
 
 
 def test_the_manifest_names_what_is_served():
@@ -32,16 +23,6 @@ def test_the_manifest_names_what_is_served():
     }
     assert listed == served
     assert all(c["title"] for c in manifest["connector"])
-
-
-@pytest.mark.parametrize("connector", CONNECTORS, ids=lambda c: c.name)
-def test_the_table_has_every_key_in_its_order_and_no_other(connector):
-    assert documented(readme(connector)) == list(keys_of(connector.config_type))
-
-
-def test_a_key_without_a_row_goes_red():
-    text = readme(CONNECTORS[0]).replace("| `mode` |", "| `mood` |")
-    assert documented(text) != list(keys_of(CONNECTORS[0].config_type))
 
 
 @pytest.mark.parametrize("connector", CONNECTORS, ids=lambda c: c.name)

@@ -33,7 +33,7 @@ class Counter(Source[CounterConfig]):
         return Batch(rows, offset={"next": end}, dataset="numbers") if rows else None
 
     def finished(self) -> bool:
-        """Tell that the limit was reached."""
+        """Return whether the limit was reached."""
         return self.next >= self.config.limit
 
 

@@ -3,13 +3,17 @@
 Subclass `Source`, `Sink` or `TransactionalSink`, describe the configuration as a frozen dataclass
 with `key`, and end the module with `serve(...)`. The README is a connector in ten minutes.
 
-- `Source`, `Batch`, `Partition`: reading; `Monitor`: partitions that appear while it runs
+- `Source`, `Batch`, `Partition`: reading; `Dataset`: what can be read; `Monitor`: partitions that
+  appear while it runs
 - `Sink`: writing at least once; `TransactionalSink`, `Staging`, `PreparedTxn`: exactly once;
   `Refused`: rows that can never be written
 - `Transform`, `Transformed`: changing rows on their way; `Converter`: bytes to rows and back
 - `key`: configuration keys; `Pattern`: those that mean names by a regular expression
+- `penstock_connector.tables`: a kit for sinks of tables; `penstock_connector.staging`: rows that
+  wait for their transaction, in memory and files
+- `penstock_connector.connection`: the keys of a connection, and calls that are made again
 - `penstock_connector.reach`: folders and hosts that a node lets a connector reach
-- `penstock_connector.decimals`: numbers of others as decimals, exactly
+- `penstock_values.decimals`: numbers of others as decimals, exactly
 - `penstock_connector.addresses`: sockets that lead to no address inside, whoever names it
 - `ConnectorError` and its subclasses: what users can meet
 - `serve`: `main()` of a plugin; `penstock_connector.testing`: the wire in a test
@@ -32,17 +36,11 @@ from penstock_connector._monitor import Monitor
 from penstock_connector._pattern import Pattern
 from penstock_connector._serve import serve
 from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
-from penstock_connector._source import Batch, Source
+from penstock_connector._source import Batch, Dataset, Source
 from penstock_connector._tracing import trace_parent
 from penstock_connector._transform import Converter, Transform, Transformed
-from penstock_connector._values import (
-    CommitMode,
-    Op,
-    Partition,
-    PreparedTxn,
-    canonical_json,
-    partition_id,
-)
+from penstock_connector._values import CommitMode, Op, Partition, PreparedTxn
+from penstock_values.identity import canonical_json, partition_id
 
 __all__ = [
     "ApplyAction",
@@ -54,6 +52,7 @@ __all__ = [
     "ConnectorError",
     "Converter",
     "DataError",
+    "Dataset",
     "FencedError",
     "Monitor",
     "NoConfig",

@@ -30,10 +30,9 @@ class Alterable(Connector[C]):
         Returns:
             The same partitions, with the offsets that the host is to store.
         """
-        del config, dry_run
         return partitions
 
     @classmethod
     def alters(cls) -> bool:
-        """Tell whether it has a say in offsets that people set."""
+        """Return whether it has a say in offsets that people set."""
         return cls.alter_offsets.__func__ is not Alterable.alter_offsets.__func__  # type: ignore[attr-defined] # class methods

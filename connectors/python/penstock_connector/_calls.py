@@ -18,12 +18,17 @@ _OPEN_TO_ALL: Final = "/grpc.health.v1.Health/"
 
 
 async def fail(context: grpc.aio.ServicerContext[Any, Any], error: ConnectorError) -> NoReturn:
-    """End a call with an error: the one place where a status is built."""
+    """End a call with an error, which has the diagnostic of the connector."""
     await context.abort(
         error.status,
         f"[{error.code}] {error.message[:500]}",
         ((DIAGNOSTIC_KEY, error.diagnostic().SerializeToString()),),
     )
+
+
+async def refuse_unimplemented(context: grpc.aio.ServicerContext[Any, Any], what: str) -> NoReturn:
+    """End a call that a connector does not implement, as a server does that lacks the method."""
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, what)
 
 
 class CredentialCheck(grpc.aio.ServerInterceptor):

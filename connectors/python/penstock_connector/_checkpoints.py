@@ -81,5 +81,5 @@ class Checkpoints:
         return not self._waiting
 
     def has_room(self) -> bool:
-        """Tell whether one more may wait."""
+        """Return whether one more may wait."""
         return len(self._waiting) < _OPEN_MOST

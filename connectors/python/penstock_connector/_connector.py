@@ -56,9 +56,9 @@ class Connector(Generic[C]):
         if "config_type" in cls.__dict__:
             return
         for parent in getattr(cls, "__orig_bases__", ()):
-            for argument in typing.get_args(parent):
-                if isinstance(argument, type):
-                    cls.config_type = argument
+            first = next(iter(typing.get_args(parent)), None)
+            if isinstance(first, type):
+                cls.config_type = first
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
@@ -70,7 +70,6 @@ class Connector(Generic[C]):
 
         Pure: it opens no file and no connection.
         """
-        del config
         return []
 
     @classmethod
@@ -90,7 +89,6 @@ class Connector(Generic[C]):
             last: Of UPDATE the configuration that was applied last, to remove what only that one
                 has; None where it is not known, or cannot be read any more.
         """
-        del config, action, last
         return ()
 
     def init(self, config: C) -> None:

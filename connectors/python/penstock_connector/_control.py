@@ -5,8 +5,10 @@ not rows.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib import metadata
 from typing import Any, TypeVar
@@ -19,13 +21,13 @@ from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._alterable import Alterable
-from penstock_connector._calls import fail
+from penstock_connector._calls import fail, refuse_unimplemented
 from penstock_connector._config import keys_of, read_config
 from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._errors import ConnectorError, as_connector_error
 from penstock_connector._monitoring import Monitoring
-from penstock_connector._source import Source
+from penstock_connector._source import Dataset, Source
 from penstock_connector._values import partition_from_proto, partition_to_proto
 from penstock_connector.reach import FOLDERS, HOSTS
 
@@ -99,6 +101,30 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
             if error is not None:
                 return
 
+    async def ListDatasets(  # noqa: N802 - the protocol's name
+        self, request: pb.ListDatasetsRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[pb.ListDatasetsResponse]:
+        """Stream the datasets as the author's iterator finds them, in one thread."""
+        kind = await _guard(context, "list_datasets", lambda: self._find(request.target))
+        if not (issubclass(kind, Source) and kind.lists_datasets()):
+            await refuse_unimplemented(context, f"{kind.name} cannot list datasets")
+        listed = _datasets(kind, request.target)
+        # what an author opens, such as a session with SQLite, may belong to its thread
+        thread = ThreadPoolExecutor(1, "list_datasets")
+        inside, loop = contextvars.copy_context(), asyncio.get_running_loop()
+
+        def look_up() -> pb.ListDatasetsResponse | None:
+            return inside.run(next, listed, None)
+
+        try:
+            while (found := await loop.run_in_executor(thread, look_up)) is not None:
+                yield found
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            await fail(context, as_connector_error(error, "list_datasets"))
+        finally:
+            thread.submit(listed.close)  # behind a look-up that still runs
+            thread.shutdown(wait=False)
+
     async def Plan(  # noqa: N802 - the protocol's name
         self, request: pb.PlanRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.PlanResponse:
@@ -124,6 +150,9 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     ) -> None:
         """Watch for the connector's life."""
         await self.monitoring.monitor(context)
+
+    def _find(self, target: pb.Target) -> type[Connector[Any]]:
+        return self._connectors.find(target.connector, Connector)
 
     def _validate(self, target: pb.Target) -> pb.ValidateConfigResponse:
         kind = self._connectors.find(target.connector, Connector)
@@ -193,6 +222,30 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
     def _check_outside(self, target: pb.Target) -> None:
         kind = self._connectors.find(target.connector, Connector)
         kind.check(configure(kind, target))
+
+
+def _datasets(
+    kind: type[Source[Any]], target: pb.Target
+) -> Generator[pb.ListDatasetsResponse, None, None]:
+    listed = kind.list_datasets(configure(kind, target))
+    try:
+        for dataset in listed:
+            yield pb.ListDatasetsResponse(dataset=_dataset_to_proto(dataset))
+    finally:
+        if isinstance(listed, Generator):
+            listed.close()
+
+
+def _dataset_to_proto(dataset: Dataset) -> pb.Dataset:
+    schema = b"" if dataset.schema is None else dataset.schema.serialize().to_pybytes()
+    return pb.Dataset(
+        name=dataset.name,
+        dataset=dataset.dataset,
+        arrow_schema=schema,
+        key_columns=dataset.key_columns,
+        selected=dataset.selected,
+        problem=dataset.problem.diagnostic() if dataset.problem else None,
+    )
 
 
 def _no_effect(key: str, why: str) -> diagnostic_pb2.Diagnostic:

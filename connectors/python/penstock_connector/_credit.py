@@ -36,7 +36,7 @@ class Window:
             self._batches_left = (self._batches_left or 0) + more_batches
 
     def has_room(self) -> bool:
-        """Tell whether one more batch may be announced.
+        """Return whether one more batch may be announced.
 
         It may be larger than what is left: one batch may overdraw, so that a big row cannot block
         the task for ever.

@@ -17,7 +17,9 @@ from penstock_connector._credit import Held
 from penstock_connector._errors import ConnectorError
 from penstock_connector._rows import CUT_MOST, CUT_TARGET, Cut, Schemas, to_arrow
 from penstock_connector._source import Batch, Source
-from penstock_connector._values import Partition, offset_to_proto, partition_id
+from penstock_connector._values import Partition
+from penstock_values.identity import partition_id
+from penstock_values.messages import offset_to_proto
 
 HEARTBEAT: Final = 30.0
 """Seconds without a progress frame after which the host may call a task stuck. Frames go out at a

@@ -14,12 +14,15 @@ import pyarrow as pa
 
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import ConnectorError
+from penstock_values.frames import MAX_BATCH_BYTES, BrokenChunksError, ChunkJoiner, split_data
 
 MESSAGE_MOST: Final = 64 << 20
 """Largest gRPC message, bytes, sent or taken."""
 
 _HEADROOM: Final = 64 << 10
 """Bytes of a message kept free for everything that is not rows."""
+
+_CODES: Final = {"chunk_order": "wire.chunk.order", "too_large": "wire.batch.too_large"}
 
 _DATA_TAG: Final = b"\x3a"  # field 7 of Batch, length-delimited
 _BATCH_TAG: Final = b"\x0a"  # field 1 of FetchResponse, length-delimited
@@ -61,9 +64,7 @@ def fetch_frames(head: pb.Batch, rows: pa.RecordBatch, message_most: int) -> lis
 
     They are several only when a single row is larger than a message: rule R10, never drop.
     """
-    view = memoryview(encode_rows(rows))
-    room = max(message_most - _HEADROOM, 1)
-    parts = [view[at : at + room] for at in range(0, len(view), room)]
+    parts = chunk_rows(memoryview(encode_rows(rows)), message_most)
     return [
         _fetch_frame(head, part, chunk, more=chunk + 1 < len(parts))
         for chunk, part in enumerate(parts)
@@ -88,35 +89,19 @@ def _varint(number: int) -> bytes:
 
 
 class Chunks:
-    """Puts the chunks of a batch together again. Bounded: a batch larger than `most` is refused."""
+    """Joins the chunks of batches that the host sends."""
 
-    def __init__(self, most: int = 1 << 30) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._most = most
+    def __init__(self, max_bytes: int = MAX_BATCH_BYTES) -> None:
+        self._joiner = ChunkJoiner(max_bytes)
 
     def add(self, batch: pb.Batch) -> bytes | None:
         """Return the whole data when `batch` is its last chunk, else None."""
-        if batch.chunk != len(self._parts):
-            raise ConnectorError(
-                "wire.chunk.order", f"expected chunk {len(self._parts)}, got {batch.chunk}"
-            )
-        if not batch.chunk and not batch.more_chunks:
-            return batch.data
-        self._parts.append(batch.data)
-        self._size += len(batch.data)
-        if self._size > self._most:
-            raise ConnectorError(
-                "wire.batch.too_large", f"a batch is larger than {self._most} bytes"
-            )
-        if batch.more_chunks:
-            return None
-        data = b"".join(self._parts)
-        self._parts, self._size = [], 0
-        return data
+        try:
+            return batch.data if self._joiner.join(batch) else None
+        except BrokenChunksError as error:
+            raise ConnectorError(_CODES[error.rule], str(error)) from None
 
 
 def chunk_rows(data: memoryview, message_most: int) -> Sequence[memoryview]:
     """Return the data of a batch in pieces that fit into messages."""
-    room = max(message_most - _HEADROOM, 1)
-    return [data[at : at + room] for at in range(0, len(data), room)]
+    return split_data(data, max(message_most - _HEADROOM, 1))

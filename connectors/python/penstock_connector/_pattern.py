@@ -1,67 +1,27 @@
-"""Regular expressions that configurations bring, compared with names within a time.
-
-Some take longer than anybody lives to say that a name does not match, and a process that is inside
-of one sends no heartbeat: the host would kill it, and nobody would know why.
-"""
+"""Regular expressions of names that configurations bring, matched with a timeout."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
-
-import regex
+import re
+from typing import Self
 
 from penstock_connector._errors import ConfigError
-
-WITHIN: Final = 0.25
-"""Seconds for one name, which takes microseconds."""
+from penstock_values.pattern import TimedPattern
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A compiled pattern, as `re` understands it; `.` is any character.
+class Pattern(TimedPattern):
+    """A compiled pattern, with the meaning of `re`; `.` is any character."""
 
-    Attributes:
-        text: What was written.
-        config_path: The key that it was written at.
-    """
+    __slots__ = ()
 
-    text: str
-    config_path: str
-    _compiled: regex.Pattern[str] = field(repr=False, compare=False)
+    config_error = ConfigError
 
-    @staticmethod
-    def compile(text: str, config_path: str, *, ignore_case: bool = False) -> Pattern:
-        """Compile what stands at a key.
+    @classmethod
+    def compile(cls, text: str, config_path: str, *, ignore_case: bool = False) -> Self:
+        """Compile the pattern of a configuration key.
 
         Raises:
             ConfigError: `config.bad_pattern`.
         """
-        flags = regex.VERSION0 | regex.DOTALL | (regex.IGNORECASE if ignore_case else 0)
-        try:
-            return Pattern(text, config_path, regex.compile(text, flags))
-        except (regex.error, ValueError, RecursionError, OverflowError) as error:
-            raise ConfigError(
-                "config.bad_pattern",
-                f"`{config_path}`: {text[:200]!r} is no regular expression: {error}",
-                fix="Correct it; a name without special characters means itself.",
-                config_path=config_path,
-            ) from None
-
-    def matches(self, name: str) -> bool:
-        """Tell whether all of a name matches.
-
-        Raises:
-            ConfigError: `config.slow_pattern`.
-        """
-        try:
-            return self._compiled.fullmatch(name, timeout=WITHIN) is not None
-        except TimeoutError:
-            raise ConfigError(
-                "config.slow_pattern",
-                f"`{self.config_path}`: {self.text[:200]!r} takes too long to be compared with "
-                f"{name[:200]!r}",
-                fix="Write it so that a name can match in one way only: no repetition inside of a "
-                "repetition, no alternatives that begin alike.",
-                config_path=self.config_path,
-            ) from None
+        flags = re.DOTALL | (re.IGNORECASE if ignore_case else re.NOFLAG)
+        return cls.parse(text, config_path, flags)

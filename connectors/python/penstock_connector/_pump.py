@@ -141,7 +141,7 @@ class Pump:
         self.stop()
 
     def hangs(self, longer_than: float) -> bool:
-        """Tell whether a method of the source has been running for longer than that (*loop*)."""
+        """Return whether a method of the source has been running for longer than that (*loop*)."""
         busy_since = self.busy_since
         return busy_since is not None and time.monotonic() - busy_since > longer_than
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.api.record.v1 import record_pb2 as pb
 from penstock_connector._errors import SchemaError
 from penstock_connector._frames import encode_schema
-from penstock_connector.decimals import at_scale, from_texts
+from penstock_values.decimals import at_scale, from_texts
 
 CUT_MOST: Final = 32 << 20
 """Most bytes of rows in a batch, unless it is a single row. Larger ones make every buffer on the

@@ -2,69 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from penstock_connector._errors import DataError, RetriableError
-from penstock_connector._sink import Refused, Sink, Staging, TransactionalSink
-
-
-class Budget:
-    """Bytes that stagings may hold together."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._used = 0
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> None:
-        """Take bytes; refused when there are not enough (invariant 12)."""
-        with self._lock:
-            if self._used and self._used + size > self._most:
-                raise RetriableError(
-                    "sink.staging.full",
-                    f"more than {self._most} bytes of rows wait to be prepared",
-                    fix="Lower the connector's batch size, raise staging_bytes, "
-                    "or write a TransactionalSink that stages on disk.",
-                )
-            self._used += size
-
-    def give(self, size: int) -> None:
-        """Give bytes back."""
-        with self._lock:
-            self._used -= size
-
-
-class MemoryStaging:
-    """Rows of one slot and attempt, in memory."""
-
-    def __init__(self, sink: Sink[Any], dataset: str, budget: Budget) -> None:
-        self.dataset = dataset
-        self.batches: list[pa.RecordBatch] = []
-        self._sink = sink
-        self._budget = budget
-        self._size = 0
-
-    def put(self, rows: pa.RecordBatch) -> Refused:
-        """Keep rows, but for those that the sink refuses."""
-        refused = self._sink.check_batch(self.dataset, rows)
-        kept = without(rows, refused)
-        self._budget.take(kept.nbytes)
-        self._size += kept.nbytes
-        self.batches.append(kept)
-        return refused
-
-    def close(self) -> None:
-        """Nothing to do: rows are kept until they are written or discarded."""
-
-    def discard(self) -> None:
-        """Let the rows go."""
-        self.batches.clear()
-        self._budget.give(self._size)
-        self._size = 0
+from penstock_connector._errors import DataError
+from penstock_connector._sink import Sink, Staging, TransactionalSink
+from penstock_connector.staging import Budget, MemoryStaging
 
 
 class SimpleSink(TransactionalSink[Any]):
@@ -78,7 +24,12 @@ class SimpleSink(TransactionalSink[Any]):
         super().__init__()
         self.stopping, self.metrics = sink.stopping, sink.metrics
         self._sink = sink
-        self._budget = Budget(sink.staging_bytes)
+        self._budget = Budget(
+            sink.staging_bytes,
+            "sink.staging.full",
+            "Lower the connector's batch size, raise staging_bytes, or write a TransactionalSink "
+            "that stages on disk.",
+        )
 
     def init(self, config: Any) -> None:
         """Take the configuration."""
@@ -86,7 +37,6 @@ class SimpleSink(TransactionalSink[Any]):
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Open what is needed to write."""
-        del task_id, epoch
         self._sink.connect()
 
     def columns(self, dataset: str) -> pa.Schema | None:
@@ -103,12 +53,11 @@ class SimpleSink(TransactionalSink[Any]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place in memory."""
-        del txn_id, slot, attempt, schema
-        return MemoryStaging(self._sink, dataset, self._budget)
+        check = functools.partial(self._sink.check_batch, dataset)
+        return MemoryStaging(dataset, check, self._budget)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Write and flush, in order."""
-        del epoch, token
         for staging in staged:
             assert isinstance(staging, MemoryStaging)  # noqa: S101 - for the type checker
             for rows in staging.batches:
@@ -134,16 +83,7 @@ class SimpleSink(TransactionalSink[Any]):
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing to do: prepare made the rows visible."""
-        del txn_id, epoch, state
 
     def close(self) -> None:
         """Let go of everything."""
         self._sink.close()
-
-
-def without(rows: pa.RecordBatch, refused: Refused) -> pa.RecordBatch:
-    """Return rows but for the refused ones."""
-    if not refused:
-        return rows
-    bad = {row for row, _ in refused}
-    return rows.filter(pa.array([row not in bad for row in range(rows.num_rows)]))

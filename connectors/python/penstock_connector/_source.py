@@ -11,7 +11,7 @@ when the host has enough, and numbers everything.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -63,6 +63,27 @@ class Batch:
     finished_partition: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Something that a source can read: a table, a file, the result of a query.
+
+    Attributes:
+        name: Name outside, as the keys of the configuration name it; no two have the same.
+        dataset: `Batch.dataset` of its rows.
+        schema: Columns of its rows; None when they are not known before the rows are read.
+        key_columns: Names of the columns that identify a row.
+        selected: The configuration reads it.
+        problem: Why its columns could not be looked up.
+    """
+
+    name: str
+    dataset: str = ""
+    schema: pa.Schema | None = None
+    key_columns: Sequence[str] = ()
+    selected: bool = True
+    problem: ConnectorError | None = None
+
+
 class Source(Alterable[C]):
     """Reads. A subclass must have a `name` and `read_batch`; everything else has a default.
 
@@ -90,13 +111,27 @@ class Source(Alterable[C]):
         Must give the same partitions for the same configuration. `known` are those with stored
         offsets.
         """
-        del config, max_tasks, known
         return [Partition({"source": cls.name})]
 
     @classmethod
+    def list_datasets(cls, config: C) -> Iterable[Dataset]:
+        """Return what can be read over this connection, also what the configuration leaves out.
+
+        Override it where a user may choose: `penstock connector discover` shows it. A generator is
+        best, which looks up the columns of a dataset when that is asked for: the host ends it, and
+        so runs its `finally`, when it has enough. All of it runs in one thread. Changes nothing
+        outside.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def lists_datasets(cls) -> bool:
+        """Return whether it can list its datasets."""
+        return cls.list_datasets.__func__ is not Source.list_datasets.__func__  # type: ignore[attr-defined] # class methods
+
+    @classmethod
     def monitored(cls, config: C, max_tasks: int) -> bool:
-        """Tell whether `monitor` is to run for this configuration. By default when there is one."""
-        del config, max_tasks
+        """Return whether `monitor` runs for this configuration. By default when there is one."""
         return cls.monitor_every > 0 or cls.monitor.__func__ is not Source.monitor.__func__  # type: ignore[attr-defined] # class methods
 
     @classmethod
@@ -135,7 +170,7 @@ class Source(Alterable[C]):
         self._woken.set()
 
     def finished(self) -> bool:
-        """Tell whether a bounded source has given all its rows. Asked after a None."""
+        """Return whether a bounded source has given all its rows. Asked after a None."""
         return False
 
     def remaining(self) -> tuple[int, int]:

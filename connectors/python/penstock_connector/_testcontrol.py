@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
+import pyarrow as pa
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock_connector._connector import ApplyAction, Connector
-from penstock_connector._source import Source
+from penstock_connector._errors import ConnectorError
+from penstock_connector._source import Dataset, Source
 from penstock_connector._testbed import DEADLINE, RemoteError, Testbed
 from penstock_connector._values import Partition, partition_from_proto, partition_to_proto
 
@@ -97,6 +99,31 @@ def plan(
     with as_remote_error():
         answer = stub.Plan(request, metadata=bed.metadata, timeout=DEADLINE)
     return [partition_from_proto(partition) for partition in answer.partitions]
+
+
+def list_datasets(kind: type[Source[Any]], config: Mapping[str, str]) -> list[Dataset]:
+    """Return the datasets that a source lists; a problem is a `ConnectorError` with its code."""
+    request = pb.ListDatasetsRequest(target=target_of(kind, config))
+    with Testbed(kind) as bed, as_remote_error():
+        answers = ConnectorServiceStub(bed.channel).ListDatasets(
+            request, metadata=bed.metadata, timeout=DEADLINE
+        )
+        return [_dataset_from_proto(answer.dataset) for answer in answers]
+
+
+def _dataset_from_proto(message: pb.Dataset) -> Dataset:
+    schema = None
+    if message.arrow_schema:
+        schema = pa.ipc.read_schema(pa.py_buffer(message.arrow_schema))
+    found = message.problem
+    return Dataset(
+        message.name,
+        message.dataset,
+        schema,
+        tuple(message.key_columns),
+        message.selected,
+        ConnectorError(found.code, found.message) if message.HasField("problem") else None,
+    )
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def _transactional(kind: type[Connector[Any]]) -> TransactionalSink[Any]:
 
 
 def _reports_columns(kind: type[Connector[Any]]) -> bool:
-    """Tell whether a sink has `columns` of its own."""
+    """Return whether a sink has `columns` of its own."""
     own = getattr(kind, "columns", None)
     return own not in {Sink.columns, TransactionalSink.columns}
 

@@ -78,7 +78,7 @@ def zone_of(address: str) -> Zone:
 
 
 def names_loopback(host: str) -> bool:
-    """Tell whether a host is plainly loopback: no decimal, hexadecimal or short spelling is."""
+    """Return whether a host is plainly loopback: no decimal, hexadecimal or short spelling is."""
     if host.lower() == "localhost":
         return True
     with suppress(ValueError):
@@ -128,19 +128,49 @@ class AddressPolicy:
             ConfigError: All addresses of the host are refused.
             OSError: There is no such host, or none that answers.
         """
-        inmost = self._inmost(host, configured=configured, led_from=led_from)
         failure: Exception = OSError(f"{host} has no address")
-        for family, place in _resolved(host, port):
-            address = str(place[0])
-            zone = zone_of(address)
-            if zone > inmost and not self._is_open(host, address):
-                failure = self._refusal(host, address, zone, led_from)
-                continue
+        for family, place in self._places(host, port, configured=configured, led_from=led_from):
             try:
                 return _opened(family, place, timeout)
             except OSError as error:
                 failure = error
         raise failure
+
+    def addresses(
+        self, host: str, port: int, *, configured: bool = True, led_from: str = ""
+    ) -> list[str]:
+        """Return the addresses of a host that are open: for a library that opens sockets itself,
+        and must be given these instead of the name. As `connect`.
+        """
+        places = self._places(host, port, configured=configured, led_from=led_from)
+        return [_scoped(place) for _, place in places]
+
+    def require(self, host: str, port: int, *, configured: bool = True, led_from: str = "") -> None:
+        """Refuse a host that a proxy is asked for, as far as its name means something here: the
+        proxy looks names up itself, so one refused address is enough. As `connect`.
+        """
+        inmost = self._inmost(host, configured=configured, led_from=led_from)
+        with suppress(OSError):
+            for _, place in _resolved(host, port):
+                address = str(place[0])
+                if zone_of(address) > inmost and not self._is_open(host, address):
+                    raise self._refusal(host, address, zone_of(address), led_from)
+
+    def _places(
+        self, host: str, port: int, *, configured: bool, led_from: str
+    ) -> list[tuple[socket.AddressFamily, _Place]]:
+        """Return where a host is, without what is refused."""
+        inmost = self._inmost(host, configured=configured, led_from=led_from)
+        places, refused = [], ""
+        for family, place in _resolved(host, port):
+            address = str(place[0])
+            if zone_of(address) > inmost and not self._is_open(host, address):
+                refused = address
+            else:
+                places.append((family, place))
+        if refused and not places:
+            raise self._refusal(host, refused, zone_of(refused), led_from)
+        return places
 
     def _allow(self, item: str) -> None:
         try:
@@ -199,6 +229,11 @@ def _plain(address: str) -> _Address:
 def _resolved(host: str, port: int) -> list[tuple[socket.AddressFamily, _Place]]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(family, place) for family, _, _, _, place in found]
+
+
+def _scoped(place: _Place) -> str:
+    """Return an address; of a link-local one, with the interface."""
+    return f"{place[0]}%{place[3]}" if len(place) == 4 and place[3] else str(place[0])
 
 
 def _opened(family: socket.AddressFamily, place: _Place, timeout: float) -> socket.socket:

@@ -52,18 +52,18 @@ class Reach:
         return self.folders is None and self.hosts is None
 
     def has_path(self, path: str) -> bool:
-        """Tell whether a file or folder, with all links in its name followed, is inside."""
+        """Return whether a file or folder, with all links in its name followed, is inside."""
         if self.folders is None:
             return True
         real = os.path.realpath(path)
         return any(_is_inside(real, os.path.realpath(folder)) for folder in self._local())
 
     def has_opened(self, fd: int) -> bool:
-        """Tell whether what was opened is inside, whatever its name was when it was."""
+        """Return whether what was opened is inside, whatever its name was when it was."""
         return self.has_path(os.readlink(f"/proc/self/fd/{fd}"))  # noqa: PTH115 - no name is parsed
 
     def has_host(self, host: str) -> bool:
-        """Tell whether a host may be named. A network counts for addresses, not for names."""
+        """Return whether a host may be named. A network counts for addresses, not for names."""
         return self.hosts is None or any(_is_host(host, one) for one in self.hosts)
 
     def require_path(self, path: str, config_path: str = "") -> None:

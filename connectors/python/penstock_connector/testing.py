@@ -41,6 +41,7 @@ from penstock_connector._testcontrol import (
     alter_offsets,
     apply_action,
     as_remote_error,
+    list_datasets,
     plan,
     target_of,
     validate,
@@ -56,11 +57,11 @@ from penstock_connector._values import (
     CommitMode,
     Partition,
     PreparedTxn,
-    offset_from_proto,
     partition_to_proto,
     prepared_from_proto,
     prepared_to_proto,
 )
+from penstock_values.messages import offset_from_proto
 
 __all__ = [
     "Call",
@@ -74,6 +75,7 @@ __all__ = [
     "alter_offsets",
     "apply_action",
     "converter_task",
+    "list_datasets",
     "plan",
     "sink_task",
     "source_monitor",

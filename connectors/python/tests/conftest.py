@@ -36,6 +36,11 @@ def mask():
     return _example("mask").Mask
 
 
+@pytest.fixture(scope="session")
+def tables():
+    return _example("tables").TablesSink
+
+
 @pytest.fixture
 def launch(tmp_path):
     """Start a plugin as a host does; give the process and its first line of stdout."""

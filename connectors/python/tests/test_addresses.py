@@ -1,8 +1,11 @@
 """Which zone an address is in."""
 
+import socket
+
 import pytest
 
-from penstock_connector.addresses import Zone, names_loopback, zone_of
+from penstock_connector import ConfigError
+from penstock_connector.addresses import AddressPolicy, Zone, names_loopback, zone_of
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,34 @@ def test_a_plain_name_of_loopback_is_known(host):
 )
 def test_no_other_host_names_loopback(host):
     assert not names_loopback(host)
+
+
+@pytest.fixture
+def two_faced(monkeypatch):
+    """A name with a public address and one of loopback."""
+    look_up = socket.getaddrinfo
+
+    def answer(host, port, *more, **named):
+        hosts = ["127.0.0.1", "93.184.215.14"] if host == "two.example" else [host]
+        return [found for one in hosts for found in look_up(one, port, *more, **named)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    return "two.example"
+
+
+def test_of_a_name_the_addresses_that_are_open_are_left(two_faced):
+    assert AddressPolicy().addresses(two_faced, 80) == ["93.184.215.14"]
+    both = AddressPolicy(["127.0.0.0/8"]).addresses(two_faced, 80)
+    assert both == ["127.0.0.1", "93.184.215.14"]
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1"):
+        AddressPolicy().addresses("127.1", 80)
+
+
+def test_of_a_name_that_others_look_up_one_refused_address_is_enough(two_faced):
+    with pytest.raises(ConfigError, match=r"two\.example is 127\.0\.0\.1"):
+        AddressPolicy().require(two_faced, 80)
+    AddressPolicy([two_faced]).require(two_faced, 80)
+    AddressPolicy().require("no.such.host.invalid", 80)
+    AddressPolicy().require("localhost", 80, configured=True)
+    with pytest.raises(ConfigError):
+        AddressPolicy().require("localhost", 80, configured=False)

@@ -33,7 +33,7 @@ def test_decimals_are_exactly_what_was_given():
     rows = to_arrow([{"d": Decimal("1.5")}, {"d": None}, {"d": 3}], schema, None)
     assert rows.to_pylist() == [{"d": Decimal("1.50")}, {"d": None}, {"d": Decimal(3)}]
     for text in ("1.505", "1e-77", "1e-999999999", "1e99"):
-        with pytest.raises(SchemaError, match="digits behind its point"):
+        with pytest.raises(SchemaError, match="digits after its point"):
             to_arrow([{"d": Decimal(text)}], schema, None)
         with pytest.raises(pa.ArrowInvalid):
             to_arrow(pa.record_batch({"d": [text]}), schema, None)
@@ -129,12 +129,18 @@ def test_a_row_larger_than_a_message_comes_in_chunks():
 
 
 def test_chunks_out_of_order_or_without_end_are_refused():
-    with pytest.raises(ConnectorError, match="expected chunk 0"):
+    with pytest.raises(ConnectorError, match="expected chunk 0") as caught:
         frames.Chunks().add(pb.Batch(chunk=1, data=b"x"))
-    chunks = frames.Chunks(most=10)
+    assert caught.value.code == "wire.chunk.order"
+    astray = frames.Chunks()
+    astray.add(pb.Batch(seq=1, data=b"x", more_chunks=True))
+    with pytest.raises(ConnectorError, match="expected chunk 1 of batch 1"):
+        astray.add(pb.Batch(seq=2, chunk=1, data=b"x"))
+    chunks = frames.Chunks(max_bytes=10)
     chunks.add(pb.Batch(data=b"x" * 8, more_chunks=True))
-    with pytest.raises(ConnectorError, match="larger than"):
+    with pytest.raises(ConnectorError, match="larger than") as caught:
         chunks.add(pb.Batch(data=b"x" * 8, chunk=1, more_chunks=True))
+    assert caught.value.code == "wire.batch.too_large"
 
 
 def test_bytes_that_are_no_rows_are_refused():

@@ -6,9 +6,10 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.model import identity
-from penstock_connector import Partition, canonical_json, partition_id
+from penstock_connector import Partition
 from penstock_connector import _values as values
+from penstock_values.identity import canonical_json, is_partition_id, partition_id, partition_key
+from penstock_values.messages import offset_from_proto, offset_to_proto
 
 _scalars = (
     st.none()
@@ -29,25 +30,26 @@ _fields = st.dictionaries(st.text(min_size=1), _values, max_size=4)
 
 @settings(deadline=None)
 @given(_fields)
-def test_ids_are_the_hosts_ids(key):
-    assert partition_id(key) == identity.partition_id(key)
+def test_an_id_is_read_as_its_key(key):
+    assert partition_key(partition_id(key)) == key
+    assert is_partition_id(partition_id(key))
 
 
 @settings(deadline=None)
 @given(_fields)
 def test_offsets_survive_the_wire(offset):
-    assert values.offset_from_proto(values.offset_to_proto(offset)) == offset
+    assert offset_from_proto(offset_to_proto(offset)) == offset
 
 
 def test_large_integers_and_decimals_are_exact():
     offset = {"lsn": 2**53 + 1, "price": Decimal("1.20"), "day": date(2026, 1, 2)}
-    assert values.offset_from_proto(values.offset_to_proto(offset)) == offset
+    assert offset_from_proto(offset_to_proto(offset)) == offset
 
 
 def test_opaque_offsets_stay_bytes():
-    message = values.offset_to_proto({"$opaque": b"\x00\x01"})
+    message = offset_to_proto({"$opaque": b"\x00\x01"})
     assert message.opaque == b"\x00\x01"
-    assert values.offset_from_proto(message) == {"$opaque": b"\x00\x01"}
+    assert offset_from_proto(message) == {"$opaque": b"\x00\x01"}
 
 
 def test_a_partition_survives_the_wire():

@@ -286,6 +286,7 @@ type Answers<T> = ReceiverStream<Result<T, Status>>;
 #[tonic::async_trait]
 impl ConnectorService for Plugin {
     type CheckConnectionStream = Answers<connector::CheckConnectionResponse>;
+    type ListDatasetsStream = Answers<connector::ListDatasetsResponse>;
     type MonitorStream = Answers<connector::MonitorResponse>;
 
     async fn validate_config(
@@ -314,6 +315,13 @@ impl ConnectorService for Plugin {
         let (sender, receiver) = tokio::sync::mpsc::channel(1);
         let _ = sender.try_send(Ok(answer)); // the channel has room for it
         Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn list_datasets(
+        &self,
+        _: Request<connector::ListDatasetsRequest>,
+    ) -> Result<Response<Self::ListDatasetsStream>, Status> {
+        Err(Status::unimplemented("it reads one file, which its key names"))
     }
 
     async fn plan(

@@ -16,6 +16,7 @@ from penstock.cli.gateway_options import CONNECTOR, NounParser
 from penstock.cli.output import cell_text, print_table, print_value
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.pipeline_files.connector_file import TARGET_STATES, read_connector, target_state_name
+from penstock.pipeline_files.files import FILE_SUFFIXES
 
 _FILE: Final = "properties, YAML or JSON"
 
@@ -44,6 +45,15 @@ def describe(parser: argparse.ArgumentParser, _: str) -> None:
     check.add_argument("file", type=Path, help=_FILE)
     check.add_argument(
         "--rows", type=int, default=0, help="preview so many rows of its source, transformed"
+    )
+    discover = noun.add_verb(
+        "discover", "list what a source can read, such as tables, with their columns", _discover
+    )
+    discover.add_argument(
+        "connector", metavar="FILE|NAME", help=f"file ({_FILE}), or name of a connector"
+    )
+    discover.add_argument(
+        "--limit", type=int, default=None, help="list at most so many (default: 1000)"
     )
     noun.add_verb("revisions", "versions of a configuration", _revisions, name=CONNECTOR)
     diff = noun.add_verb("diff", "differences of two versions", _diff, name=CONNECTOR)
@@ -207,6 +217,45 @@ def _step_row(step: Mapping[str, Any]) -> dict[str, Any]:
         "config_path": "",
         "message": "; ".join(one["message"] for one in step["findings"]),
         "fix": "; ".join(one["fix"] for one in step["findings"] if one.get("fix")),
+    }
+
+
+def _discover(gateway: GatewayClient, arguments: argparse.Namespace) -> int:
+    body = _named_connector(gateway, arguments.connector)
+    if arguments.limit is not None:
+        body["limit"] = arguments.limit
+    lines = list(gateway.stream("POST", "/v1/connectors/datasets", body))
+    datasets = [line for line in lines if "name" in line]
+    print_value(arguments.output, datasets, [_dataset_row(one) for one in datasets])
+    if not datasets:
+        print("the source has no datasets", file=sys.stderr)
+    if len(datasets) < len(lines):
+        print(f"there are more than {len(datasets)}: list them with --limit", file=sys.stderr)
+    return 0
+
+
+def _named_connector(gateway: GatewayClient, file_or_name: str) -> dict[str, Any]:
+    """Return the name and configuration of a file, or of a connector of the cluster, whose redacted
+    secrets the gateway reads as those that it stores.
+    """
+    file = Path(file_or_name)
+    if file.is_file() or file.suffix in FILE_SUFFIXES:
+        name, config, _ = _read_file(file)
+        return {"name": name, "config": config}
+    found = gateway.get(url_path("v1", "connectors", file_or_name))
+    return {"name": found["name"], "config": found["config"]}
+
+
+def _dataset_row(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    columns = [
+        f"{one['name']} {one['type']}{' key' if one['key'] else ''}" for one in dataset["columns"]
+    ]
+    problem = dataset["problem"]
+    return {
+        "name": dataset["name"],
+        "dataset": dataset["dataset"] or None,
+        "selected": dataset["selected"],
+        "columns": f"not known: {problem['message']}" if problem else columns or "not known",
     }
 
 

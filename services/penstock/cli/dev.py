@@ -14,21 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from penstock.aio import run_until_first
 from penstock.cli.errors import print_diagnostic, print_error
-from penstock.cli.process import (
-    TASK_FAILURE_LOGGERS,
-    JvmLostError,
-    PreviousProcess,
-    run_process,
-)
+from penstock.cli.process import TASK_FAILURE_LOGGERS, JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import print_status, status_line
-from penstock.cli.run import pipeline_state_dir
+from penstock.connector_config.validation import store_connector, validate_connector
 from penstock.model.connector import ENDED_STATES, Connector, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, PenstockError
 from penstock.pipeline_files.connector_file import read_pipeline
 from penstock.plugin.catalog.registry import find_plugin_folders, fingerprint_folder
-from penstock.standalone.node import Node, run_connectors, validate_connector
-from penstock.standalone.settings import node_settings
+from penstock.standalone.node import Node, run_connectors
+from penstock.standalone.settings import node_settings, pipeline_state_dir
 
 POLL_INTERVAL_S: Final = 0.3
 """Time between two scans of the files. Less costs CPU, more is felt after each save."""
@@ -76,21 +72,12 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
         node = await stack.enter_async_context(Node(settings))
         await run_connectors(node, [])
         changes = _FileWatcher(node, arguments.pipeline, folders, stage)
-        watchers = (
-            asyncio.create_task(changes.watch()),
-            asyncio.create_task(_TaskReporter(stage).watch(node)),
-            asyncio.create_task(node.wait_until_lost()),
-        )
         try:
-            await asyncio.wait(watchers, return_when=asyncio.FIRST_COMPLETED)
-            for watcher in watchers:
-                if watcher.done():
-                    watcher.result()
+            await run_until_first(
+                changes.watch(), _TaskReporter(stage).watch(node), node.wait_until_lost()
+            )
         finally:
             stage.clear()
-            for watcher in watchers:
-                watcher.cancel()
-            await asyncio.gather(*watchers, return_exceptions=True)
     raise JvmLostError
 
 
@@ -152,13 +139,13 @@ class _FileWatcher:
     async def _apply(self) -> None:
         await self.node.worker.reload_plugins()
         connector = read_pipeline(self.pipeline)
-        validated, findings = await validate_connector(self.node, connector)
+        validated, findings = await validate_connector(self.node.config, connector)
         for finding in findings:
             print_diagnostic(finding)
         if self._applied == validated:
             await self.node.config.request_restart(validated.name, include_tasks=True)
         else:
-            await self.node.config.put(validated)
+            await store_connector(self.node.config, validated)
         self._applied = validated
 
 

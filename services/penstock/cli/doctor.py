@@ -23,7 +23,7 @@ from penstock.cli.errors import EXIT_FAILED
 from penstock.cli.output import OUTPUTS, print_value
 from penstock.cli.progress import status_line
 from penstock.model.errors import error_from_diagnostic
-from penstock.plugin import Registry
+from penstock.plugin.catalog.registry import Registry
 from penstock.standalone.settings import default_state_dir
 
 JAVA_VERSIONS: Final = (17, 21)

@@ -26,10 +26,10 @@ from penstock.gateway.listeners import Listener, certificate_from_settings, pars
 from penstock.model.config_def import ConfigKey, parse_with_errors
 from penstock.model.errors import ConfigError, PenstockError, error_from_diagnostic
 from penstock.pipeline_files.files import read_flat
-from penstock.plugin import Registry
+from penstock.plugin.catalog.registry import Registry
 from penstock.rpc.deadlines import deadline
 from penstock.standalone import settings as standalone
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 from penstock.worker.config.reach import REACH, RESERVED, Reach, read_reach_rules
 
 MIN_FREE_BYTES: Final = 1 << 30
@@ -40,7 +40,7 @@ ETCD_TIMEOUT_S: Final = 10.0
 """For all requests to one member."""
 
 _UNKNOWN_PATH: Final = "/v1/doctor"
-"""A path that no gateway has: one of ours answers with a code, before it asks for a user."""
+"""A path that no gateway has: one of ours answers with a code, before it requires a user."""
 
 _ETCD_KEY: Final = "etcd.endpoints"
 
@@ -90,7 +90,7 @@ def failed_check(subject: str, error: PenstockError, key: str = "") -> CheckResu
 def check_config(file: Path) -> tuple[list[CheckResult], Collection[str]]:
     """Check the keys of a file and of the environment; return the results and the keys.
 
-    The keys of all services are known here: a file does not tell which service it is for.
+    The keys of all services are known here: a file does not name its service.
 
     Raises:
         ConfigError: `config.file_…`.

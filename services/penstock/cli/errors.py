@@ -9,13 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.model.config_def import map_errors, split_errors
-from penstock.model.errors import (
-    ConfigError,
-    Diagnostic,
-    InternalError,
-    PenstockError,
-    Severity,
-)
+from penstock.model.errors import ConfigError, Diagnostic, InternalError, PenstockError, Severity
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

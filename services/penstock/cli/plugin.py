@@ -16,9 +16,12 @@ from penstock.cli.errors import EXIT_FAILED, print_diagnostic
 from penstock.cli.output import OUTPUTS, print_value
 from penstock.cli.process import run_process
 from penstock.cli.progress import print_status
-from penstock.plugin import LaunchOptions, Manifest, PluginProxy, Registry, start_plugin
 from penstock.plugin.catalog import seal
-from penstock.plugin.catalog.manifest import read_manifest
+from penstock.plugin.catalog.manifest import Manifest, read_manifest
+from penstock.plugin.catalog.registry import Registry
+from penstock.plugin.limits import LaunchOptions
+from penstock.plugin.process.proxy import PluginProxy
+from penstock.plugin.process.startup import start_plugin
 
 
 def describe(parser: argparse.ArgumentParser, name: str) -> None:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from penstock.cli.errors import EXIT_INTERRUPTED
 from penstock.model.errors import RetriableError
-from penstock.telemetry import configure_logging
 from penstock.telemetry.log_levels import parse_level
+from penstock.telemetry.logs import configure_logging
 from penstock.telemetry.otlp import export_telemetry
 
 log = logging.getLogger(__name__)

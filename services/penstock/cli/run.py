@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
 import shutil
 import sys
@@ -15,13 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from penstock.aio import run_together, wait_for_first
 from penstock.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, print_diagnostic
-from penstock.cli.process import (
-    TASK_FAILURE_LOGGERS,
-    JvmLostError,
-    PreviousProcess,
-    run_process,
-)
+from penstock.cli.process import TASK_FAILURE_LOGGERS, JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import (
     ProgressBar,
     Totals,
@@ -30,12 +25,13 @@ from penstock.cli.progress import (
     print_status,
     status_line,
 )
+from penstock.connector_config.validation import validate_connector
 from penstock.model.connector import ENDED_STATES, ApplyAction, TaskState, TaskStatus
 from penstock.model.errors import error_from_diagnostic
 from penstock.model.status import RunState
 from penstock.pipeline_files.connector_file import read_pipeline
-from penstock.standalone.node import Node, run_connectors, validate_connector
-from penstock.standalone.settings import default_state_dir, node_settings
+from penstock.standalone.node import Node, run_connectors
+from penstock.standalone.settings import node_settings, pipeline_state_dir
 
 DEFAULT_MAX_RESTARTS = "5"
 """`restart.max` where the pipeline sets none: the user waits for the command to end."""
@@ -85,7 +81,7 @@ async def _run(arguments: argparse.Namespace, previous: PreviousProcess) -> int:
             with no_status_line() if arguments.no_progress else starting:
                 node = await stack.enter_async_context(Node(settings))
                 validated, findings = await validate_connector(
-                    node, replace(connector, config=config)
+                    node.config, replace(connector, config=config)
                 )
                 if fresh:
                     applied = await node.worker.apply(validated, ApplyAction.RESET)
@@ -112,21 +108,21 @@ async def _follow(
     """
     console = Console(stderr=True)
     bar = ProgressBar(name, console) if draw and console.is_terminal else None
-    jvm_lost = asyncio.create_task(node.wait_until_lost())
-    plan_failed = asyncio.create_task(_raise_plan_failure(node, name))
-    tasks_ended = asyncio.create_task(_wait_for_tasks(node, tasks, before, bar))
-    watchers = (tasks_ended, plan_failed, jvm_lost)
+    watchers = (
+        _wait_for_tasks(node, tasks, before, bar),
+        _raise_plan_failure(node, name),
+        node.wait_until_lost(),
+    )
     try:
-        await asyncio.wait(watchers, return_when=asyncio.FIRST_COMPLETED)
-        for watcher in watchers:
-            if watcher.done():
-                watcher.result()
-        if jvm_lost.done() and not tasks_ended.done():
-            raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
+        async with run_together(*watchers) as watching:
+            await wait_for_first(*watching)
+            for watcher in watching:
+                if watcher.done():
+                    watcher.result()
+            tasks_ended, _, jvm_lost = watching
+            if jvm_lost.done() and not tasks_ended.done():
+                raise JvmLostError({"totals": asdict(before.plus(list(tasks.values())))})
     finally:
-        for watcher in watchers:
-            watcher.cancel()
-        await asyncio.gather(*watchers, return_exceptions=True)
         if bar is not None:
             bar.close()
 
@@ -176,9 +172,3 @@ def _summarize(
     if not totals.rows_read:
         print("Nothing new since the last run; --fresh starts over.", file=sys.stderr)
     return 0
-
-
-def pipeline_state_dir(pipeline: Path, verb: str) -> Path:
-    """Return a verb's state folder of a pipeline file; it depends on the whole path."""
-    digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
-    return default_state_dir() / verb / f"{pipeline.stem}-{digest}"

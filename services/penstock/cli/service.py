@@ -17,7 +17,7 @@ from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.model.config_def import ConfigKey, format_default
 from penstock.model.errors import PenstockError
 from penstock.pipeline_files.files import read_flat
-from penstock.secrets import PROVIDERS
+from penstock.secrets.provider_settings import PROVIDERS
 from penstock.worker.config.reach import RESERVED
 from penstock.worker.process_keys import SPARK
 

@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from penstock.cli.errors import print_diagnostic, print_error
 from penstock.cli.process import JvmLostError, PreviousProcess, run_process
 from penstock.cli.progress import print_status
+from penstock.connector_config.validation import validate_connector
+from penstock.gateway.access.guard import guard_from_settings
+from penstock.gateway.app import build_app
+from penstock.gateway.clients import Processes, ServiceClients, Workers
+from penstock.gateway.http_server import serve
+from penstock.gateway.listeners import certificate_from_settings, parse_listeners
+from penstock.gateway.routes.connectors import topic_tracking_from_settings
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, Severity
 from penstock.pipeline_files.connector_file import is_connector, read_connector
 from penstock.pipeline_files.files import read_document, read_flat
-from penstock.standalone.node import Node, run_connectors, validate_connector
-from penstock.standalone.rest_api import serve_rest_api
+from penstock.standalone.node import Node, run_connectors
 from penstock.standalone.settings import NodeSettings, node_settings
 
 ADDRESS_IN_USE: Final = "rpc.address_in_use"
@@ -91,6 +97,29 @@ async def _start_rest(stack: AsyncExitStack, node: Node, settings: NodeSettings)
         print_status(f"REST at {url}")
 
 
+@asynccontextmanager
+async def serve_rest_api(node: Node, values: Mapping[str, Any]) -> AsyncIterator[list[str]]:
+    """Serve the REST API in the block, by the `values` of the gateway's keys. Yields the URLs.
+
+    Raises:
+        ConfigError: `config.bad_value`, `rpc.address_in_use`, `access.open`, `access.file`,
+            `tls.file`.
+    """
+    listeners = parse_listeners(values["listeners"], values["admin.listeners"])
+    guard = guard_from_settings(values, listeners)
+    workers = Workers(node.scheduler)
+    processes = Processes(node.addresses)
+    clients = ServiceClients(node.config, node.offset, node.scheduler, workers, processes)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(guard.close)
+        stack.push_async_callback(workers.close)
+        stack.push_async_callback(processes.close)
+        app = build_app(clients, "standalone", guard, topic_tracking_from_settings(values))
+        yield await stack.enter_async_context(
+            serve(app, listeners, certificate_from_settings(values))
+        )
+
+
 def split_files(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]:
     """Return the worker's keys and the connectors. A first file that is not a connector's is the
     worker's.
@@ -134,7 +163,7 @@ def _read_connector(path: Path) -> Connector:
 
 async def _validate(node: Node, connector: Connector) -> Connector:
     try:
-        validated, findings = await validate_connector(node, connector)
+        validated, findings = await validate_connector(node.config, connector)
     except ConfigError as error:
         print_error(error)
         raise ConfigError(

@@ -7,7 +7,6 @@ closed, so a test needs no database. Reading a test and comparing its result are
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.aio import run_together, wait_for_first
 from penstock.cli.connector_files import find_connector_files
 from penstock.cli.errors import EXIT_FAILED
 from penstock.cli.output import OUTPUTS, cell_text, print_value
@@ -98,19 +98,16 @@ async def _run(arguments: argparse.Namespace, tests: Sequence[PipelineTest]) -> 
         settings, _ = node_settings({"state.dir": state_dir, "plugin.path": plugins})
         # nothing else runs here, so one JVM is enough
         settings = replace(settings, worker=replace(settings.worker, previews_in_process=False))
-        async with Node(settings) as node:
-            jvm_lost = asyncio.create_task(node.wait_until_lost())
-            running = asyncio.create_task(_run_tests(node, tests))
-            try:
-                await asyncio.wait({jvm_lost, running}, return_when=asyncio.FIRST_COMPLETED)
-                if not running.done():
-                    jvm_lost.result()
-                    raise JvmLostError({})
-                outcomes = running.result()
-            finally:
-                for task in (jvm_lost, running):
-                    task.cancel()
-                await asyncio.gather(jvm_lost, running, return_exceptions=True)
+        async with (
+            Node(settings) as node,
+            run_together(node.wait_until_lost()) as (jvm_lost,),
+            run_together(_run_tests(node, tests)) as (running,),
+        ):
+            await wait_for_first(jvm_lost, running)
+            if not running.done():
+                jvm_lost.result()
+                raise JvmLostError({})
+            outcomes = running.result()
     _print_outcomes(arguments.output, list(zip(tests, outcomes, strict=True)))
     return EXIT_FAILED if any(outcomes) else 0
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Final
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
 from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
-from penstock.client.worker import ValidatedConnector
+from penstock.model.admin import ValidatedConnector
+from penstock.model.config_redaction import ConfigDifference
 from penstock.model.connector import (
-    ConfigDifference,
     Connector,
-    ConnectorKind,
+    ConnectorList,
+    ConnectorsChanged,
+    FoundConnector,
     RestartRequest,
     Revision,
+    StoredTaskPlan,
     TargetState,
     TaskPlan,
 )
@@ -30,15 +25,18 @@ from penstock.model.errors import RetriableError
 from penstock.model.logs import LogLevel
 from penstock.rpc.channels import Dial, ServiceAddress, open_channel
 from penstock.wire.config import (
-    connector_from_proto,
-    connector_to_proto,
-    difference_from_proto,
-    log_level_from_proto,
-    restart_from_proto,
-    revision_from_proto,
+    CONNECTOR,
+    CONNECTOR_LIST,
+    CONNECTORS_CHANGED,
+    DIFFERENCE,
+    FOUND_CONNECTOR,
+    LOG_LEVEL,
+    RESTART,
+    REVISION,
+    STORED_PLAN,
+    VALIDATED,
 )
-from penstock.wire.connector import plan_from_proto, plan_to_proto
-from penstock.wire.error import from_proto as error_from_proto
+from penstock.wire.connector import PLAN
 
 MAX_UPLOAD_BYTES: Final = 1 << 20
 """Bytes of one message of an upload. A single larger plan has a message of its own."""
@@ -51,7 +49,7 @@ def plan_uploads(
     request = pb.UploadTaskPlansRequest(name=name, generation=generation)
     size = 0
     for plan in sorted(plans, key=_number):
-        message = plan_to_proto(plan)
+        message = PLAN.to_proto(plan)
         size += message.ByteSize()
         if size > MAX_UPLOAD_BYTES and request.plans:
             yield request
@@ -72,45 +70,6 @@ MAX_PLAN_READS: Final = 4
 """Attempts to read the plans of a connector that are replaced during the read."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectorList:
-    """All connectors, ordered by name, at one revision. A watch starts at this revision."""
-
-    connectors: tuple[Connector, ...]
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class FoundConnector:
-    """A connector, or None, and the revision of the read. Every epoch that was assigned before the
-    read is at most this revision.
-    """
-
-    connector: Connector | None
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTaskPlan:
-    """A plan with the epoch that may run it."""
-
-    plan: TaskPlan
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorsChanged:
-    """A hint of the watch: these connectors were changed or deleted. Without names: list again."""
-
-    revision: int
-    names: tuple[str, ...]
-
-    @property
-    def list_again(self) -> bool:
-        """Whether the watch missed changes, for example after a compaction (invariant 7)."""
-        return not self.names
-
-
 class ConfigClient(ServiceClient):
     """The config service. Every method may raise PenstockError."""
 
@@ -127,20 +86,18 @@ class ConfigClient(ServiceClient):
         Raises:
             ConfigError: `config.exists`: the name is taken.
         """
-        request = pb.CreateConnectorRequest(connector=connector_to_proto(connector))
+        request = pb.CreateConnectorRequest(connector=CONNECTOR.to_proto(connector))
         method = self._stub.CreateConnector
         answer = await self._call("config.create", method, request, idempotent=False)
-        return connector_from_proto(answer.connector)
+        return CONNECTOR.from_proto(answer.connector)
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Validate a configuration by the rules of the service and by a worker with the plugin."""
-        request = pb.ValidateConnectorRequest(connector=connector_to_proto(connector))
+        request = pb.ValidateConnectorRequest(connector=CONNECTOR.to_proto(connector))
         answer = await self._call(
             "config.validate", self._stub.ValidateConnector, request, timeout_s=PLANS_TIMEOUT_S
         )
-        diagnostics = tuple(map(error_from_proto, answer.diagnostics))
-        kind = ConnectorKind(answer.kind)
-        return ValidatedConnector(diagnostics, kind, secret_keys=tuple(answer.secret_keys))
+        return VALIDATED.from_proto(answer)
 
     async def patch(
         self, name: str, changes: Mapping[str, str | None], expected_revision: int = 0
@@ -156,15 +113,15 @@ class ConfigClient(ServiceClient):
             expected_revision=expected_revision,
         )
         answer = await self._call("config.patch", self._stub.PatchConnector, request)
-        return connector_from_proto(answer.connector), answer.changed
+        return CONNECTOR.from_proto(answer.connector), answer.changed
 
     async def put(self, connector: Connector, expected_revision: int = 0) -> tuple[Connector, bool]:
         """Create or replace a connector. Returns what is stored, and whether it changed."""
         request = pb.PutConnectorRequest(
-            connector=connector_to_proto(connector), expected_revision=expected_revision
+            connector=CONNECTOR.to_proto(connector), expected_revision=expected_revision
         )
         answer = await self._call("config.put", self._stub.PutConnector, request)
-        return connector_from_proto(answer.connector), answer.changed
+        return CONNECTOR.from_proto(answer.connector), answer.changed
 
     async def get(self, name: str) -> Connector:
         """Return a connector.
@@ -174,16 +131,13 @@ class ConfigClient(ServiceClient):
         """
         request = pb.GetConnectorRequest(name=name)
         answer = await self._call("config.get", self._stub.GetConnector, request)
-        return connector_from_proto(answer.connector)
+        return CONNECTOR.from_proto(answer.connector)
 
     async def find_generation(self, generation: str) -> FoundConnector:
         """Return the connector of a generation, unless it was deleted."""
         request = pb.GetConnectorRequest(generation=generation)
         answer = await self._call("config.get", self._stub.GetConnector, request)
-        has = answer.HasField("connector")
-        return FoundConnector(
-            connector_from_proto(answer.connector) if has else None, answer.revision
-        )
+        return FOUND_CONNECTOR.from_proto(answer)
 
     async def list(self, prefix: str = "") -> ConnectorList:
         """Return all connectors, or those whose names start with a prefix."""
@@ -199,8 +153,7 @@ class ConfigClient(ServiceClient):
         request = pb.ListConnectorsRequest(prefix=prefix, page_size=size)
         while True:
             answer = await self._call("config.list", self._stub.ListConnectors, request)
-            connectors = tuple(connector_from_proto(c) for c in answer.connectors)
-            yield ConnectorList(connectors, answer.revision)
+            yield CONNECTOR_LIST.from_proto(answer)
             if not answer.next_page_token:
                 return
             request.page_token = answer.next_page_token
@@ -214,7 +167,7 @@ class ConfigClient(ServiceClient):
         """Set whether a connector should run. Returns what is stored."""
         request = pb.SetTargetStateRequest(name=name, target_state=int(state))  # type: ignore[arg-type] # enums share numbers
         answer = await self._call("config.set_target_state", self._stub.SetTargetState, request)
-        return connector_from_proto(answer.connector)
+        return CONNECTOR.from_proto(answer.connector)
 
     async def request_restart(
         self,
@@ -230,19 +183,19 @@ class ConfigClient(ServiceClient):
         )
         method = self._stub.RequestRestart
         answer = await self._call("config.restart", method, request, idempotent=False)
-        return restart_from_proto(answer.restart)
+        return RESTART.from_proto(answer.restart)
 
     async def list_revisions(self, name: str) -> tuple[Revision, ...]:
         """Return the versions of a configuration, newest first, without the configurations."""
         request = pb.ListRevisionsRequest(name=name)
         answer = await self._call("config.revisions", self._stub.ListRevisions, request)
-        return tuple(map(revision_from_proto, answer.revisions))
+        return tuple(map(REVISION.from_proto, answer.revisions))
 
     async def get_revision(self, name: str, version: int) -> Revision:
         """Return one version, with its configuration."""
         request = pb.GetRevisionRequest(name=name, version=version)
         answer = await self._call("config.revision", self._stub.GetRevision, request)
-        return revision_from_proto(answer.revision)
+        return REVISION.from_proto(answer.revision)
 
     async def diff_revisions(
         self, name: str, before: int, after: int = 0
@@ -250,7 +203,7 @@ class ConfigClient(ServiceClient):
         """Return the keys that differ between two versions, 0 for the newest. Secrets are `***`."""
         request = pb.DiffRevisionsRequest(name=name, from_version=before, to_version=after)
         answer = await self._call("config.diff", self._stub.DiffRevisions, request)
-        return tuple(map(difference_from_proto, answer.differences))
+        return tuple(map(DIFFERENCE.from_proto, answer.differences))
 
     async def rollback(
         self, name: str, version: int, expected_revision: int = 0
@@ -260,7 +213,7 @@ class ConfigClient(ServiceClient):
             name=name, version=version, expected_revision=expected_revision
         )
         answer = await self._call("config.rollback", self._stub.RollbackConnector, request)
-        return connector_from_proto(answer.connector), answer.changed
+        return CONNECTOR.from_proto(answer.connector), answer.changed
 
     async def put_plans(self, name: str, generation: str, plans: Sequence[TaskPlan]) -> int:
         """Store the plans of a generation, all or none. Returns their epoch.
@@ -285,7 +238,7 @@ class ConfigClient(ServiceClient):
             found: list[StoredTaskPlan] = []
             try:
                 async for answer in self._stream("config.list_plans", answers):
-                    found += map(_stored_plan, answer.plans)
+                    found += map(STORED_PLAN.from_proto, answer.plans)
             except RetriableError as error:  # the plans were replaced during the read
                 if error.code != "config.contended" or attempt == MAX_PLAN_READS:
                     raise
@@ -299,7 +252,7 @@ class ConfigClient(ServiceClient):
             pb.WatchConnectorsRequest(after_revision=after_revision)
         )
         async for answer in self._stream("config.watch", answers):
-            yield ConnectorsChanged(answer.revision, tuple(answer.names))
+            yield CONNECTORS_CHANGED.from_proto(answer)
 
     async def record_topics(self, generation: str, topics: Sequence[str]) -> None:
         """Record topics that a connector has rows of."""
@@ -326,7 +279,7 @@ class ConfigClient(ServiceClient):
         """Return the log levels that are set for a service, or for all services."""
         request = pb.ListLogLevelsRequest(service=service)
         answer = await self._call("config.log_levels", self._stub.ListLogLevels, request)
-        return tuple(map(log_level_from_proto, answer.levels))
+        return tuple(map(LOG_LEVEL.from_proto, answer.levels))
 
     async def watch_log_levels(
         self, service: str = ""
@@ -334,8 +287,4 @@ class ConfigClient(ServiceClient):
         """Iterate over the log levels of a service: the present ones, then those of each change."""
         answers = self._stub.WatchLogLevels(pb.WatchLogLevelsRequest(service=service))
         async for answer in self._stream("config.watch_log_levels", answers):
-            yield tuple(map(log_level_from_proto, answer.levels))
-
-
-def _stored_plan(message: pb.StoredTaskPlan) -> StoredTaskPlan:
-    return StoredTaskPlan(plan_from_proto(message.plan), message.epoch)
+            yield tuple(map(LOG_LEVEL.from_proto, answer.levels))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,61 +10,18 @@ from penstock.api.offset.v1 import offset_service_pb2 as pb
 from penstock.api.offset.v1 import offset_service_pb2_grpc as grpc_api
 from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
 from penstock.model.errors import ConfigError, RetriableError
+from penstock.model.offset import Claim, OffsetVersion, RewindProgress
 from penstock.model.stream import Offsets, PreparedTxn
-from penstock.rpc import MAX_MESSAGE_BYTES
-from penstock.rpc.channels import Dial, ServiceAddress, open_channel
-from penstock.wire.connector import prepared_from_proto, prepared_to_proto
-from penstock.wire.record import add_offsets, offset_from_proto, offsets_from_proto
+from penstock.rpc.channels import MAX_MESSAGE_BYTES, Dial, ServiceAddress, open_channel
+from penstock.wire.connector import PREPARED
+from penstock.wire.offset import CLAIM, OFFSET_VERSION, REWIND_PROGRESS
+from penstock.wire.record import add_offsets, offsets_from_proto
 
 BULK_TIMEOUT_S: Final = 600.0
 """Seconds for a change of all offsets of a connector."""
 
 MAX_PARTITIONS_PER_READ: Final = 10_000
 """Partitions of one `GetOffsets` call. The service refuses more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The state of a claimed task.
-
-    `recover`: the sink must apply `last_prepared` again. `floor`: tokens of epochs up to this one
-    are no longer valid, because a user has altered offsets since. `number` identifies the claim in
-    its commits.
-    """
-
-    last_prepared: PreparedTxn | None
-    recover: bool
-    floor: int = 0
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetVersion:
-    """An offset of a partition since a time. None: the offset was removed at that time."""
-
-    offset: dict[str, Any] | None
-    epoch: int
-    written_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetChange:
-    """A partition with its offset before and after a rewind; None for no offset."""
-
-    partition_id: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class RewindProgress:
-    """The progress of a rewind. Only a dry run has `changes`. With a `revision` it is complete."""
-
-    seen: int
-    changed: int
-    removed: int
-    changes: tuple[OffsetChange, ...] = ()
-    revision: int = 0
 
 
 class OffsetClient(ServiceClient):
@@ -82,9 +38,7 @@ class OffsetClient(ServiceClient):
         """Fence all older epochs of a task and end its earlier claims. Returns its state."""
         request = pb.ClaimTaskRequest(generation=generation, task_id=task_id, epoch=epoch)
         answer = await self._call("offset.claim", self._stub.ClaimTask, request)
-        has = answer.HasField("last_prepared")
-        last = prepared_from_proto(answer.last_prepared) if has else None
-        return Claim(last, answer.recover, answer.floor, answer.claim)
+        return CLAIM.from_proto(answer)
 
     async def commit(
         self,
@@ -109,7 +63,7 @@ class OffsetClient(ServiceClient):
             generation=generation,
             task_id=task_id,
             epoch=epoch,
-            prepared=None if prepared is None else prepared_to_proto(prepared),
+            prepared=None if prepared is None else PREPARED.to_proto(prepared),
             applied_txn_id=applied_txn_id,
             claim=claim,
         )
@@ -186,7 +140,7 @@ class OffsetClient(ServiceClient):
         """Return the offsets that a partition had, newest first."""
         request = pb.GetOffsetHistoryRequest(generation=generation, partition_id=partition_id)
         answer = await self._call("offset.history", self._stub.GetOffsetHistory, request)
-        return tuple(map(_version, answer.versions))
+        return tuple(map(OFFSET_VERSION.from_proto, answer.versions))
 
     async def rewind(
         self,
@@ -208,10 +162,7 @@ class OffsetClient(ServiceClient):
         request.to_time.FromDatetime(to_time.astimezone(UTC))
         answers = self._stub.RewindOffsets(request, timeout=BULK_TIMEOUT_S)
         async for answer in self._stream("offset.rewind", answers):
-            changes = tuple(map(_change, answer.changes))
-            yield RewindProgress(
-                answer.seen, answer.changed, answer.removed, changes, answer.revision
-            )
+            yield REWIND_PROGRESS.from_proto(answer)
 
 
 def _too_large(task_id: str, partitions: int, size: int) -> ConfigError:
@@ -223,20 +174,4 @@ def _too_large(task_id: str, partitions: int, size: int) -> ConfigError:
         fix="Raise `tasks.max`, so that a task has fewer partitions; or have the source send "
         "checkpoints more often, each with only the partitions that changed.",
         config_path="tasks.max",
-    )
-
-
-def _version(message: pb.OffsetVersion) -> OffsetVersion:
-    return OffsetVersion(
-        offset_from_proto(message.offset) if message.HasField("offset") else None,
-        message.epoch,
-        message.written_at.ToDatetime(UTC),
-    )
-
-
-def _change(message: pb.OffsetChange) -> OffsetChange:
-    return OffsetChange(
-        message.partition_id,
-        offset_from_proto(message.before) if message.HasField("before") else None,
-        offset_from_proto(message.after) if message.HasField("after") else None,
     )

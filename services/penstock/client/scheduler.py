@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
-from penstock.model.status import ClusterStatus, ConnectorStatus
+from penstock.model.status import ClusterStatus, ConnectorStatus, HeldTasks
 from penstock.rpc.channels import Dial, ServiceAddress, open_channel
-from penstock.wire.scheduler import cluster_from_proto, connector_status_from_proto
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTasks:
-    """Tasks that a worker holds. Every epoch that is assigned later is above `revision`."""
-
-    tasks: tuple[str, ...]
-    revision: int
+from penstock.wire.scheduler import CLUSTER, HELD_TASKS, connector_status_from_proto
 
 
 class SchedulerClient(ServiceClient):
@@ -49,7 +40,7 @@ class SchedulerClient(ServiceClient):
         """Return the workers of the cluster and its leader."""
         request = pb.GetClusterRequest()
         answer = await self._call("scheduler.cluster", self._stub.GetCluster, request)
-        return cluster_from_proto(answer)
+        return CLUSTER.from_proto(answer)
 
     async def list_statuses(self, connector: str = "") -> list[ConnectorStatus]:
         """Return the status of a connector, or of all connectors, ordered by name."""
@@ -72,7 +63,7 @@ class SchedulerClient(ServiceClient):
         """Return the tasks of a generation that a worker holds or has not released yet."""
         request = pb.ListHeldTasksRequest(generation=generation)
         answer = await self._call("scheduler.held", self._stub.ListHeldTasks, request)
-        return HeldTasks(tuple(answer.task_ids), answer.revision)
+        return HELD_TASKS.from_proto(answer)
 
     async def drain_worker(self, worker: str, *, undo: bool = False) -> int:
         """Drain a worker, or undo it. Returns how many tasks the worker still has."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
@@ -17,12 +16,13 @@ from opentelemetry.trace import SpanKind
 
 from penstock.api.process.v1 import process_service_pb2 as pb
 from penstock.api.process.v1 import process_service_pb2_grpc as grpc_api
+from penstock.model.backoff import Backoff
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.metrics import ProcessMetrics
 from penstock.rpc.channels import Dial, RoutedChannel, ServiceAddress, open_channel
 from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, is_cut_off
-from penstock.rpc.tracing import span
-from penstock.wire.metrics import process_metrics_from_proto
+from penstock.rpc.traces import span
+from penstock.wire.process import PROCESS_METRICS
 
 _A = TypeVar("_A")
 _A_co = TypeVar("_A_co", covariant=True)
@@ -111,7 +111,8 @@ class ServiceClient:
         self, stage: str, method: _Method[_A], request: Any, timeout_s: float, idempotent: bool
     ) -> _A:
         loop = asyncio.get_running_loop()
-        end, attempt, delay = loop.time() + timeout_s, 0, MIN_RETRY_DELAY_S
+        end, attempt = loop.time() + timeout_s, 0
+        backoff = Backoff(MIN_RETRY_DELAY_S, MAX_RETRY_DELAY_S)
         while True:
             address = ""
             try:
@@ -122,7 +123,7 @@ class ServiceClient:
                     return await method(request, timeout=left)
             except (grpc.aio.AioRpcError, PenstockError) as failed:
                 error, away, elsewhere = self._classify(failed, stage, address)
-                pause = delay * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, no secret
+                pause = backoff.spread_delay_s()
                 starting = (
                     error.code in STARTING_CODES and loop.time() + pause < end - timeout_s / 2
                 )
@@ -133,7 +134,7 @@ class ServiceClient:
                     raise error from failed
             if not elsewhere:
                 await asyncio.sleep(pause)
-                delay = min(delay * 2, MAX_RETRY_DELAY_S)
+                backoff.advance()
 
     def _classify(
         self, failed: grpc.aio.AioRpcError | PenstockError, stage: str, address: str
@@ -238,4 +239,4 @@ class ProcessClient(ServiceClient):
         """Return the counters and gauges of the process, as they are now."""
         request = pb.ListMetricsRequest()
         answer = await self._call("process.list_metrics", self._stub.ListMetrics, request)
-        return process_metrics_from_proto(self._service, answer)
+        return PROCESS_METRICS.from_proto(answer, service=self._service)

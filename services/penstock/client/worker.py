@@ -3,88 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
 from penstock.client.service_client import ServiceClient
-from penstock.model.config_def import ConfigValue, ConnectorDefinition
-from penstock.model.connector import ApplyAction, Connector, ConnectorKind, TaskPlan, TaskStatus
-from penstock.model.dead_letter_queue import DeadLetterQuery, DeadLetterResult
-from penstock.model.errors import Diagnostic
-from penstock.model.inspection import InspectedRows, InspectRules, PreviewRequest, PreviewResult
-from penstock.model.logs import LogFilter, LogLines
-from penstock.rpc.channels import Dial, ServiceAddress, open_channel
-from penstock.telemetry.log_levels import LoggerLevel
-from penstock.wire import error, worker_rows
-from penstock.wire.config import connector_to_proto
-from penstock.wire.connector import plan_from_proto
-from penstock.wire.record import add_offsets, offsets_from_proto
-from penstock.wire.worker import (
-    BuiltInPlugin,
+from penstock.model.admin import (
+    AlteredOffsets,
+    AppliedConnector,
     CheckedStep,
-    InstalledPlugin,
-    built_in_from_proto,
-    definition_from_proto,
-    plugin_from_proto,
-    status_from_proto,
-    step_from_proto,
-    value_from_proto,
+    PlannedConnector,
+    ValidatedConnector,
 )
+from penstock.model.config_def import ConnectorDefinition
+from penstock.model.connector import ApplyAction, Connector, TaskStatus
+from penstock.model.datasets import DatasetPart
+from penstock.model.dead_letter_queue import DeadLetterQuery, DeadLetterResult
+from penstock.model.inspection import InspectedRows, InspectRules, PreviewRequest, PreviewResult
+from penstock.model.logs import LogFilter, LoggerLevel, LogLines
+from penstock.model.plugins import BuiltInPlugin, InstalledPlugin, ReloadedPlugins
+from penstock.rpc.channels import Dial, ServiceAddress, open_channel
+from penstock.wire import worker, worker_rows
+from penstock.wire.config import CONNECTOR
+from penstock.wire.record import add_offsets, offsets_from_proto
 
 WORKER_TIMEOUT_S = 60.0
 """Seconds for a call. A plugin may have to start, and may read the tables of a database."""
-
-
-@dataclass(frozen=True, slots=True)
-class ValidatedConnector:
-    """The findings about a configuration, and the kind of connector that its plugin makes of it.
-
-    Only a worker fills `values`: what the plugins make of their keys. `secret_keys` are the keys
-    that the plugins declare as secrets.
-    """
-
-    diagnostics: tuple[Diagnostic, ...]
-    kind: ConnectorKind
-    values: tuple[ConfigValue, ...] = ()
-    secret_keys: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedConnector:
-    """The task plans of a connector, with warnings, and whether it has a monitor."""
-
-    plans: tuple[TaskPlan, ...]
-    diagnostics: tuple[Diagnostic, ...] = ()
-    monitor: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AlteredOffsets:
-    """Offsets to store, by partition id; None removes one.
-
-    `plugin_called`: the plugin has the capability `alter_offsets` and was called.
-    """
-
-    plugin_called: bool
-    offsets: Mapping[str, Mapping[str, Any] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ReloadedPlugins:
-    """The installed plugins, whether they changed, and the problems of skipped plugins."""
-
-    plugins: tuple[InstalledPlugin, ...]
-    changed: bool
-    problems: tuple[Diagnostic, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedConnector:
-    """The warnings of plugins that changed what a connector owns in external systems."""
-
-    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 class WorkerClient(ServiceClient):
@@ -101,48 +45,37 @@ class WorkerClient(ServiceClient):
         """Return the plugins that are installed on the worker."""
         request = pb.ListPluginsRequest()
         answer = await self._call("worker.list_plugins", self._stub.ListPlugins, request)
-        return [plugin_from_proto(plugin) for plugin in answer.plugins]
+        return list(map(worker.INSTALLED_PLUGIN.from_proto, answer.plugins))
 
     async def list_built_in(self) -> list[BuiltInPlugin]:
         """Return the transforms, predicates and converters that need no plugin."""
         request = pb.ListPluginsRequest()
         answer = await self._call("worker.list_plugins", self._stub.ListPlugins, request)
-        return [built_in_from_proto(one) for one in answer.built_in]
+        return list(map(worker.BUILT_IN_PLUGIN.from_proto, answer.built_in))
 
     async def reload_plugins(self) -> ReloadedPlugins:
         """Have the worker scan its plugin folders again."""
         request = pb.ReloadPluginsRequest()
         answer = await self._call("worker.reload_plugins", self._stub.ReloadPlugins, request)
-        return ReloadedPlugins(
-            tuple(plugin_from_proto(plugin) for plugin in answer.plugins),
-            answer.changed,
-            tuple(error.from_proto(problem) for problem in answer.problems),
-        )
+        return worker.RELOADED_PLUGINS.from_proto(answer)
 
     async def validate(self, connector: Connector) -> ValidatedConnector:
         """Validate a configuration by the plugins that it names."""
-        request = pb.ValidateConnectorRequest(connector=connector_to_proto(connector))
+        request = pb.ValidateConnectorRequest(connector=CONNECTOR.to_proto(connector))
         answer = await self._call("worker.validate", self._stub.ValidateConnector, request)
-        diagnostics = tuple(error.from_proto(d) for d in answer.diagnostics)
-        values = tuple(value_from_proto(value) for value in answer.values)
-        kind = ConnectorKind(answer.kind)
-        return ValidatedConnector(diagnostics, kind, values, tuple(answer.secret_keys))
+        return worker.VALIDATED.from_proto(answer)
 
     async def describe(self, name: str, version: str = "") -> ConnectorDefinition:
         """Return the keys of a connector, a transform or a converter."""
         request = pb.DescribeConnectorRequest(name=name, version=version)
         answer = await self._call("worker.describe", self._stub.DescribeConnector, request)
-        return definition_from_proto(answer)
+        return worker.definition_from_proto(answer)
 
     async def plan(self, connector: Connector) -> PlannedConnector:
         """Split a connector into task plans."""
-        request = pb.PlanConnectorRequest(connector=connector_to_proto(connector))
+        request = pb.PlanConnectorRequest(connector=CONNECTOR.to_proto(connector))
         answer = await self._call("worker.plan", self._stub.PlanConnector, request)
-        return PlannedConnector(
-            tuple(plan_from_proto(plan) for plan in answer.plans),
-            tuple(error.from_proto(d) for d in answer.diagnostics),
-            answer.monitor,
-        )
+        return worker.PLANNED.from_proto(answer)
 
     async def apply(
         self, connector: Connector, action: ApplyAction, last: Connector | None = None
@@ -152,13 +85,12 @@ class WorkerClient(ServiceClient):
         `last` has the configuration that was applied last.
         """
         request = pb.ApplyConnectorRequest(
-            connector=connector_to_proto(connector),
+            connector=CONNECTOR.to_proto(connector),
             action=int(action),  # type: ignore[arg-type] # enums share numbers
-            last_applied=connector_to_proto(last) if last else None,
+            last_applied=CONNECTOR.to_proto(last) if last else None,
         )
         answer = await self._call("worker.apply", self._stub.ApplyConnector, request)
-        findings = tuple(error.from_proto(d) for d in answer.diagnostics)
-        return AppliedConnector(findings)
+        return worker.APPLIED.from_proto(answer)
 
     async def alter_offsets(
         self,
@@ -168,17 +100,26 @@ class WorkerClient(ServiceClient):
         dry_run: bool = False,
     ) -> AlteredOffsets:
         """Have the plugin accept, refuse or normalize offsets of a user; None removes one."""
-        request = pb.AlterOffsetsRequest(connector=connector_to_proto(connector), dry_run=dry_run)
+        request = pb.AlterOffsetsRequest(connector=CONNECTOR.to_proto(connector), dry_run=dry_run)
         add_offsets(request.offsets, offsets)
         answer = await self._call("worker.alter_offsets", self._stub.AlterOffsets, request)
         return AlteredOffsets(answer.checked, offsets_from_proto(answer.offsets))
 
     async def check_connection(self, connector: Connector) -> AsyncGenerator[CheckedStep, None]:
         """Iterate over the steps of a connection check, as the plugins complete them."""
-        request = pb.CheckConnectionRequest(connector=connector_to_proto(connector))
+        request = pb.CheckConnectionRequest(connector=CONNECTOR.to_proto(connector))
         answers = self._stub.CheckConnection(request, timeout=self._timeout_s)
         async for answer in self._stream("worker.check", answers):
-            yield step_from_proto(answer)
+            yield worker.CHECKED_STEP.from_proto(answer)
+
+    async def list_datasets(
+        self, connector: Connector, limit: int = 0
+    ) -> AsyncGenerator[DatasetPart, None]:
+        """Iterate over the datasets that a source can read; 0: the default limit."""
+        request = pb.ListDatasetsRequest(connector=CONNECTOR.to_proto(connector), limit=limit)
+        answers = self._stub.ListDatasets(request, timeout=self._timeout_s)
+        async for answer in self._stream("worker.list_datasets", answers):
+            yield worker.DATASET_PART.from_proto(answer)
 
     async def preview_rows(self, connector: Connector, given: PreviewRequest) -> PreviewResult:
         """Return what the transforms make of rows. Neither the source nor the sink is opened."""
@@ -188,13 +129,13 @@ class WorkerClient(ServiceClient):
         answer = await self._call(
             "worker.preview_rows", method, request, timeout_s=WORKER_TIMEOUT_S
         )
-        return worker_rows.preview_from_proto(answer)
+        return worker_rows.PREVIEW.from_proto(answer)
 
     async def watch_tasks(self, interval_s: float = 0.0) -> AsyncIterator[TaskStatus]:
         """Iterate over statuses: all tasks first, then changes, and metrics each `interval_s`."""
         answers = self._stub.WatchTasks(pb.WatchTasksRequest(every_ms=round(interval_s * 1000)))
         async for answer in self._stream("worker.watch_tasks", answers):
-            yield status_from_proto(answer.task)
+            yield worker.TASK_STATUS.from_proto(answer.task)
 
     async def inspect_rows(
         self, task_id: str, rules: InspectRules | None = None
@@ -204,13 +145,13 @@ class WorkerClient(ServiceClient):
             worker_rows.inspect_request_to_proto(task_id, rules or InspectRules())
         )
         async for answer in self._stream("worker.inspect", answers):
-            yield worker_rows.inspected_rows_from_proto(answer)
+            yield worker_rows.INSPECTED_ROWS.from_proto(answer)
 
     async def watch_logs(self, rules: LogFilter) -> AsyncGenerator[LogLines, None]:
         """Iterate over the log lines of the worker: the last ones, and with `follow` new ones."""
-        answers = self._stub.WatchLogs(worker_rows.log_filter_to_proto(rules))
+        answers = self._stub.WatchLogs(worker_rows.LOG_FILTER.to_proto(rules))
         async for answer in self._stream("worker.logs", answers):
-            yield worker_rows.log_lines_from_proto(answer)
+            yield worker_rows.LOG_LINES.from_proto(answer)
 
     async def read_dead_letters(
         self, query: DeadLetterQuery
@@ -220,7 +161,7 @@ class WorkerClient(ServiceClient):
             worker_rows.dead_letter_query_to_proto(query), timeout=self._timeout_s
         )
         async for answer in self._stream("worker.read_letters", answers):
-            yield worker_rows.dead_letters_from_proto(answer)
+            yield worker_rows.DEAD_LETTERS.from_proto(answer)
 
     async def set_log_level(self, logger: str, level: str) -> None:
         """Set the level of a logger in this process only. An empty level removes it."""
@@ -231,4 +172,4 @@ class WorkerClient(ServiceClient):
         """Return the loggers of the process that have a level."""
         request = pb.ListLogLevelsRequest()
         answer = await self._call("worker.log_levels", self._stub.ListLogLevels, request)
-        return [LoggerLevel(one.logger, one.level, one.own) for one in answer.levels]
+        return list(map(worker.LOGGER_LEVEL.from_proto, answer.levels))

@@ -8,7 +8,7 @@
 - `gateway_process`  the gateway: REST over the other services
 - `grants`           the rights of each service in etcd
 - `local`            a whole cluster on one machine: start, stop, status
-- `detached`         processes that outlive a command
+- `detached_process` processes that outlive a command
 
 Services call each other over gRPC, at addresses under `members/` in etcd. Nothing else is shared.
 State is in the store: a process that ends loses nothing.

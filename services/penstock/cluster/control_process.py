@@ -21,7 +21,7 @@ from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Schedule
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.leader.leadership import ElectedLeadership, run_election
 from penstock.scheduler.leader.planning import ConnectorPlans, WorkerPlanner
-from penstock.store import EtcdStore
+from penstock.store.etcd import EtcdStore
 
 
 async def config(settings: InstanceSettings) -> None:

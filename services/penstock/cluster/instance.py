@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
+from penstock.aio import cancel_and_wait
 from penstock.client import apply_log_levels
 from penstock.cluster.settings import InstanceSettings, resolve_advertised
 from penstock.etcd import (
@@ -31,11 +32,12 @@ from penstock.etcd import (
 from penstock.model.errors import ConfigError
 from penstock.model.logs import LogLevel
 from penstock.model.metrics import ReadMetrics, metrics_from_statistics
-from penstock.rpc import Server, open_channel
-from penstock.rpc.channels import Dial, Resolver
-from penstock.rpc.server import add_process_service
-from penstock.store import EtcdStore, PostgresqlStore, Store
-from penstock.store.sealed import Seal, SealedStore, read_seal_file
+from penstock.rpc.channels import Dial, Resolver, open_channel
+from penstock.rpc.server import Server, add_process_service
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Store
+from penstock.store.postgresql.store import PostgresqlStore
+from penstock.store.sealed_store import Seal, SealedStore, read_seal_file
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +146,7 @@ class Instance:
     ) -> None:
         """Apply the log levels of the config service to this process from now on."""
         applying = asyncio.create_task(apply_log_levels(watch, [self.settings.service]))
-        self.stack.push_async_callback(_cancel, applying)
+        self.stack.push_async_callback(cancel_and_wait, applying)
 
     async def _agree_on_topics(self) -> None:
         if self.settings.service == "worker":
@@ -166,11 +168,6 @@ class Instance:
 def make_route(members: Discovery) -> Resolver:
     """Return the route to any of the members of a service."""
     return lambda: [member.address for member in members.current.members.values()]
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 TOPICS_TRAIT: Final = "topics"

@@ -85,7 +85,7 @@ _OTHER_VARIABLES: Final = frozenset(
     for name in (
         *("LOG_LEVEL", "FAULTS", "EARLIER"),  # of every process
         *("INSTANCE_NONCE", "PLUGIN_MAGIC_COOKIE", "HANDSHAKE_FILE", "INSPECTABLE"),
-        *("SERVER", "CREDENTIAL", "CA"),  # of commands that ask a gateway
+        *("SERVER", "CREDENTIAL", "CA"),  # of commands that call a gateway
         *("VENV", "PYTHON"),  # of the scripts that install
         *("ANCHORS", "BENCH_HOME", "STORM_SECONDS", "STORM_SEED"),  # of tests and benchmarks
     )

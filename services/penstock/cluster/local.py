@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.client import SchedulerClient
-from penstock.cluster.detached import DetachedProcess
+from penstock.cluster.detached_process import DetachedProcess
 from penstock.cluster.keys import KEYS, PREFIX, unknown_variables
 from penstock.etcd import Etcd, EtcdSettings, Member
 from penstock.etcd.membership import MEMBERS

@@ -21,8 +21,8 @@ from penstock.etcd.lease import MIN_TTL_S
 from penstock.model.config_def import combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError
 from penstock.rpc.channels import MutualTls
-from penstock.store import PostgresqlSettings
-from penstock.telemetry import Secret
+from penstock.store.postgresql.settings import PostgresqlSettings
+from penstock.telemetry.redaction import Secret
 
 if TYPE_CHECKING:
     from penstock.worker.process_settings import WorkerSettings
@@ -53,7 +53,7 @@ def is_host_port(address: str) -> bool:
 
 
 def is_wildcard(address: str) -> bool:
-    """Return whether an address means all addresses of a machine: whoever dials it reaches
+    """Return whether an address means all addresses of a machine: a client that dials it reaches
     itself.
     """
     host = address.rpartition(":")[0].strip("[]")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.aio import cancel_and_wait, run_together, wait_for_first
 from penstock.api.worker.v1.worker_service_pb2_grpc import add_WorkerServiceServicer_to_server
 from penstock.client import ConfigClient, OffsetClient, SchedulerClient
 from penstock.cluster import EngineLostError
@@ -122,7 +123,7 @@ class ClusterMembership:
             lost = asyncio.create_task(registration.lost.wait())
             why = "no longer a member"
             try:
-                await asyncio.wait({lost, session}, return_when=asyncio.FIRST_COMPLETED)
+                await wait_for_first(lost, session)
                 if session.done():
                     session.result()
             except asyncio.CancelledError:
@@ -130,9 +131,7 @@ class ClusterMembership:
                 raise
             finally:
                 # the session first, so that it assigns no more tasks
-                session.cancel()
-                lost.cancel()
-                await asyncio.gather(session, lost, return_exceptions=True)
+                await cancel_and_wait(session, lost)
                 await self._release_tasks(why)
 
     def restart(self, leader: str) -> None:
@@ -146,17 +145,11 @@ class ClusterMembership:
         Returns why it is not drained.
         """
         seconds = self._instance.settings.drain
-        draining = asyncio.create_task(session.drain())
-        try:
-            await asyncio.wait(
-                {draining, lost}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+        async with run_together(session.drain()) as (draining,):
+            await wait_for_first(draining, lost, timeout_s=seconds)
             if lost.done():
                 return "no longer a member during the drain"
             return f"stage worker.drain took longer than {seconds:g} s"
-        finally:
-            draining.cancel()
-            await asyncio.gather(draining, return_exceptions=True)
 
     async def _release_tasks(self, why: str) -> None:
         """Release all tasks: other workers may start them from now on (self-fencing)."""

@@ -16,7 +16,7 @@ is in the store, so several instances may serve it.
 from penstock.config.connectors import MAX_REVISIONS, ConnectorPage, Connectors, Revisions
 from penstock.config.log_levels import LogLevels
 from penstock.config.records import StoredConnector
-from penstock.config.service import ConfigService, Validator
+from penstock.config.service import ConfigService
 from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
 
@@ -30,5 +30,4 @@ __all__ = [
     "StoredConnector",
     "TaskPlans",
     "Topics",
-    "Validator",
 ]

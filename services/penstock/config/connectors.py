@@ -30,18 +30,17 @@ from penstock.config.records import (
     revision_prefix,
 )
 from penstock.model import faults
-from penstock.model.config_redaction import compare_configs
+from penstock.model.config_redaction import ConfigDifference, compare_configs
 from penstock.model.connector import (
-    ConfigDifference,
     Connector,
     RestartRequest,
     Revision,
     RevisionCause,
     TargetState,
+    new_generation,
 )
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.model.identity import new_generation
-from penstock.store import Check, Conflict, Put, Store
+from penstock.store.port import Check, Conflict, Put, Store
 
 _T = TypeVar("_T")
 

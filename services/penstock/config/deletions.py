@@ -16,6 +16,7 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
+from penstock.aio import cancel_and_wait
 from penstock.config.records import (
     DELETED_PREFIX,
     connector_key,
@@ -27,7 +28,7 @@ from penstock.config.records import (
 )
 from penstock.model.connector import ApplyAction, Connector
 from penstock.model.errors import Diagnostic, PenstockError, error_from_diagnostic
-from penstock.store import Store
+from penstock.store.port import Store
 
 log = logging.getLogger(__name__)
 
@@ -119,10 +120,7 @@ class ResourceRemover:
 
     async def close(self) -> None:
         """End the removals that are under way."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks)
 
     async def _run(self, connector: Connector) -> None:
         for number, delay_s in enumerate(RETRY_DELAYS_S, start=1):

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from penstock.config.records import LOG_LEVEL_PREFIX, log_level_key
 from penstock.model.errors import ConfigError
 from penstock.model.logs import LogLevel
-from penstock.store import Store
+from penstock.store.port import Store
 from penstock.telemetry.log_levels import ALL_SERVICES, check_logger, parse_level, too_many_levels
 
 SERVICES: Final = ("config", "offset", "scheduler", "worker", "gateway", ALL_SERVICES)

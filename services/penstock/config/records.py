@@ -29,7 +29,7 @@ from penstock.model.connector import (
     RevisionCause,
     TargetState,
 )
-from penstock.store import Entry
+from penstock.store.port import Entry
 
 CONNECTOR_PREFIX: Final = "connector/"
 DELETED_PREFIX: Final = "gone/"

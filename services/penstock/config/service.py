@@ -5,13 +5,12 @@ It also validates configurations without storing them: by the rules of this serv
 worker that has the plugin. Task plans are stored as the bytes in which they came.
 """
 
-# ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
+# ruff: noqa: N802 - names of methods are those of the wire
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
 
 from penstock.api.config.v1 import config_service_pb2 as pb
@@ -24,12 +23,13 @@ from penstock.config.log_levels import LogLevels
 from penstock.config.records import CONNECTOR_PREFIX, StoredConnector, connector_name
 from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
-from penstock.model.connector import Connector, ConnectorKind, RestartRequest
-from penstock.model.errors import ConfigError, Diagnostic, RetriableError
-from penstock.rpc import streaming_deadline, unary_deadline
-from penstock.store import Store
+from penstock.connector_config.validation import Validator
+from penstock.model.admin import ValidatedConnector
+from penstock.model.connector import Connector, RestartRequest
+from penstock.model.errors import ConfigError, RetriableError
+from penstock.rpc.deadlines import streaming_deadline, unary_deadline
+from penstock.store.port import Store
 from penstock.wire import config as wire
-from penstock.wire import error
 
 CALL_TIMEOUT_S: Final = 15.0
 """Seconds for a call without a deadline of its caller. Every store answers in milliseconds; one
@@ -44,39 +44,7 @@ MAX_MESSAGE_BYTES: Final = 1 << 20
 _MAX_PAGE_TOKEN_LENGTH: Final = 256
 
 
-class Findings(Protocol):
-    """The result of a worker's check of a configuration."""
-
-    @property
-    def diagnostics(self) -> Sequence[Diagnostic]:
-        """Errors and warnings."""
-
-    @property
-    def kind(self) -> ConnectorKind:
-        """The kind of the connector: source or sink."""
-
-    @property
-    def secret_keys(self) -> Sequence[str]:
-        """Keys whose values the plugins declare secret."""
-
-
-class Validator(Protocol):
-    """The part of the worker's client that validates."""
-
-    async def validate(self, connector: Connector) -> Findings:
-        """Check a configuration against its plugins."""
-
-
-@dataclass(frozen=True, slots=True)
-class ValidatedConfig:
-    """The findings about a configuration. It is valid if none of them is an error."""
-
-    diagnostics: Sequence[Diagnostic]
-    kind: ConnectorKind
-    secret_keys: Sequence[str] = ()
-
-
-async def validate_config(connector: Connector, worker: Validator | None) -> ValidatedConfig:
+async def validate_config(connector: Connector, worker: Validator | None) -> ValidatedConnector:
     """Check a configuration. When the rules of this service refuse it, no worker is called.
 
     Raises:
@@ -86,15 +54,14 @@ async def validate_config(connector: Connector, worker: Validator | None) -> Val
         rules.check_name(connector.name)
         rules.check_config(connector.name, connector.config)
     except ConfigError as refused:
-        return ValidatedConfig([refused.diagnostic], connector.kind)
+        return ValidatedConnector((refused.diagnostic,), connector.kind)
     if worker is None:
         raise RetriableError(
             "config.no_worker",
             "no worker is known that could check the configuration",
             fix="Start a worker that has the plugin of the connector.",
         )
-    found = await worker.validate(connector)
-    return ValidatedConfig(found.diagnostics, found.kind, found.secret_keys)
+    return await worker.validate(connector)
 
 
 class Worker(Validator, ChangeApplier, Protocol):
@@ -138,8 +105,8 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         self, request: pb.ValidateConnectorRequest, context: Any
     ) -> pb.ValidateConnectorResponse:
         """Check a configuration without storing it."""
-        connector = wire.connector_from_proto(request.connector)
-        return _validated_to_proto(await validate_config(connector, self._worker))
+        connector = wire.CONNECTOR.from_proto(request.connector)
+        return wire.VALIDATED.to_proto(await validate_config(connector, self._worker))
 
     @unary_deadline(CALL_TIMEOUT_S)
     async def CreateConnector(
@@ -147,7 +114,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     ) -> pb.CreateConnectorResponse:
         """Create a connector."""
         rules.check_target_state(request.connector.target_state, may_be_unset=True)
-        stored = await self._connectors.create(wire.connector_from_proto(request.connector))
+        stored = await self._connectors.create(wire.CONNECTOR.from_proto(request.connector))
         return pb.CreateConnectorResponse(connector=_connector_to_proto(stored))
 
     @unary_deadline(CALL_TIMEOUT_S)
@@ -155,7 +122,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         self, request: pb.PutConnectorRequest, context: Any
     ) -> pb.PutConnectorResponse:
         """Create a connector, or change its configuration."""
-        new = wire.connector_from_proto(request.connector)
+        new = wire.CONNECTOR.from_proto(request.connector)
         stored, changed = await self._connectors.put(new, request.expected_revision)
         return pb.PutConnectorResponse(connector=_connector_to_proto(stored), changed=changed)
 
@@ -215,7 +182,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     ) -> pb.RequestRestartResponse:
         """Request a restart of a connector or its tasks."""
         stored = await self._connectors.request_restart(request.name, _restart_request(request))
-        newest = wire.restart_to_proto(stored.connector.restarts[-1])
+        newest = wire.RESTART.to_proto(stored.connector.restarts[-1])
         return pb.RequestRestartResponse(restart=newest)
 
     @unary_deadline(CALL_TIMEOUT_S)
@@ -224,7 +191,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     ) -> pb.ListRevisionsResponse:
         """Return the versions of a configuration."""
         revisions = await self._revisions.list(request.name)
-        return pb.ListRevisionsResponse(revisions=map(wire.revision_to_proto, revisions))
+        return pb.ListRevisionsResponse(revisions=map(wire.REVISION.to_proto, revisions))
 
     @unary_deadline(CALL_TIMEOUT_S)
     async def GetRevision(
@@ -232,7 +199,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     ) -> pb.GetRevisionResponse:
         """Return one version of a configuration."""
         revision = await self._revisions.get(request.name, request.version)
-        return pb.GetRevisionResponse(revision=wire.revision_to_proto(revision))
+        return pb.GetRevisionResponse(revision=wire.REVISION.to_proto(revision))
 
     @unary_deadline(CALL_TIMEOUT_S)
     async def DiffRevisions(
@@ -242,7 +209,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         differences = await self._revisions.diff(
             request.name, request.from_version, request.to_version
         )
-        return pb.DiffRevisionsResponse(differences=map(wire.difference_to_proto, differences))
+        return pb.DiffRevisionsResponse(differences=map(wire.DIFFERENCE.to_proto, differences))
 
     @unary_deadline(CALL_TIMEOUT_S)
     async def RollbackConnector(
@@ -320,26 +287,18 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     ) -> pb.ListLogLevelsResponse:
         """Return the log levels that are set."""
         levels, _ = await self._levels.list(request.service)
-        return pb.ListLogLevelsResponse(levels=map(wire.log_level_to_proto, levels))
+        return pb.ListLogLevelsResponse(levels=map(wire.LOG_LEVEL.to_proto, levels))
 
     async def WatchLogLevels(
         self, request: pb.WatchLogLevelsRequest, context: Any
     ) -> AsyncIterator[pb.WatchLogLevelsResponse]:
         """Send the log levels, and again whenever they changed."""
         async for levels in self._levels.watch(request.service):
-            yield pb.WatchLogLevelsResponse(levels=map(wire.log_level_to_proto, levels))
+            yield pb.WatchLogLevelsResponse(levels=map(wire.LOG_LEVEL.to_proto, levels))
 
 
 def _connector_to_proto(stored: StoredConnector) -> pb.Connector:
-    return wire.connector_to_proto(stored.connector)
-
-
-def _validated_to_proto(validated: ValidatedConfig) -> pb.ValidateConnectorResponse:
-    return pb.ValidateConnectorResponse(
-        diagnostics=map(error.to_proto, validated.diagnostics),
-        kind=int(validated.kind),  # type: ignore[arg-type] # enums share numbers
-        secret_keys=validated.secret_keys,
-    )
+    return wire.CONNECTOR.to_proto(stored.connector)
 
 
 def _page_to_proto(page: ConnectorPage) -> pb.ListConnectorsResponse:

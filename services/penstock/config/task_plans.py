@@ -32,7 +32,7 @@ from penstock.config.records import (
 )
 from penstock.model import faults
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
-from penstock.store import Check, Entry, Put, Store
+from penstock.store.port import Check, Entry, Put, Store
 
 log = logging.getLogger(__name__)
 

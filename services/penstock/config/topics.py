@@ -9,7 +9,7 @@ from penstock.config.connectors import Connectors, retry_on_conflict
 from penstock.config.deletions import delete_prefix
 from penstock.config.records import generation_key, topic_key, topic_prefix
 from penstock.model.errors import ConfigError
-from penstock.store import Check, Store
+from penstock.store.port import Check, Store
 
 MAX_TOPICS_PER_CALL: Final = 1000
 MAX_TOPICS: Final = 10_000

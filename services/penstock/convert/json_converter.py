@@ -13,11 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.convert import Decoded, Encoded, RejectedValue, Run, reject
-from penstock.convert.connect_schema import (
-    InvalidSchemaError,
-    to_arrow_field,
-    to_connect_schema,
-)
+from penstock.convert.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
 from penstock.convert.json_values import (
     InvalidValueError,
     Reader,
@@ -71,7 +67,7 @@ class _Group:
     values: list[Any] = dataclasses.field(default_factory=list)
 
     def accepts(self, schema: _CachedSchema | None) -> bool:
-        """Tell whether a value of this schema belongs to the group."""
+        """Return whether a value of this schema belongs to the group."""
         return schema is None or self.schema is None or self.schema is schema
 
     def add(self, schema: _CachedSchema | None, row: int, value: Any) -> None:

@@ -26,7 +26,7 @@ from penstock.convert.connect_schema import (
     ConnectSchema,
     logical_name,
 )
-from penstock.model.decimals import at_scale, from_unscaled, to_unscaled
+from penstock_values.decimals import at_scale, from_unscaled, to_unscaled
 
 Reader = Callable[[Any], Any]
 
@@ -175,7 +175,7 @@ _ESCAPES: Final = {
 
 
 class UnwritableValueError(ValueError):
-    """A value cannot be written by its schema; the message says why."""
+    """A value cannot be written by its schema; the message has the reason."""
 
 
 def quote(text: str) -> str:

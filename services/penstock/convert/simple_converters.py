@@ -93,7 +93,6 @@ class StringConverter:
 
     def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
         """Return the bytes of texts."""
-        del field
         messages: list[bytes | None] = []
         rejected: list[RejectedValue] = []
         for index, value in enumerate(values.to_pylist()):
@@ -190,7 +189,6 @@ class NumberConverter:
         """Return the messages of numbers; a value that the type does not hold exactly is
         rejected.
         """
-        del field
         rejected: list[RejectedValue] = []
         messages: list[bytes | None] = []
         for index, value in enumerate(values.to_pylist()):

@@ -28,6 +28,7 @@ from penstock.etcd.errors import (
     unreachable,
 )
 from penstock.etcd.settings import EtcdSettings, Tls
+from penstock.model.backoff import Backoff
 from penstock.model.errors import ConfigError, InternalError
 
 RequestT = TypeVar("RequestT", bound=Message)
@@ -247,7 +248,7 @@ class Calls:
         """
         limit = self.settings.retry_timeout_s if timeout_s is None else timeout_s
         end = asyncio.get_running_loop().time() + limit
-        delay = MIN_RETRY_DELAY_S
+        backoff = Backoff(MIN_RETRY_DELAY_S, MAX_RETRY_DELAY_S)
         while True:
             try:
                 return await self.attempt(method, request)
@@ -256,11 +257,11 @@ class Calls:
                     raise self.refusal_error(failed, stage) from None
                 if failed.kind is FailureKind.UNKNOWN and not repeat:
                     raise OutcomeUnknownError(stage, str(failed)) from None
-                if asyncio.get_running_loop().time() + delay > end:
+                if asyncio.get_running_loop().time() + backoff.delay_s > end:
                     endpoints = self.settings.endpoints
                     raise unreachable(endpoints, limit, stage, str(failed)) from None
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, MAX_RETRY_DELAY_S)
+            await asyncio.sleep(backoff.delay_s)
+            backoff.advance()
 
     async def attempt(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Make one attempt, at the current member.

@@ -28,6 +28,7 @@ from penstock.etcd.errors import (
 )
 from penstock.etcd.operations import RangeResult, TxnResult
 from penstock.etcd.settings import EtcdSettings
+from penstock.model.backoff import Backoff
 from penstock.model.errors import PenstockError, RetriableError
 
 LIST_INTERVAL_S: Final = 10.0
@@ -291,13 +292,13 @@ async def _watch(
 ) -> AsyncGenerator[Events, None]:
     """Iterate over events; after each loss, open the watch again after the last event."""
     end = b"" if exact else operations.prefix_end(prefix)
-    position, delay = after, MIN_RETRY_DELAY_S
+    position, backoff = after, Backoff(MIN_RETRY_DELAY_S, _MAX_REOPEN_DELAY_S)
     while not client_calls.is_closed():
         stream: _Stream | None = None
         try:
             async with client_calls.translate_errors():
                 stream = await _open_watch(client_calls, prefix.encode(), end, position)
-            delay = MIN_RETRY_DELAY_S
+            backoff.reset()
             while True:
                 async with client_calls.translate_errors():
                     response = await _next_response(stream)
@@ -315,8 +316,8 @@ async def _watch(
         finally:
             if stream is not None:
                 stream.cancel()
-        await asyncio.sleep(delay)
-        delay = min(delay * 2, _MAX_REOPEN_DELAY_S)
+        await asyncio.sleep(backoff.delay_s)
+        backoff.advance()
 
 
 async def _open_watch(client_calls: Calls, key: bytes, end: bytes, position: int) -> _Stream:

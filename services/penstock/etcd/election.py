@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.aio import cancel_and_wait
 from penstock.api.etcd.v3 import etcd_pb2 as pb
 from penstock.etcd import operations
 from penstock.etcd.client import Etcd
@@ -103,9 +104,8 @@ class Leadership:
 
     async def resign(self) -> None:
         """Stop leading: another instance is elected within milliseconds. Idempotent."""
-        self._watching.cancel()
+        await cancel_and_wait(self._watching)
         await self.lease.close()
-        await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _watch(self) -> None:
         """End the lease when the key is removed while the lease is alive."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from penstock.aio import cancel_and_wait
 from penstock.etcd.client import Etcd
 from penstock.etcd.settings import LEASE_TTL_S
 from penstock.model import faults
@@ -153,9 +154,7 @@ class Lease:
                 if done:
                     await asyncio.sleep(_RETRY_DELAY_S)
         finally:
-            for one in waiting:
-                one.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            await cancel_and_wait(*waiting)
 
     async def _send_keep_alive(self) -> bool:
         """Send one keep-alive; return whether it was answered."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from penstock.aio import cancel_and_wait
 from penstock.etcd import operations
 from penstock.etcd.client import LIST_INTERVAL_S, Etcd
 from penstock.etcd.lease import Clock, Lease, clock
@@ -135,10 +136,8 @@ class Membership:
 
     async def stop(self) -> None:
         """Leave: other instances see it within milliseconds. Idempotent."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            await cancel_and_wait(self._task)
 
     async def _run(self) -> None:
         """Register, wait for the loss, register again."""
@@ -266,8 +265,7 @@ class Discovery:
     async def stop(self) -> None:
         """Stop following; the last members stay readable. Idempotent."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_and_wait(self._task)
             self._wake()
 
     async def _run(self) -> None:

@@ -30,7 +30,7 @@ _ENDPOINT: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[^:/\s]+):[0-9]{1,5}")
 
 
 class Password(Protocol):
-    """A text that is never printed (invariant 9), for example `penstock.telemetry.Secret`."""
+    """A text that is never printed (invariant 9), for example `Secret` of `penstock.telemetry`."""
 
     def reveal(self) -> str:
         """Return the text."""

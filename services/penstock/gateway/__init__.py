@@ -9,8 +9,7 @@ answers.
 - `clients`   clients of the services, calls of all workers and all processes
 - `http_server`, `listeners`   the HTTP server with its bounds; listeners and their certificate
 - `request_input`, `configs`   JSON bodies and names in paths; configurations
-- `response_bodies`, `errors`   bodies of Kafka Connect; errors as statuses and bodies
+- `bodies`, `errors`   bodies of responses as models; errors as statuses and bodies
 - `cluster_metrics`, `task_metrics`   `/metrics` for Prometheus
-- `openapi_models`   models of the bodies, for the OpenAPI document
 - `settings`  the keys of the gateway
 """

@@ -10,9 +10,10 @@ from fastapi import Depends, FastAPI
 from opentelemetry.metrics import get_meter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.gateway import cluster_metrics, openapi_models
+from penstock.gateway import cluster_metrics
 from penstock.gateway.access.audit import AuditMiddleware
 from penstock.gateway.access.guard import Guard, authorize
+from penstock.gateway.bodies import error_responses
 from penstock.gateway.clients import ServiceClients
 from penstock.gateway.errors import install_error_handlers
 from penstock.gateway.http_server import refuse_other_listener
@@ -20,7 +21,7 @@ from penstock.gateway.request_input import ExactPathMiddleware
 from penstock.gateway.routes import connectors, loggers, offsets, plugins, rocketmq, root
 from penstock.gateway.v1 import cluster as cluster_routes
 from penstock.gateway.v1 import dead_letters, history, live_streams, replay, validation
-from penstock.rpc.tracing import server_span
+from penstock.rpc.traces import server_span
 
 _DURATION: Final = get_meter("penstock").create_histogram(
     "http.server.request.duration", "s", "Duration of requests."
@@ -129,5 +130,5 @@ def build_api(
     )
     install_error_handlers(app)
     for module in (*KAFKA_ROUTES, *NATIVE_ROUTES):
-        app.include_router(module.router, responses=openapi_models.error_responses())
+        app.include_router(module.router, responses=error_responses())
     return app

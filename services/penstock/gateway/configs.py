@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from penstock.gateway.errors import InvalidConfigError
 from penstock.gateway.request_input import JsonNumber, require_object
 from penstock.model.config_def import check_config_size, check_key_count
 from penstock.model.config_redaction import REDACTED, is_redacted, redact_value
 from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.model.errors import ConfigError, Diagnostic, Severity, nearest_names
+from penstock.model.errors import ConfigError, nearest_names
 
 _FIELDS: Final = ("name", "config", "initial_state")
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
@@ -145,17 +144,6 @@ def refuse_redacted(config: Mapping[str, str], secret_keys: Collection[str] = ()
                 "returned.",
                 config_path=key,
             )
-
-
-def refuse_errors(findings: Iterable[Diagnostic]) -> None:
-    """Refuse a configuration that has errors.
-
-    Raises:
-        InvalidConfigError: `config.invalid`, with all errors.
-    """
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if errors:
-        raise InvalidConfigError(errors)
 
 
 def _parse_state(value: Any) -> TargetState:

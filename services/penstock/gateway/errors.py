@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from penstock.gateway.access.users import Level, Principal
+from penstock.gateway.bodies import Failure, Finding
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_from_diagnostic
 from penstock.rpc.status import status_code
 
@@ -99,17 +100,32 @@ def http_status(diagnostic: Diagnostic) -> int:
     return _STATUS_BY_CODE.get(diagnostic.code) or _STATUS.get(status_code(diagnostic), 503)
 
 
-def error_body(diagnostic: Diagnostic, status: int) -> dict[str, Any]:
+def error_body(diagnostic: Diagnostic, status: int) -> Failure:
     """Return the response body of an error."""
+    fields = finding_fields(diagnostic)
+    return Failure(error_code=status, message=error_message(diagnostic), **fields)
+
+
+def error_message(diagnostic: Diagnostic) -> str:
+    """Return the message of an error with its fix, in the words of Kafka Connect."""
     prefix = "Request timed out: " if diagnostic.code in _TIMEOUT_CODES else ""
-    message = f"{prefix}{diagnostic.message.rstrip('.')}. {diagnostic.fix}".strip()
-    body = {"error_code": status, "message": message}
-    return body | _extra_fields(diagnostic)
+    return f"{prefix}{diagnostic.message.rstrip('.')}. {diagnostic.fix}".strip()
+
+
+def finding_fields(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return the fields of a finding besides its message: its code, and what else has a value."""
+    fields = {
+        "config_path": diagnostic.config_path,
+        "fix": diagnostic.fix,
+        "suggestion": diagnostic.suggestion,
+        "detail": diagnostic.detail,
+    }
+    return {"code": diagnostic.code} | {key: value for key, value in fields.items() if value}
 
 
 def refusal_response(status: int, code: str, message: str, fix: str = "") -> JSONResponse:
     """Return the response to a request that the gateway itself refuses."""
-    return JSONResponse(error_body(Diagnostic(code, message, fix=fix), status), status)
+    return error_body(Diagnostic(code, message, fix=fix), status).respond(status=status)
 
 
 def error_response(error: PenstockError) -> JSONResponse:
@@ -121,8 +137,10 @@ def error_response(error: PenstockError) -> JSONResponse:
         headers["ETag"] = f'"{error.diagnostic.suggestion}"'
     body = error_body(error.diagnostic, status)
     if isinstance(error, InvalidConfigError):
-        body["errors"] = [{"message": d.message, **_extra_fields(d)} for d in error.findings]
-    return JSONResponse(body, status, headers)
+        body.errors = [
+            Finding(message=one.message, **finding_fields(one)) for one in error.findings
+        ]
+    return body.respond(headers, status=status)
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -131,18 +149,6 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _handle_http_error)
     app.add_exception_handler(RequestValidationError, _handle_parameter_error)
     app.add_exception_handler(Exception, _handle_unexpected_error)
-
-
-def _extra_fields(diagnostic: Diagnostic) -> dict[str, str]:
-    """Return the fields besides `error_code` and `message` that are not empty."""
-    fields = {
-        "code": diagnostic.code,
-        "config_path": diagnostic.config_path,
-        "fix": diagnostic.fix,
-        "suggestion": diagnostic.suggestion,
-        "detail": diagnostic.detail,
-    }
-    return {key: value for key, value in fields.items() if value}
 
 
 def _handle_penstock_error(request: Request, error: Exception) -> JSONResponse:

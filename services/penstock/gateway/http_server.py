@@ -21,6 +21,7 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from penstock.aio import cancel_and_wait, wait_for_first
 from penstock.gateway.listeners import CertificateFiles, Listener, ListenerScope
 from penstock.model.errors import ConfigError
 from penstock.rpc.server import address_in_use
@@ -104,7 +105,7 @@ async def serve(
             reload_task = asyncio.create_task(
                 require_certificate(certificate).reload_on_change(reloading)
             )
-            stack.push_async_callback(_cancel, reload_task)
+            stack.push_async_callback(cancel_and_wait, reload_task)
         urls = []
         for listener in listeners:
             server = ListenerServer(app, listener, context if listener.tls else None)
@@ -127,11 +128,6 @@ def require_certificate(certificate: CertificateFiles | None) -> CertificateFile
             config_path="listener.tls.certificate",
         )
     return certificate
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 class ListenerServer:
@@ -157,7 +153,7 @@ class ListenerServer:
         self._server = _Server(_uvicorn_config(self._app, self._context))
         self._serve_task = asyncio.create_task(self._server.serve([bound]))
         ready = asyncio.create_task(self._server.ready.wait())
-        await asyncio.wait({ready, self._serve_task}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_for_first(ready, self._serve_task)
         ready.cancel()
         return self
 

@@ -13,11 +13,11 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Depends, Path, Request
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.gateway.errors import refusal_response
@@ -168,6 +168,31 @@ def require_object(value: Any, what: str) -> Mapping[str, Any]:
             fix=f"Send {what} as a JSON object.",
         )
     return value
+
+
+class RequestBody(BaseModel):
+    """A request body that is a JSON object. Unknown fields are ignored."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    @classmethod
+    def read(cls, body: Any) -> Self:
+        """Validate a body.
+
+        Raises:
+            ConfigError: `http.not_an_object`, `http.not_json`, `http.parameter`.
+        """
+        fields = to_plain(require_object(body, "the request"))
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            raise ConfigError(
+                "http.parameter",
+                f"`{name}`: {first['msg']}",
+                fix="See /openapi.json for the fields of the body.",
+            ) from None
 
 
 def is_deeper(value: Any, levels: int) -> bool:

@@ -8,9 +8,8 @@ from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from penstock.gateway.response_bodies import TOPIC_KINDS
-from penstock.model.connector import TaskStatus
-from penstock.model.metrics import COUNTER_SUFFIX, MinMeanMax, TaskMetrics
+from penstock.model.connector import TOPIC_KINDS, TaskStatus
+from penstock.model.metrics import COUNTER_SUFFIX, TASK_METRICS, read_number
 from penstock.model.status import ConnectorStatus, RunStatus
 
 Samples: TypeAlias = Sequence[tuple[Mapping[str, str], float]]
@@ -46,24 +45,7 @@ are left out, because a part of them would mislead (invariant 12)."""
 
 TaskEntry: TypeAlias = tuple[ConnectorStatus, RunStatus]
 
-_Number: TypeAlias = Callable[[TaskStatus], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _TaskMetric:
-    """A metric of a task: its name, help text and value. A value of None or below 0 is unknown and
-    left out. `of` selects the connectors that have it.
-    """
-
-    name: str
-    help: str
-    number: _Number
-    counts: bool = True
-    of: Callable[[ConnectorStatus], bool] = lambda _: True
-
-
-def _writes_topic(status: ConnectorStatus) -> bool:
-    return status.kind not in TOPIC_KINDS
+KAFKA_PREFIX: Final = "kafka_connect_"
 
 
 def reads_topic(status: ConnectorStatus) -> bool:
@@ -71,32 +53,12 @@ def reads_topic(status: ConnectorStatus) -> bool:
     return status.kind in TOPIC_KINDS
 
 
-def _work(number: Callable[[TaskMetrics], float]) -> _Number:
-    return lambda task: None if task.metrics is None else number(task.metrics)
+def _writes_topic(status: ConnectorStatus) -> bool:
+    return not reads_topic(status)
 
 
-def _summary(
-    summary: Callable[[TaskMetrics], MinMeanMax | None],
-    number: Callable[[MinMeanMax], float],
-    scale: float = 1.0,
-) -> _Number:
-    def found(task: TaskStatus) -> float | None:
-        one = None if task.metrics is None else summary(task.metrics)
-        return None if one is None else number(one) * scale
-
-    return found
-
-
-def _mean(summary: MinMeanMax) -> float:
-    return summary.mean
-
-
-def _max(summary: MinMeanMax) -> float:
-    return summary.max
-
-
-def _min(summary: MinMeanMax) -> float:
-    return summary.min
+def _any(_: ConnectorStatus) -> bool:
+    return True
 
 
 def _commit_success(task: TaskStatus) -> float | None:
@@ -109,151 +71,136 @@ def _commit_failure(task: TaskStatus) -> float | None:
     return None if well is None else 1 - well
 
 
-KAFKA_PREFIX: Final = "kafka_connect_"
-_SOURCE, _SINK, _ERROR = (
-    f"{KAFKA_PREFIX}source_task_",
-    f"{KAFKA_PREFIX}sink_task_",
-    f"{KAFKA_PREFIX}task_error_",
+def _dead_letters(task: TaskStatus) -> float | None:
+    return None if task.metrics is None else task.rows_failed - task.metrics.rows_skipped
+
+
+_Read: TypeAlias = Callable[[TaskStatus], float | None]
+_OfKind: TypeAlias = Callable[[ConnectorStatus], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _KafkaMetric:
+    """A metric by its name in Kafka Connect. `of` selects the connectors that have it."""
+
+    name: str
+    help: str
+    read: _Read
+    of: _OfKind = _any
+    is_counter: bool = False
+
+
+def _number(field: str, scale: float = 1.0) -> _Read:
+    def read(task: TaskStatus) -> float | None:
+        number = read_number(task, field)
+        return None if number is None else number * scale
+
+    return read
+
+
+def _kafka(
+    name: str, help_: str, field: str, of: _OfKind = _any, *, is_counter: bool = False
+) -> _KafkaMetric:
+    return _KafkaMetric(name, help_, _number(field), of, is_counter)
+
+
+def _kafka_summary(
+    name: str,
+    help_: str,
+    field: str,
+    of: _OfKind = _any,
+    ends: Sequence[str] = ("avg", "max"),
+    scale: float = 1.0,
+) -> Iterator[_KafkaMetric]:
+    """Yield the averages, maxima and minima of the last minute; `{}` in the name is one of them."""
+    for end in ends:
+        read = _number(f"metrics.{field}.{'mean' if end == 'avg' else end}", scale)
+        yield _KafkaMetric(name.format(end), help_, read, of)
+
+
+_KAFKA_METRICS: Final = (
+    _kafka(
+        "source_task_source_record_poll", "Rows read.", "rows_read", _writes_topic, is_counter=True
+    ),
+    _kafka(
+        "source_task_source_record_write",
+        "Rows written.",
+        "rows_written",
+        _writes_topic,
+        is_counter=True,
+    ),
+    _kafka("sink_task_sink_record_read", "Rows read.", "rows_read", reads_topic, is_counter=True),
+    _kafka(
+        "sink_task_sink_record_send", "Rows written.", "rows_written", reads_topic, is_counter=True
+    ),
+    _kafka("sink_task_sink_record_lag_max", "Rows left.", "rows_left", reads_topic),
+    _kafka(
+        "sink_task_offset_commit_completion", "Commits.", "batches", reads_topic, is_counter=True
+    ),
+    _kafka("sink_task_offset_commit_seq_no", "Commits.", "batches", reads_topic),
+    _kafka("sink_task_partition_count", "Partitions.", "metrics.partitions", reads_topic),
+    *(
+        metric
+        for of, name in (
+            (_writes_topic, "source_task_source_record_active_count"),
+            (reads_topic, "sink_task_sink_record_active_count"),
+        )
+        for metric in (
+            _kafka(name, "Rows under way.", "metrics.rows_under_way", of),
+            *_kafka_summary(f"{name}_{{}}", "Rows under way.", "under_way", of),
+        )
+    ),
+    *_kafka_summary(
+        "source_task_transaction_size_{}",
+        "Rows of a transaction.",
+        "batch_rows",
+        _writes_topic,
+        ("avg", "max", "min"),
+    ),
+    *_kafka_summary("connector_task_batch_size_{}", "Rows of a batch.", "batch_rows"),
+    *_kafka_summary(
+        "connector_task_offset_commit_{}_time_ms",
+        "Milliseconds of a commit.",
+        "commit_seconds",
+        scale=1000,
+    ),
+    *_kafka_summary(
+        "sink_task_put_batch_{}_time_ms",
+        "Milliseconds from fetch to put.",
+        "batch_seconds",
+        reads_topic,
+        scale=1000,
+    ),
+    # Kafka Connect's JMX rules export ratios and error counts as gauges
+    _kafka("connector_task_running_ratio", "Part of its time running.", "metrics.running"),
+    _kafka("connector_task_pause_ratio", "Part of its time paused.", "metrics.paused"),
+    _KafkaMetric(
+        "connector_task_offset_commit_success_percentage", "Part of its commits.", _commit_success
+    ),
+    _KafkaMetric(
+        "connector_task_offset_commit_failure_percentage", "Part of its commits.", _commit_failure
+    ),
+    _kafka("task_error_total_record_errors", "Rejected rows.", "rows_failed"),
+    _kafka("task_error_total_record_failures", "Rejected rows.", "rows_failed"),
+    _kafka("task_error_total_records_skipped", "Rows skipped.", "metrics.rows_skipped"),
+    _kafka("task_error_total_retries", "Batches that were retried.", "metrics.retries"),
+    _kafka("task_error_total_errors_logged", "Lines logged.", "metrics.errors_logged"),
+    _KafkaMetric("task_error_deadletterqueue_produce_requests", "Dead letters.", _dead_letters),
+    _kafka("task_error_last_error_timestamp", "Milliseconds since 1970.", "metrics.last_error_ms"),
 )
-_TASK: Final = f"{KAFKA_PREFIX}connector_task_"
-
-
-def _penstock_counters() -> Iterator[_TaskMetric]:
-    counted: tuple[tuple[str, str, _Number], ...] = (
-        ("rows_read", "Rows read.", lambda t: t.rows_read),
-        ("rows_written", "Rows committed by the sink.", lambda t: t.rows_written),
-        ("rows_failed", "Rows in dead letters, or skipped.", lambda t: t.rows_failed),
-        ("read_bytes", "Bytes read.", lambda t: t.bytes_read),
-        ("batches", "Micro-batches committed.", lambda t: t.batches),
-        ("commits_failed", "Commits that failed.", _work(lambda w: w.commits_failed)),
-        ("retries", "Micro-batches that were retried.", _work(lambda w: w.retries)),
-        ("starts", "Starts of the task.", _work(lambda w: w.starts)),
-        (
-            "start_failures",
-            "Starts that failed before source and sink were open.",
-            _work(lambda w: w.start_failures),
-        ),
-    )
-    for name, help_, number in counted:
-        yield _TaskMetric(f"penstock_task_{name}", help_, number)
-
-
-def _penstock_gauges() -> Iterator[_TaskMetric]:
-    gauges: tuple[tuple[str, str, _Number], ...] = (
-        ("rows_left", "Rows still to read.", lambda t: t.rows_left),
-        ("bytes_left", "Bytes still to read.", lambda t: t.bytes_left),
-        (
-            "rows_under_way",
-            "Rows that are read and not committed.",
-            _work(lambda w: w.rows_under_way),
-        ),
-        (
-            "commit_seconds",
-            "Seconds of a commit, mean of the last minute.",
-            _summary(lambda w: w.commit_seconds, _mean),
-        ),
-        (
-            "batch_seconds",
-            "Seconds of the slowest slot of a micro-batch, mean of the last minute.",
-            _summary(lambda w: w.batch_seconds, _mean),
-        ),
-    )
-    for name, help_, number in gauges:
-        yield _TaskMetric(f"penstock_task_{name}", help_, number, counts=False)
-
-
-def _kafka_rows() -> Iterator[_TaskMetric]:
-    rows: tuple[tuple[str, str, _Number, bool, Callable[[ConnectorStatus], bool]], ...] = (
-        (f"{_SOURCE}source_record_poll", "Rows read.", lambda t: t.rows_read, True, _writes_topic),
-        (
-            f"{_SOURCE}source_record_write",
-            "Rows written.",
-            lambda t: t.rows_written,
-            True,
-            _writes_topic,
-        ),
-        (f"{_SINK}sink_record_read", "Rows read.", lambda t: t.rows_read, True, reads_topic),
-        (f"{_SINK}sink_record_send", "Rows written.", lambda t: t.rows_written, True, reads_topic),
-        (f"{_SINK}sink_record_lag_max", "Rows left.", lambda t: t.rows_left, False, reads_topic),
-        (f"{_SINK}offset_commit_completion", "Commits.", lambda t: t.batches, True, reads_topic),
-        (f"{_SINK}offset_commit_seq_no", "Commits.", lambda t: t.batches, False, reads_topic),
-        (
-            f"{_SINK}partition_count",
-            "Partitions.",
-            _work(lambda w: w.partitions),
-            False,
-            reads_topic,
-        ),
-    )
-    for name, help_, number, counts, of in rows:
-        yield _TaskMetric(name, help_, number, counts, of)
-
-
-def _kafka_summaries() -> Iterator[_TaskMetric]:
-    """Yield Kafka Connect's averages, maxima and minima of the last minute."""
-    active = _work(lambda w: w.rows_under_way)
-    under_way, rows = (lambda w: w.under_way), (lambda w: w.batch_rows)
-    for of, name in ((_writes_topic, f"{_SOURCE}source"), (reads_topic, f"{_SINK}sink")):
-        start = f"{name}_record_active_count"
-        yield _TaskMetric(start, "Rows under way.", active, counts=False, of=of)
-        for end, number in (("avg", _mean), ("max", _max)):
-            summary = _summary(under_way, number)
-            yield _TaskMetric(f"{start}_{end}", "Rows under way.", summary, counts=False, of=of)
-    for end, number in (("avg", _mean), ("max", _max), ("min", _min)):
-        size = _summary(rows, number)
-        name, help_ = f"{_SOURCE}transaction_size_{end}", "Rows of a transaction."
-        yield _TaskMetric(name, help_, size, counts=False, of=_writes_topic)
-    for end, number in (("avg", _mean), ("max", _max)):
-        size = _summary(rows, number)
-        yield _TaskMetric(f"{_TASK}batch_size_{end}", "Rows of a batch.", size, counts=False)
-        time = _summary(lambda w: w.commit_seconds, number, 1000)
-        name = f"{_TASK}offset_commit_{end}_time_ms"
-        yield _TaskMetric(name, "Milliseconds of a commit.", time, counts=False)
-        time = _summary(lambda w: w.batch_seconds, number, 1000)
-        name, help_ = f"{_SINK}put_batch_{end}_time_ms", "Milliseconds from fetch to put."
-        yield _TaskMetric(name, help_, time, counts=False, of=reads_topic)
-
-
-def _kafka_ratios() -> Iterator[_TaskMetric]:
-    """Yield Kafka Connect's ratios and error counts. Its JMX rules export them as gauges."""
-    rows: tuple[tuple[str, str, _Number], ...] = (
-        (f"{_TASK}running_ratio", "Part of its time running.", _work(lambda w: w.running)),
-        (f"{_TASK}pause_ratio", "Part of its time paused.", _work(lambda w: w.paused)),
-        (f"{_TASK}offset_commit_success_percentage", "Part of its commits.", _commit_success),
-        (f"{_TASK}offset_commit_failure_percentage", "Part of its commits.", _commit_failure),
-        (f"{_ERROR}total_record_errors", "Rejected rows.", lambda t: t.rows_failed),
-        (f"{_ERROR}total_record_failures", "Rejected rows.", lambda t: t.rows_failed),
-        (f"{_ERROR}total_records_skipped", "Rows skipped.", _work(lambda w: w.rows_skipped)),
-        (f"{_ERROR}total_retries", "Batches that were retried.", _work(lambda w: w.retries)),
-        (f"{_ERROR}total_errors_logged", "Lines logged.", _work(lambda w: w.errors_logged)),
-        (
-            f"{_ERROR}deadletterqueue_produce_requests",
-            "Dead letters.",
-            lambda t: t.rows_failed - t.metrics.rows_skipped if t.metrics else None,
-        ),
-        (
-            f"{_ERROR}last_error_timestamp",
-            "Milliseconds since 1970.",
-            _work(lambda w: w.last_error_ms),
-        ),
-    )
-    for name, help_, number in rows:
-        yield _TaskMetric(name, help_, number, counts=False)
-
-
-_TASK_METRICS: Final = (
-    *_penstock_counters(),
-    *_penstock_gauges(),
-    *_kafka_rows(),
-    *_kafka_summaries(),
-    *_kafka_ratios(),
-)
+"""What of the same has a name in Kafka Connect: the names of its JMX rules."""
 
 
 def task_families(tasks: Sequence[TaskEntry]) -> Iterator[Metric]:
     """Yield the metric families of tasks."""
-    for metric in _TASK_METRICS:
-        yield _metric_family(metric, tasks)
+    for metric in TASK_METRICS:
+        family = counter if metric.is_counter else gauge
+        yield family(
+            f"penstock_task_{metric.name}", metric.help, _samples(tasks, _number(metric.field))
+        )
+    for one in _KAFKA_METRICS:
+        family = counter if one.is_counter else gauge
+        yield family(f"{KAFKA_PREFIX}{one.name}", one.help, _samples(tasks, one.read, one.of))
     yield from _dataset_families(tasks)
     yield from _plugin_families(tasks)
 
@@ -263,16 +210,14 @@ def task_labels(status: ConnectorStatus, task: RunStatus) -> dict[str, str]:
     return {"connector": status.name, "task": str(task.number)}
 
 
-def _metric_family(metric: _TaskMetric, tasks: Iterable[TaskEntry]) -> Metric:
-    samples = [
+def _samples(tasks: Iterable[TaskEntry], read: _Read, of: _OfKind = _any) -> Samples:
+    return [
         (task_labels(status, task), number)
         for status, task in tasks
-        if task.task is not None and metric.of(status)
-        for number in [metric.number(task.task)]
+        if task.task is not None and of(status)
+        for number in [read(task.task)]
         if number is not None and number >= 0
     ]
-    make = counter if metric.counts else gauge
-    return make(metric.name, metric.help, samples)
 
 
 def _dataset_families(tasks: Sequence[TaskEntry]) -> Iterator[Metric]:

@@ -3,21 +3,24 @@
 Connectors and their state
 - `connector`: connectors, task plans, target states, states and statuses of tasks
 - `status`: statuses of connectors, tasks, workers and the cluster, as users see them
+- `admin`: results of a worker's admin operations on a connector
+- `plugins`: installed and built-in plugins
+- `offset`: claims of tasks, the history of offsets
 - `metrics`: metrics of tasks and processes
 - `logs`: log lines, their filter, log levels
-- `identity`: partition ids, canonical JSON, generations
 
 Configurations
 - `config_def`: definition and parsing of configuration keys, all errors at once, size bounds;
   definitions of connectors and their keys, for forms
 - `config_redaction`: redaction of secrets in configurations, and their comparison
-- `pattern`: regular expressions of configurations, matched with a timeout
+- `topic`: topics, as a connector names and bounds them
+- `pattern`: regular expressions of configurations (`penstock_values.pattern`), with our errors
 
 Rows and columns
 - `columns`: the reserved columns of a row
 - `arrow_schema`: decoding and checking of schemas, semantic types, times of day
-- `decimals`: exact decimal numbers
-- `schema_drift`: policies for rows whose columns differ from their target
+- `drift_policy`: policies for rows whose columns differ from their target; `schema_drift`: what
+  they do
 
 The data path
 - `stream`: events of a task's source and sink, and the driver's commands
@@ -29,6 +32,6 @@ The data path
 
 Everywhere
 - `errors`: the error shape, and the exceptions that carry it
-- `backoff`: delays between tries
+- `backoff`: delays between tries and restarts
 - `faults`: fault points for tests
 """

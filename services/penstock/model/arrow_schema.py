@@ -1,11 +1,7 @@
-"""Arrow schemas and columns: decoding with bounds, semantic types, the range of times of day.
+"""Arrow schemas and columns: decoding with bounds, copies of semantic types
+(`penstock_values.semantic_types`), the range of times of day.
 
 A plugin's schema is checked here before anything uses it.
-
-Spark and Delta have fewer types than databases: a UUID, a time of day, a decimal of 65 digits
-travel as text. The semantic type of a field says which it was, as `{"penstock.type": "json"}` in
-the field's metadata. A sink may use it to create a column of the same kind. It is never needed to
-read a value, and it is the only field metadata that is carried from source to sink.
 """
 
 from __future__ import annotations
@@ -16,6 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kind
+
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
 MAX_COLUMNS: Final = 10_000
 MAX_NESTING: Final = 32
@@ -71,15 +69,6 @@ def _iterate_depths(schema: pa.Schema) -> Iterator[int]:
             todo.extend((depth + 1, child) for child in children)
 
 
-SEMANTIC_TYPE_KEY: Final = b"penstock.type"
-
-
-def semantic_type(field: pa.Field) -> str:
-    """Return the semantic type of a field; empty when its Arrow type says all."""
-    text: bytes = (field.metadata or {}).get(SEMANTIC_TYPE_KEY, b"")
-    return text.decode("utf-8", "replace")
-
-
 def copy_semantic_type(field: pa.Field, of: pa.Field) -> pa.Field:
     """Return the field with the semantic type of another field as its only metadata."""
     found = (of.metadata or {}).get(SEMANTIC_TYPE_KEY)
@@ -98,7 +87,7 @@ def copy_semantic_types(schema: pa.Schema, of: pa.Schema) -> pa.Schema:
 
 
 def set_semantic_types(schema: pa.Schema, semantic_types: Mapping[str, str]) -> pa.Schema:
-    """Return the schema with exactly these semantic types, by column name, and no others."""
+    """Return the schema with exactly these semantic types, by column name, without others."""
     fields = [
         field.with_metadata({SEMANTIC_TYPE_KEY: semantic_types[field.name].encode()})
         if field.name in semantic_types

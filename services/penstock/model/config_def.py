@@ -124,6 +124,18 @@ def parse_with_errors(
     return values, errors
 
 
+def parse_or_default(
+    keys: Sequence[ConfigKey], config: Mapping[str, str]
+) -> tuple[dict[str, Any], list[ConfigError]]:
+    """Return the value of every key, the default of one with an error, and all errors. Other keys
+    of the configuration are ignored.
+    """
+    defaults = {key.name: key.default for key in keys}
+    given = {name: value for name, value in config.items() if name in defaults}
+    values, errors = parse_with_errors(keys, given)
+    return defaults | values, errors
+
+
 def combine_errors(errors: Iterable[PenstockError]) -> PenstockError:
     """Return one error for all of them. Combined errors among them are flattened."""
     flat = [one for error in errors for one in split_errors(error)]

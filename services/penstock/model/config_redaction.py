@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
-
-from penstock.model.connector import ConfigDifference
 
 REDACTED: Final = "***"
 
@@ -63,6 +62,18 @@ def is_redacted(key: str, value: str, *, sensitive: bool = False) -> bool:
     found += [header for _, header in _HEADER.findall(value)]
     found += [parameter for _, parameter in _PARAMETER.findall(value)]
     return REDACTED in found
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDifference:
+    """A key that differs between two versions of a configuration; None where it is absent.
+    `redacted`: a secret was removed from `before` or `after`.
+    """
+
+    key: str
+    before: str | None
+    after: str | None
+    redacted: bool = False
 
 
 def compare_configs(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from penstock.model.errors import Diagnostic
-from penstock.model.identity import partition_id
 from penstock.model.metrics import DatasetRows, PluginMetric, TaskMetrics
+from penstock_values.identity import partition_id
+
+
+def new_generation() -> str:
+    """Return a new generation: the identity of a connector, never shared by a later connector of
+    the same name (invariant 10).
+    """
+    return uuid.uuid4().hex
 
 
 class ConnectorKind(IntEnum):
@@ -20,6 +28,10 @@ class ConnectorKind(IntEnum):
     SINK = 2
     PIPELINE = 3
     MIRROR = 4
+
+
+TOPIC_KINDS: Final = frozenset({ConnectorKind.SINK, ConnectorKind.MIRROR})
+"""Kinds of connectors whose partitions are partitions of topics."""
 
 
 class TargetState(IntEnum):
@@ -108,18 +120,6 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigDifference:
-    """A key that differs between two versions of a configuration; None where it is absent.
-    `redacted`: a secret was removed from `before` or `after`.
-    """
-
-    key: str
-    before: str | None
-    after: str | None
-    redacted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Connector:
     """A named, versioned configuration. `config` is as the user wrote it; secrets in it are
     references. `version` counts configurations, `restarts` are the newest restart requests;
@@ -135,6 +135,34 @@ class Connector:
     version: int = 0
     restarts: tuple[RestartRequest, ...] = ()
     secret_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorList:
+    """All connectors, ordered by name, at one revision. A watch starts at this revision."""
+
+    connectors: tuple[Connector, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConnector:
+    """A connector, or None, and the revision of the read. Every epoch that was assigned before the
+    read is at most this revision.
+    """
+
+    connector: Connector | None
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorsChanged:
+    """A hint of a watch: these connectors were changed or deleted. No names: the watch missed
+    changes, for example after a compaction (invariant 7).
+    """
+
+    revision: int
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +198,14 @@ class TaskPlan:
     def finds_others(self) -> bool:
         """Whether the task discovers partitions that are not in its plan."""
         return any(partition.finds_others for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTaskPlan:
+    """A plan with the epoch that may run it."""
+
+    plan: TaskPlan
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Queries and replays of a dead-letter queue: ids, filters, results, edits of rows. Pure.
 
 The id of a dead letter is its position in its topic: `0/17` is partition 0, offset 17. A replay
-reads each dead letter as a partition of its own, whose stored offset says that it was replayed.
+reads each dead letter as a partition of its own, whose stored offset means that it was replayed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from typing import Any, Final
 
 from penstock.model.connector import Partition
 from penstock.model.errors import ConfigError, Diagnostic
+
+MAX_REJECTED_ROWS: Final = 10_000
+"""Rejected rows of a micro-batch, of one of its slots, and unreadable rows between two checkpoints
+(invariant 12). Their reasons travel through the driver, which has to stay small. A connector with
+more has another problem than single rows."""
 
 MAX_DEAD_LETTERS: Final = 10_000
 """Dead letters of one replay, and of one result (invariant 12): each is a partition of a task plan,

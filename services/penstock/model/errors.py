@@ -53,7 +53,7 @@ class Diagnostic:
     """What went wrong, where, and how to fix it.
 
     `code` is stable and dotted (`offset.stale_epoch`); `config_path` is the configuration key that
-    it is about; `fix` tells the user what to do, in one sentence; `retry_after_s`: 0 lets
+    it is about; `fix` is what the user can do, in one sentence; `retry_after_s`: 0 lets
     the host decide.
     """
 

@@ -57,7 +57,7 @@ class InspectRules:
     seconds: float = 60.0
 
     def within_limits(self) -> InspectRules:
-        """Return the rules with defaults for unset values, and no value above its bound."""
+        """Return the rules with defaults for unset values, each value within its bound."""
         default = InspectRules()
         return InspectRules(
             self.stage or default.stage,
@@ -114,7 +114,7 @@ MAX_PREVIEW_BYTES: Final = 256 << 10
 class PreviewRequest:
     """Rows to pass through a connector's transforms before it runs: JSON objects of one dataset.
 
-    `columns` has the types of columns whose values do not tell them, in the words of `CAST`. Rows
+    `columns` has the types of columns whose values do not show them, in the words of `CAST`. Rows
     may lack columns. With `sample`, that many rows are read from the source instead.
     """
 

@@ -60,3 +60,12 @@ class LogLevel:
     logger: str
     level: str
     modified_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """A logger of a process with its level. `own`: set in this process only."""
+
+    logger: str
+    level: str
+    own: bool = False

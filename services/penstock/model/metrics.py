@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 MAX_DATASETS: Final = 20
 """Datasets of a task that have metrics of their own: the first ones. Without this bound, a task
@@ -79,6 +79,99 @@ class TaskMetrics:
     batch_seconds: MinMeanMax | None = None
     batch_rows: MinMeanMax | None = None
     under_way: MinMeanMax | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetric:
+    """How a number of a task's status is exported. A value below 0 is unknown and left out.
+
+    Attributes:
+        field: The field of `TaskStatus`; a dot leads to a field of its value.
+        name: Name in Prometheus after `penstock_task_`, without `_total`.
+        otel_name: Name in OpenTelemetry after `penstock.task.`.
+        unit: Unit in OpenTelemetry.
+        is_counter: A counter, else a gauge.
+    """
+
+    field: str
+    name: str
+    otel_name: str
+    unit: str
+    help: str
+    is_counter: bool = True
+
+
+TASK_METRICS: Final = (
+    TaskMetric("rows_read", "rows_read", "rows.read", "{row}", "Rows read."),
+    TaskMetric(
+        "rows_written", "rows_written", "rows.written", "{row}", "Rows committed by the sink."
+    ),
+    TaskMetric(
+        "rows_failed", "rows_failed", "rows.failed", "{row}", "Rows in dead letters, or skipped."
+    ),
+    TaskMetric("bytes_read", "read_bytes", "read", "By", "Bytes read."),
+    TaskMetric("batches", "batches", "batches", "{batch}", "Micro-batches committed."),
+    TaskMetric(
+        "metrics.commits_failed",
+        "commits_failed",
+        "commits.failed",
+        "{commit}",
+        "Commits that failed.",
+    ),
+    TaskMetric(
+        "metrics.retries", "retries", "retries", "{retry}", "Micro-batches that were retried."
+    ),
+    TaskMetric("metrics.starts", "starts", "starts", "{start}", "Starts of the task."),
+    TaskMetric(
+        "metrics.start_failures",
+        "start_failures",
+        "starts.failed",
+        "{start}",
+        "Starts that failed before source and sink were open.",
+    ),
+    TaskMetric(
+        "rows_left", "rows_left", "rows.left", "{row}", "Rows still to read.", is_counter=False
+    ),
+    TaskMetric("bytes_left", "bytes_left", "left", "By", "Bytes still to read.", is_counter=False),
+    TaskMetric(
+        "metrics.rows_under_way",
+        "rows_under_way",
+        "rows.under_way",
+        "{row}",
+        "Rows that are read and not committed.",
+        is_counter=False,
+    ),
+    TaskMetric(
+        "metrics.commit_seconds.mean",
+        "commit_seconds",
+        "commit.duration",
+        "s",
+        "Seconds of a commit, mean of the last minute.",
+        is_counter=False,
+    ),
+    TaskMetric(
+        "metrics.batch_seconds.mean",
+        "batch_seconds",
+        "batch.duration",
+        "s",
+        "Seconds of the slowest slot of a micro-batch, mean of the last minute.",
+        is_counter=False,
+    ),
+)
+"""All metrics of tasks, for Prometheus and for OpenTelemetry."""
+
+
+def read_number(status: object, field: str) -> float | None:
+    """Return the number of a task's status at a path of fields, `metrics.commit_seconds.mean`. None
+    where it is unknown.
+    """
+    found: Any = status
+    for name in field.split("."):
+        found = getattr(found, name)
+        if found is None:
+            return None
+    number: float = found
+    return number if number >= 0 else None
 
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})

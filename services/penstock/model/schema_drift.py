@@ -22,35 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.types as is_kind
 
+from penstock.model.drift_policy import ChangeKind, DriftPolicy, DriftRules
 from penstock.model.errors import DataError, Diagnostic, SchemaError
 from penstock.model.step import ROW, RejectedRow
-
-
-class DriftPolicy(StrEnum):
-    """The policy for changes; see the table above."""
-
-    FAIL = "fail"
-    EVOLVE = "evolve"
-    TRY_EVOLVE = "try_evolve"
-    LENIENT = "lenient"
-    IGNORE = "ignore"
-    DEAD_LETTER = "dead-letter"
-
-
-class ChangeKind(StrEnum):
-    """A kind of difference between the columns of a target and those of rows."""
-
-    ADD = "add.column"
-    DROP = "drop.column"
-    WIDEN = "widen.column"
-    CHANGE = "change.column"
-
 
 _REQUESTED: Final[Mapping[DriftPolicy, frozenset[ChangeKind]]] = {
     DriftPolicy.FAIL: frozenset(),
@@ -82,19 +61,6 @@ class ColumnChange:
         if self.after is None:
             return f"`{self.column}` {self.before} is missing in the rows"
         return f"`{self.column}` is {self.before}, rows have {self.after}"
-
-
-@dataclass(frozen=True, slots=True)
-class DriftRules:
-    """A policy, and the kinds of changes that it applies to; the others are ignored."""
-
-    policy: DriftPolicy = DriftPolicy.EVOLVE
-    kinds: frozenset[ChangeKind] = frozenset(ChangeKind)
-
-    @property
-    def requests_all_changes(self) -> bool:
-        """Whether rows are written unchanged, and only the target may refuse them."""
-        return self.policy is DriftPolicy.EVOLVE and self.kinds == frozenset(ChangeKind)
 
 
 def compare_schemas(target: pa.Schema, rows: pa.Schema) -> tuple[ColumnChange, ...]:
@@ -240,7 +206,6 @@ class RejectAllKernel:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return no rows."""
-        del rows
         return _empty_batch(self.schema)
 
     def split_rejected(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[RejectedRow]]:

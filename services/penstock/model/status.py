@@ -97,3 +97,11 @@ class ClusterStatus:
     unassigned: int = 0
     moving: int = 0
     rebalances: Rebalances = field(default_factory=Rebalances)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTasks:
+    """Tasks that a worker holds. Every epoch that is assigned later is above `revision`."""
+
+    tasks: tuple[str, ...]
+    revision: int

@@ -46,7 +46,7 @@ class Step:
         risky_where: Whether `where` can fail on a row.
         failure: The diagnostic of a row on which they fail.
         semantic_types: Of the last step of a chain: all semantic types of columns
-            (`penstock.model.arrow_schema`).
+            (`penstock_values.semantic_types`).
         labels: Metadata of the rows' schema.
     """
 

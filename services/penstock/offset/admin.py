@@ -21,7 +21,6 @@ from typing import Final
 
 from penstock.model import faults
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.model.identity import partition_id, partition_key
 from penstock.offset import history, journal, records, rules
 from penstock.offset.compaction import Compactor
 from penstock.offset.history import OffsetVersion
@@ -29,7 +28,8 @@ from penstock.offset.records import Manifest
 from penstock.offset.staged_writes import bounded_gather, split_batches, stage_journal
 from penstock.offset.stop_guard import StopGuard
 from penstock.offset.view import MAX_JOURNALS, OffsetView, Revisioned
-from penstock.store import Check, Conflict, Put, Store
+from penstock.store.port import Check, Conflict, Put, Store
+from penstock_values.identity import partition_id, partition_key
 
 MAX_GET_PARTITIONS: Final = 10_000
 """Partitions of one get (invariant 12)."""

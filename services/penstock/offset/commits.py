@@ -38,7 +38,7 @@ from penstock.offset.view import (
     manifest_of,
     merge_journals,
 )
-from penstock.store import Check, Conflict, Entry, Put, Store
+from penstock.store.port import Check, Conflict, Entry, Put, Store
 
 MAX_DIRECT_PARTITIONS: Final = 100
 """Partitions of a commit that writes into the current version: each is a condition, and etcd takes

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakValueDictionary
 
+from penstock.aio import cancel_and_wait
 from penstock.model import faults
 from penstock.model.errors import PenstockError
 from penstock.offset import journal, records
@@ -23,7 +24,7 @@ from penstock.offset.journal import Journal
 from penstock.offset.records import Manifest
 from penstock.offset.staged_writes import MAX_BATCH_BYTES, MAX_CONCURRENT, bounded_gather
 from penstock.offset.view import OffsetView, Revisioned, merge_journals
-from penstock.store import Check, Conflict, Put, Store
+from penstock.store.port import Check, Conflict, Put, Store
 
 log = logging.getLogger(__name__)
 
@@ -94,10 +95,7 @@ class Compactor:
     async def close(self) -> None:
         """Stop. The next start continues what is left. Idempotent."""
         self._is_closed = True
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(*self._tasks.values())
 
     def _lock(self, generation: str) -> asyncio.Lock:
         """Return the lock of a generation. Two compactions in one instance would only repeat each
@@ -106,7 +104,7 @@ class Compactor:
         return self._locks.setdefault(generation, asyncio.Lock())
 
     async def _work(self, generation: str) -> None:
-        """Work until nothing is left to do, and no more work was scheduled meanwhile."""
+        """Work until nothing is left to do, also of what was scheduled meanwhile."""
         while generation in self._scheduled:
             self._scheduled.discard(generation)
             try:

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from penstock.aio import cancel_and_wait
 from penstock.model.errors import PenstockError
 from penstock.offset import records
 from penstock.offset.admin import BulkAdmin
 from penstock.offset.stop_guard import StopGuard
-from penstock.store import Store
+from penstock.store.port import Store
 
 DEFAULT_RETENTION_S: Final = 86_400.0
 """Seconds for which offsets of a deleted connector are kept by default."""
@@ -53,8 +54,7 @@ class OffsetRetention:
     async def close(self) -> None:
         """Stop. Idempotent."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_and_wait(self._task)
 
     async def run_once(self) -> None:
         """Delete the offsets of connectors that are missing for long enough, and record those that

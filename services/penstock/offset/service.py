@@ -5,7 +5,7 @@ Offsets and prepared transactions are stored as the bytes in which they came. On
 know what they mean.
 """
 
-# ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
+# ruff: noqa: N802 - names of methods are those of the wire
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from penstock.offset.retention import DEFAULT_RETENTION_S, OffsetRetention
 from penstock.offset.rules import Commit, PreparedTransaction, rewind_time_ms
 from penstock.offset.stop_guard import ConnectorReader, StopGuard, TaskReader
 from penstock.offset.view import OffsetView
-from penstock.rpc import streaming_deadline, unary_deadline
-from penstock.store import Store
+from penstock.rpc.deadlines import streaming_deadline, unary_deadline
+from penstock.store.port import Store
 
 CALL_TIMEOUT_S: Final = 15.0
 """Seconds for a call without a deadline of its caller. A commit waits at most for a compaction,

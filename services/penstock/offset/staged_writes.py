@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from penstock.aio import cancel_and_wait
 from penstock.offset import journal, records
 from penstock.offset.journal import JournalDraft
-from penstock.store import Put, Store
+from penstock.store.port import Put, Store
 
 _T = TypeVar("_T")
 
@@ -38,9 +39,7 @@ async def bounded_gather(
     try:
         await asyncio.gather(*workers)
     finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await cancel_and_wait(*workers)
 
 
 def split_batches(puts: Sequence[Put], max_puts: int) -> Iterator[list[Put]]:

@@ -17,7 +17,7 @@ from penstock.offset import history, journal, records, rules
 from penstock.offset.history import OffsetVersion
 from penstock.offset.journal import Journal
 from penstock.offset.records import Manifest
-from penstock.store import Entry, Page, Store
+from penstock.store.port import Entry, Page, Store
 
 _V = TypeVar("_V")
 

@@ -18,12 +18,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.connector_config.keys import (
+    CHAIN_PREFIXES,
+    FRAMEWORK_KEYS,
+    KAFKA_CONNECT_KEYS,
+    OVERRIDE_PREFIXES,
+)
+from penstock.connector_config.sections import split_config
 from penstock.model.config_def import combine_errors, map_errors
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError, nearest_names
 from penstock.pipeline_files.files import flatten, read_document
-
-CHAINS: Final = ("transforms", "predicates")
 
 
 def flatten_chain(kind: str, written: Any) -> dict[str, str]:
@@ -89,7 +94,9 @@ _STATE: Final = "state"
 _BODY: Final = ("name", "config", "initial_state")
 _CLASS: Final = "connector.class"
 _CLASSES: Final = (_CLASS, *(f"{end}.{_CLASS}" for end in PLUGIN_ROLES))
-_CONNECTOR_KEYS: Final = frozenset({*_CLASSES, *CHAINS, "tasks.max", "topics", "topics.regex"})
+_CONNECTOR_KEYS: Final = frozenset(
+    {*_CLASSES, *CHAIN_PREFIXES, "tasks.max", "topics", "topics.regex"}
+)
 
 
 def read_connector(path: Path) -> Connector:
@@ -114,8 +121,8 @@ def connector_of(document: Mapping[str, Any], default_name: str) -> Connector:
         written, named, state = document["config"], document.get("name"), "initial_state"
     else:
         written, named, state = _without_keys(document, _STATE, TESTS), None, _STATE
-    config = flatten(_without_keys(written, *CHAINS))
-    for members in CHAINS:
+    config = flatten(_without_keys(written, *CHAIN_PREFIXES))
+    for members in CHAIN_PREFIXES:
         config.update(flatten_chain(members, written.get(members)))
     name = str(named or config.get("name") or default_name)
     if config.setdefault("name", name) != name:
@@ -217,16 +224,13 @@ def read_pipeline(path: Path) -> Connector:
 
 def check_pipeline(connector: Connector) -> Connector:
     """Return the connector as a pipeline with known keys. Its target state is RUNNING: a command
-    that names one file runs it, whatever `state` says.
+    that names one file runs it, whatever `state` is.
 
     Raises:
         ConfigError: `config.unknown_key`, `pipeline.end_missing`; its detail has all errors.
     """
-    # only pipelines need the worker's keys; other commands start faster without them
-    from penstock.worker.config import reach, sections  # noqa: PLC0415
-
-    keys = (*sections.CHAIN_PREFIXES, *sections.FRAMEWORK_KEYS, *sections.KAFKA_CONNECT_KEYS)
-    known = {key.split(".")[0] for key in (*PLUGIN_ROLES, *keys, *reach.OVERRIDE_PREFIXES)}
+    keys = (*CHAIN_PREFIXES, *FRAMEWORK_KEYS, *KAFKA_CONNECT_KEYS, *OVERRIDE_PREFIXES)
+    known = {key.split(".")[0] for key in (*PLUGIN_ROLES, *keys)}
     heads = dict.fromkeys(key.split(".")[0] for key in connector.config)
     unknown = [head for head in heads if head not in known]
     errors = [_unknown_key(head, known) for head in unknown]
@@ -238,7 +242,7 @@ def check_pipeline(connector: Connector) -> Connector:
     ]
     if errors:
         raise combine_errors(errors)
-    sections.split_config(connector.config, ConnectorKind.PIPELINE)
+    split_config(connector.config, ConnectorKind.PIPELINE)
     return replace(connector, kind=ConnectorKind.PIPELINE, target_state=TargetState.RUNNING)
 
 

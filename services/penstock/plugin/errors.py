@@ -24,7 +24,7 @@ from penstock.model.errors import (
     error_from_diagnostic,
 )
 from penstock.rpc.status import is_cut_off, is_too_large, was_reset
-from penstock.wire import error as error_wire
+from penstock.wire.error import DIAGNOSTIC
 
 MAX_TEXT_CHARACTERS: Final = 4_000
 """Longest text that is taken from a plugin. Longer texts are stack traces; they belong in the log
@@ -160,7 +160,7 @@ def _read_diagnostic(error: grpc.aio.AioRpcError) -> Diagnostic | None:
     for key, value in error.trailing_metadata() or ():
         if key == DIAGNOSTIC_KEY and isinstance(value, bytes):
             try:
-                return error_wire.from_proto(diagnostic_pb2.Diagnostic.FromString(value))
+                return DIAGNOSTIC.from_proto(diagnostic_pb2.Diagnostic.FromString(value))
             except DecodeError:
                 return None
     return None

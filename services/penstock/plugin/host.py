@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from penstock.aio import cancel_and_wait
+from penstock.model.backoff import RestartPolicy
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.plugin.catalog.manifest import ConnectorEntry, Manifest
 from penstock.plugin.catalog.registry import PluginPath, Registry, log_changes, log_problems
@@ -38,27 +40,24 @@ the task that owns the process, empty when all tasks share it."""
 _log = logging.getLogger(__name__)
 
 
+PROCESS_RESTARTS: Final = RestartPolicy(first_delay_s=0.1, max_delay_s=10.0, healthy_after_s=30.0)
+"""Restarts of a plugin process. A smaller first delay spins on a plugin that crashes at once; a
+larger maximum leaves a repaired plugin down."""
+
+
 @dataclass(slots=True)
-class Backoff:
-    """Delays restarts: `initial_s` after the first failure, doubled up to `max_s`.
+class StartDelay:
+    """The time until a plugin process may be started again, by its failures in a row."""
 
-    A process that ran for `healthy_after_s` resets it. A smaller `initial_s` spins on a plugin that
-    crashes at once; a larger `max_s` leaves a repaired plugin down.
-    """
-
-    initial_s: float = 0.1
-    max_s: float = 10.0
-    healthy_after_s: float = 30.0
     failures: int = 0
     not_before: float = float("-inf")
 
     def record_failure(self, *, started_at: float, now: float) -> None:
         """Record that a process which was started at `started_at` ended unexpectedly at `now`."""
-        if now - started_at >= self.healthy_after_s:
+        if now - started_at >= PROCESS_RESTARTS.healthy_after_s:
             self.failures = 0
-        wait = min(self.max_s, self.initial_s * 2.0 ** min(self.failures, 60))
+        self.not_before = now + PROCESS_RESTARTS.delay_s(self.failures)
         self.failures += 1
-        self.not_before = now + wait
 
     def delay(self, now: float) -> float:
         """Return the seconds from `now` until a start is allowed."""
@@ -67,9 +66,9 @@ class Backoff:
 
 @dataclass(slots=True)
 class _Slot:
-    """The state of one key: its process, or the start of one, and the back-off."""
+    """The state of one key: its process, or the start of one, and the delay of the next."""
 
-    backoff: Backoff = field(default_factory=Backoff)
+    start_delay: StartDelay = field(default_factory=StartDelay)
     process: PluginProcess | None = None
     starting: asyncio.Task[PluginProcess] | None = None
     starts: int = 0
@@ -193,12 +192,8 @@ class PluginHost:
         """End all processes. Idempotent; no process is left when it returns."""
         self._closed = True
         if self._reloading:
-            self._reloading.cancel()
-            await asyncio.gather(self._reloading, return_exceptions=True)
-        starting = [slot.starting for slot in self._slots.values() if slot.starting]
-        for task in starting:
-            task.cancel()
-        await asyncio.gather(*starting, return_exceptions=True)
+            await cancel_and_wait(self._reloading)
+        await cancel_and_wait(*(slot.starting for slot in self._slots.values() if slot.starting))
         running = [slot.process for slot in self._slots.values() if slot.process]
         await asyncio.gather(*(process.stop(grace_s) for process in running), *self._stopping)
 
@@ -208,7 +203,7 @@ class PluginHost:
         for (plugin, connector, *_), slot in self._slots.items():
             counts = totals.setdefault(f"{plugin}/{connector}", {"starts": 0, "failures": 0})
             counts["starts"] += slot.starts
-            counts["failures"] += slot.backoff.failures
+            counts["failures"] += slot.start_delay.failures
         return totals
 
     async def _reload_forever(self, interval_s: float) -> None:
@@ -234,13 +229,13 @@ class PluginHost:
         if not self._stale_removed:
             self._stale_removed = True
             remove_stale_folders(self._options.runtime_dir)
-        await asyncio.sleep(slot.backoff.delay(self._clock()))
+        await asyncio.sleep(slot.start_delay.delay(self._clock()))
         started_at = self._clock()
         slot.starts += 1
         try:
             process = await start_plugin(manifest, entry, self._options)
         except PenstockError:
-            slot.backoff.record_failure(started_at=started_at, now=self._clock())
+            slot.start_delay.record_failure(started_at=started_at, now=self._clock())
             raise
         slot.process = process
         process.exited.add_done_callback(lambda _: self._handle_exit(slot, process, started_at))
@@ -260,11 +255,11 @@ class PluginHost:
     def _handle_exit(self, slot: _Slot, process: PluginProcess, started_at: float) -> None:
         if self._closed or slot.process is not process:
             return
-        slot.backoff.record_failure(started_at=started_at, now=self._clock())
+        slot.start_delay.record_failure(started_at=started_at, now=self._clock())
         _log.warning(
             "%s; it may be started again in %.1f s",
             process.connection.exit_error(),
-            slot.backoff.delay(self._clock()),
+            slot.start_delay.delay(self._clock()),
         )
         slot.process = None
         self._stop(process, 0)

@@ -37,6 +37,8 @@ class Deadlines:
     """Apply may create tables and slots."""
     check_s: float = 60.0
     """All steps of CheckConnection together."""
+    list_datasets_s: float = 60.0
+    """ListDatasets: a user waits for it, and a source looks up the columns of each dataset."""
     open_s: float = 30.0
     """ReadOpen or WriteOpen to its answer. A sink may fence and recover a transaction in it."""
     send_s: float = 10.0

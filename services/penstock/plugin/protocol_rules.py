@@ -3,6 +3,7 @@
 - `ReadRules`: batches, checkpoints and partitions of a read stream (R5, R8, R9)
 - `check_opened`, `check_prepared`: answers of a write stream (R11, R12, R13)
 - `schema_from_proto`: Arrow schemas, their key columns and reserved columns (R20)
+- `DatasetRules`: datasets that a source lists
 
 The first message that breaks a rule raises an InternalError `plugin.protocol.<rule>`.
 """
@@ -16,20 +17,23 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model import columns
 from penstock.model.arrow_schema import InvalidSchemaError, decode_schema
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, FencedError
-from penstock.model.identity import is_partition_id
 from penstock.model.stream import BatchReady, Checkpoint, PreparedTxn, StreamSchema, WriteOpened
 from penstock.plugin.errors import escape_text, protocol_violation
-from penstock.wire import connector as connector_wire
+from penstock.wire.connector import PREPARED
+from penstock_values.identity import is_partition_id
 
 MAX_READY_BATCHES: Final = 65_536
 """Batches that may be ready and not released. The host keeps about 100 bytes of each."""
 MAX_SCHEMAS: Final = 100_000
+MAX_DATASET_NAME: Final = 8_192
+"""Characters of the name of a dataset: a path of a file may have 4,096 bytes, a URL more."""
 MAX_BATCH_ROWS: Final = 1 << 20
 """Rows of a batch that the executors take (`spark/connector_io/frame_bounds.py`)."""
 
@@ -253,7 +257,7 @@ def check_opened(message: pb.WriteOpened, requested: CommitMode, epoch: int) -> 
         )
     committed = None
     if message.HasField("committed"):
-        committed = connector_wire.prepared_from_proto(message.committed)
+        committed = PREPARED.from_proto(message.committed)
         if committed.epoch > epoch:
             raise FencedError(
                 "plugin.stale_epoch",
@@ -307,6 +311,40 @@ def schema_from_proto(message: record_pb2.Schema) -> StreamSchema:
         raise _invalid_schema(message, escape_text(str(error), 200)) from None
     _check_columns(message, schema)
     return StreamSchema(message.schema_id, message.dataset, schema, tuple(message.key_columns))
+
+
+class DatasetRules:
+    """Checks the datasets of one list: each has a name of its own and acceptable columns."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def check(self, dataset: connector_pb.Dataset) -> StreamSchema | None:
+        """Check a dataset. Return its schema; None when its columns are not known.
+
+        Raises:
+            InternalError: `plugin.protocol.dataset_name`, `plugin.protocol.bad_schema`.
+        """
+        name = dataset.name
+        shown = escape_text(name, 200)
+        if not name or max(len(name), len(dataset.dataset)) > MAX_DATASET_NAME:
+            raise protocol_violation(
+                "dataset_name",
+                f"the dataset {shown!r} has no name, or one of more than {MAX_DATASET_NAME} "
+                "characters",
+            )
+        if name in self._names:
+            raise protocol_violation("dataset_name", f"the dataset {shown!r} was listed twice")
+        self._names.add(name)
+        if not dataset.arrow_schema:
+            return None
+        return schema_from_proto(
+            record_pb2.Schema(
+                dataset=name,
+                arrow_schema=dataset.arrow_schema,
+                key_columns=dataset.key_columns,
+            )
+        )
 
 
 def schema_to_proto(schema: StreamSchema) -> record_pb2.Schema:

@@ -6,6 +6,7 @@
 - Apply: `ApplyResult`
 - AlterOffsets: partitions, with the offsets to store
 - CheckConnection: a stream of `CheckStep`
+- ListDatasets: a stream of `Dataset`
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
 from penstock.model.config_def import KeyDefinition
 from penstock.model.connector import Partition, TaskPlan
+from penstock.model.datasets import Dataset, DatasetColumn
 from penstock.model.errors import Diagnostic, Severity
-from penstock.model.identity import partition_id
+from penstock.model.stream import StreamSchema
 from penstock.plugin.catalog.manifest import Kind
 from penstock.plugin.errors import clean_diagnostic, escape_text, protocol_violation
 from penstock.plugin.protocol_rules import check_partition_id
-from penstock.wire import connector as connector_wire
-from penstock.wire import error as error_wire
 from penstock.wire import record as record_wire
-from penstock.wire.worker import key_from_proto
+from penstock.wire.connector import KEY, PLAN
+from penstock.wire.error import DIAGNOSTIC
+from penstock_values.identity import partition_id
+from penstock_values.messages import key_from_proto
 
 _KINDS = {
     plugin_pb.KIND_SOURCE: Kind.SOURCE,
@@ -42,6 +45,9 @@ _MAX_ACTIONS: Final = 100
 
 _MAX_ACTION_CHARS: Final = 500
 """Limits of the actions that Apply reports: each is logged as a line."""
+
+_MAX_TYPE_CHARS: Final = 500
+"""Longest type of a column that is shown; a struct may have thousands of fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +172,7 @@ def _spec(message: plugin_pb.ConnectorSpec) -> ConnectorSpec:
         title=message.title,
         description=message.description,
         aliases=tuple(message.aliases),
-        keys=tuple(key_from_proto(key) for key in message.config_keys),
+        keys=tuple(map(KEY.from_proto, message.config_keys)),
         source=SourceCapabilities(source.needs_commit, source.alter_offsets),
         sink=SinkCapabilities(sink.alter_offsets),
         enforces_reach=message.enforces_reach,
@@ -198,7 +204,7 @@ def plan_from_proto(message: pb.PlanResponse) -> PlanResult:
     for partition in (*message.partitions, *(p for t in message.tasks for p in t.partitions)):
         _check_partition_id(partition)
     return PlanResult(
-        tasks=tuple(map(connector_wire.plan_from_proto, message.tasks)),
+        tasks=tuple(map(PLAN.from_proto, message.tasks)),
         partitions=partitions_from_proto(message.partitions),
         monitor=message.monitor,
     )
@@ -206,7 +212,7 @@ def plan_from_proto(message: pb.PlanResponse) -> PlanResult:
 
 def _check_partition_id(partition: record_pb2.Partition) -> None:
     check_partition_id(partition.partition_id)
-    key = {name: record_wire.value_from_proto(value) for name, value in partition.key.items()}
+    key = key_from_proto(partition)
     if key and partition_id(key) != partition.partition_id:
         raise protocol_violation(
             "partition_id",
@@ -238,8 +244,33 @@ def check_step_from_proto(message: pb.CheckConnectionResponse, redact: Redact) -
     )
 
 
+def dataset_from_proto(message: pb.Dataset, schema: StreamSchema | None, redact: Redact) -> Dataset:
+    """Return a dataset whose columns are those of `schema`."""
+    columns = () if schema is None else _dataset_columns(schema, redact)
+    problem = (
+        clean_diagnostic(DIAGNOSTIC.from_proto(message.problem), redact)
+        if message.HasField("problem")
+        else None
+    )
+    return Dataset(
+        redact(message.name), redact(message.dataset), columns, message.selected, problem
+    )
+
+
+def _dataset_columns(schema: StreamSchema, redact: Redact) -> tuple[DatasetColumn, ...]:
+    return tuple(
+        DatasetColumn(
+            redact(field.name),
+            escape_text(redact(str(field.type)), _MAX_TYPE_CHARS),
+            field.nullable,
+            field.name in schema.key_columns,
+        )
+        for field in schema.arrow
+    )
+
+
 def diagnostics_from_proto(
     messages: Iterable[diagnostic_pb2.Diagnostic], redact: Redact
 ) -> tuple[Diagnostic, ...]:
     """Return findings with their texts bounded, escaped and redacted."""
-    return tuple(clean_diagnostic(error_wire.from_proto(message), redact) for message in messages)
+    return tuple(clean_diagnostic(DIAGNOSTIC.from_proto(message), redact) for message in messages)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
-
-import grpc
-import grpc.aio
 
 from penstock.model.errors import AuthError, PenstockError
 
@@ -78,6 +75,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "DescribeConnector": _READ,
         "ValidateConnector": _READ_CONFIG | {CONFIG},
         "CheckConnection": _WRITE,  # it connects with the credentials of a configuration
+        "ListDatasets": _WRITE,  # as above
         "PreviewRows": _WRITE,  # it runs the transforms of a configuration
         "AlterOffsets": _WRITE,
         "ApplyConnector": _WRITE | {CONFIG, SCHEDULER},  # a reset calls it for a user who may write
@@ -103,7 +101,7 @@ ALLOWED: Final[Mapping[str, frozenset[str]]] = {
 
 
 def may_call(method: str, roles: Iterable[str]) -> bool:
-    """Tell whether a caller with these roles may call a method.
+    """Return whether a caller with these roles may call a method.
 
     Every role may call health and reflection, which name methods but not connectors.
     """
@@ -168,12 +166,12 @@ def audit_call(context: Any, method: str, request: Any) -> Iterator[None]:
 
 
 def is_user(roles: Iterable[str]) -> bool:
-    """Tell whether a certificate belongs to a user or a tool, not to a service."""
+    """Return whether a certificate belongs to a user or a tool, not to a service."""
     return not _USER_ROLES.isdisjoint(roles) and _SERVICE_ROLES.isdisjoint(roles)
 
 
 def is_read_only(method: str) -> bool:
-    """Tell whether the name of a method says that it changes nothing."""
+    """Return whether the name of a method promises that it changes nothing."""
     return method.startswith("/grpc.") or method.rpartition("/")[2].startswith(READ_ONLY_PREFIXES)
 
 
@@ -188,58 +186,12 @@ def _text(values: Iterable[bytes]) -> str | None:
     return next((value.decode(errors="replace") for value in values), None)
 
 
-class AccessInterceptor(grpc.aio.ServerInterceptor):
-    """Refuses calls that no role of the caller's certificate may make."""
+def check_access(context: Any, method: str) -> None:
+    """Refuse a call that no role of the caller's certificate may make.
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Wrap the handler of a call."""
-        handler = await continuation(handler_call_details)
-        method = str(handler_call_details.method)
-        if handler is None:
-            return None
-        if handler.response_streaming:
-            return _streaming_handler(handler, method)
-        return _unary_handler(handler, method)
-
-
-def _unary_handler(handler: Any, method: str) -> Any:
-    inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
-
-    async def call(request: Any, context: Any) -> Any:
-        with audit_call(context, method, request):
-            _check_access(context, method)
-            return await inner(request, context)
-
-    make = (
-        grpc.stream_unary_rpc_method_handler
-        if handler.request_streaming
-        else grpc.unary_unary_rpc_method_handler
-    )
-    return make(call, handler.request_deserializer, handler.response_serializer)
-
-
-def _streaming_handler(handler: Any, method: str) -> Any:
-    inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        with audit_call(context, method, request):
-            _check_access(context, method)
-            async for response in inner(request, context):
-                yield response
-
-    make = (
-        grpc.stream_stream_rpc_method_handler
-        if handler.request_streaming
-        else grpc.unary_stream_rpc_method_handler
-    )
-    return make(call, handler.request_deserializer, handler.response_serializer)
-
-
-def _check_access(context: Any, method: str) -> None:
+    Raises:
+        AuthError: `rpc.denied`.
+    """
     roles = roles_from_names(context.auth_context().get(SUBJECT_NAMES, ()))
     if may_call(method, roles):
         return

@@ -13,9 +13,10 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from penstock.aio import cancel_and_wait
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.rpc.access_control import certificate_name
-from penstock.rpc.tracing import trace_arguments
+from penstock.rpc.traces import trace_arguments
 
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """Maximum size of a message between services, in both directions. Rows do not pass through these
@@ -56,7 +57,7 @@ Dial: TypeAlias = Callable[[str], grpc.aio.Channel]
 
 
 def is_unix(address: str) -> bool:
-    """Tell whether an address is a unix socket."""
+    """Return whether an address is a unix socket."""
     return address.startswith("unix:")
 
 
@@ -108,7 +109,7 @@ def open_channel(address: str, max_message_bytes: int = MAX_MESSAGE_BYTES) -> gr
 
 
 async def is_serving(address: str, timeout_s: float = 1.0) -> bool:
-    """Tell whether a server reports SERVING within a time (`grpc.health.v1`)."""
+    """Return whether a server reports SERVING within a time (`grpc.health.v1`)."""
     async with open_channel(address) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)  # its type stubs have no methods
         try:
@@ -301,9 +302,7 @@ class RoutedChannel:
 
     async def close(self) -> None:
         """Close the channel and cancel calls in progress. Idempotent."""
-        for closing in self._closing:
-            closing.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await cancel_and_wait(*self._closing)
         if self._channel is not None:
             await self._channel.close()
 
@@ -333,7 +332,7 @@ class RoutedChannel:
         return call
 
     def _is_unlisted(self) -> bool:
-        """Tell whether other instances are listed and the current one is not.
+        """Return whether other instances are listed and the current one is not.
 
         It may still answer, but is cut off from something. An empty list means only that nothing
         is known.

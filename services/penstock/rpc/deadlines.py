@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar, cast
 
-import grpc
-import grpc.aio
-
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.rpc.interceptor import abort_call
+from penstock.rpc.interceptor import CallInterceptor, Method, abort_call, wrap_handler
 
 FIRST_MESSAGE_TIMEOUT_S: Final = 30.0
 """Seconds from the start of a call to the end of its first message. The largest message takes that
@@ -77,73 +73,39 @@ def streaming_deadline(timeout_s: float) -> Callable[[_Call], _Call]:
     return decorate
 
 
-class FirstMessageInterceptor(grpc.aio.ServerInterceptor):
+class FirstMessageInterceptor(CallInterceptor):
     """Ends calls whose first message does not arrive in time. gRPC has no such timeout.
 
-    It reads the first message of every kind of method before it calls the method.
+    It reads the first message of every kind of method before it calls the method. So every method
+    is registered with a stream of requests: gRPC then leaves the wait to it.
     """
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
-        """Wrap the handler of a call."""
-        handler = await continuation(handler_call_details)
-        method = str(handler_call_details.method)
-        if handler is None:
-            return None
-        if handler.response_streaming:
-            return _streaming_handler(handler, method)
-        return _unary_handler(handler, method)
+    def wrap(self, handler: Any, method: Method) -> Any:
+        """Return a handler that receives a stream of requests."""
+        return wrap_handler(handler, method, self.run, streams_requests=True)
+
+    @asynccontextmanager
+    async def run(self, method: Method, request: Any, context: Any) -> AsyncIterator[Any]:
+        """Run the call in the block, once its first message is there."""
+        yield await _first_request(method, request, context)
 
 
-def _unary_handler(handler: Any, method: str) -> Any:
-    inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
-
-    async def call(requests: Any, context: Any) -> Any:
-        return await inner(await _first_request(handler, requests, context, method), context)
-
-    # Registered as a stream of one request: gRPC then leaves the wait for it to us.
-    return grpc.stream_unary_rpc_method_handler(
-        call, handler.request_deserializer, handler.response_serializer
-    )
-
-
-def _streaming_handler(handler: Any, method: str) -> Any:
-    inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-
-    async def generator_call(requests: Any, context: Any) -> AsyncIterator[Any]:
-        responses = inner(await _first_request(handler, requests, context, method), context)
-        async with aclosing(responses):
-            async for response in responses:
-                yield response
-
-    async def writer_call(requests: Any, context: Any) -> None:
-        await inner(await _first_request(handler, requests, context, method), context)
-
-    return grpc.stream_stream_rpc_method_handler(
-        # grpc.health writes its responses to the context
-        generator_call if inspect.isasyncgenfunction(inner) else writer_call,
-        handler.request_deserializer,
-        handler.response_serializer,
-    )
-
-
-async def _first_request(handler: Any, requests: Any, context: Any, method: str) -> Any:
+async def _first_request(method: Method, requests: Any, context: Any) -> Any:
     """Return the argument of the method: its request, or the stream of requests."""
     remaining = aiter(requests)
     try:
-        async with deadline(f"first message of {method}", FIRST_MESSAGE_TIMEOUT_S):
+        async with deadline(f"first message of {method.name}", FIRST_MESSAGE_TIMEOUT_S):
             first = await anext(remaining, None)
-        if handler.request_streaming:
+        if method.streams_requests:
             return _all_requests(first, remaining)
         if first is None:
             raise ConfigError(
-                "rpc.no_request", f"{method} was called without a request", fix="Send one message."
+                "rpc.no_request",
+                f"{method.name} was called without a request",
+                fix="Send one message.",
             )
     except (ConfigError, RetriableError) as error:
-        await abort_call(context, error, method)
+        await abort_call(context, error, method.name)
     return first
 
 

@@ -1,13 +1,24 @@
-"""The interceptor of every call: turns errors into statuses and ends watches when draining."""
+"""Interceptors of calls: what they share; statuses of errors, and the end of watches when the
+server drains; access by certificate.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+)
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
@@ -15,9 +26,11 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 from opentelemetry import metrics
 
+from penstock.aio import cancel_and_wait, wait_for_first
 from penstock.model.errors import ConfigError, InternalError, PenstockError, RetriableError
+from penstock.rpc.access_control import audit_call, check_access
 from penstock.rpc.status import status_from_diagnostic
-from penstock.rpc.tracing import server_span
+from penstock.rpc.traces import server_span
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +47,95 @@ _DURATION: Final = metrics.get_meter("penstock").create_histogram(
 )
 
 
-class StatusInterceptor(grpc.aio.ServerInterceptor):
+@dataclass(frozen=True, slots=True)
+class Method:
+    """The method of a call, by its full name, and which of its sides are streams."""
+
+    name: str
+    streams_requests: bool
+    streams_responses: bool
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor, ABC):
+    """Runs the method of every call inside a context manager."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        """Return the handler of a call, with its method wrapped."""
+        handler = await continuation(handler_call_details)
+        if handler is None:  # an unknown method
+            return None
+        streams = bool(handler.request_streaming), bool(handler.response_streaming)
+        return self.wrap(handler, Method(str(handler_call_details.method), *streams))
+
+    def wrap(self, handler: Handler, method: Method) -> Handler:
+        """Return a handler that calls the method inside `run`."""
+        return wrap_handler(handler, method, self.run)
+
+    @abstractmethod
+    def run(
+        self, method: Method, request: Any, context: Context
+    ) -> AbstractAsyncContextManager[Any]:
+        """Run the call in the block. Yields the request, or the stream of requests."""
+
+
+def wrap_handler(
+    handler: Handler,
+    method: Method,
+    run: Callable[[Method, Any, Context], AbstractAsyncContextManager[Any]],
+    *,
+    deserialize: Callable[[bytes], Any] | None = None,
+    streams_requests: bool | None = None,
+    transform: Callable[[AsyncGenerator[Any, None]], AsyncGenerator[Any, None]] | None = None,
+) -> Handler:
+    """Return a handler like another one, whose method runs inside a context manager.
+
+    `deserialize` and `streams_requests` replace those of the handler; `transform` replaces the
+    stream of responses.
+    """
+    streams_responses = method.streams_responses
+    inner = {
+        (False, False): handler.unary_unary,
+        (False, True): handler.unary_stream,
+        (True, False): handler.stream_unary,
+        (True, True): handler.stream_stream,
+    }[method.streams_requests, streams_responses]
+
+    async def respond(request: Any, context: Context) -> Any:
+        """Return the one response; None of a method that writes to the context."""
+        async with run(method, request, context) as received:
+            return await inner(received, context)
+
+    async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
+        """Yield the responses. The method has ended when the call has."""
+        async with run(method, request, context) as received:
+            responses = inner(received, context)
+            async with aclosing(transform(responses) if transform else responses) as sent:
+                async for response in sent:
+                    yield response
+
+    make = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[
+        method.streams_requests if streams_requests is None else streams_requests,
+        streams_responses,
+    ]
+    # grpc.health writes its responses to the context
+    is_writer = not streams_responses or inspect.iscoroutinefunction(inner)
+    return make(
+        respond if is_writer else stream,
+        deserialize or handler.request_deserializer,
+        handler.response_serializer,
+    )
+
+
+class StatusInterceptor(CallInterceptor):
     """Turns errors into statuses; an error that is not a PenstockError is `internal.unexpected`.
 
     The text of an unexpected error may contain anything, also a secret. It is only logged, and the
@@ -48,74 +149,48 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         """`draining` is set when the server stops."""
         self._draining = draining
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler:
-        """Wrap the handler of a call."""
-        handler = await continuation(handler_call_details)
-        method = str(handler_call_details.method)
-        if handler is None or method.startswith("/grpc."):  # unknown; or health and reflection
+    def wrap(self, handler: Handler, method: Method) -> Handler:
+        """Return a handler whose errors become statuses. Health and reflection stay as they are."""
+        if method.name.startswith("/grpc."):
             return handler
-        if handler.response_streaming:
-            return self._streaming_handler(handler, method)
-        return self._unary_handler(handler, method)
-
-    def _unary_handler(self, handler: Handler, method: str) -> Handler:
-        inner = handler.stream_unary if handler.request_streaming else handler.unary_unary
-
-        async def call(request: Any, context: Context) -> Any:
-            started_at = time.monotonic()
-            try:
-                with (
-                    record_duration(method.lstrip("/")),
-                    server_span(method.lstrip("/"), context.invocation_metadata()),
-                ):
-                    return await inner(_check(handler, request, method), context)
-            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
-                await abort_call(context, error, method)
-            finally:
-                log.debug("%s took %.1f ms", method, 1000 * (time.monotonic() - started_at))
-
-        make = (
-            grpc.stream_unary_rpc_method_handler
-            if handler.request_streaming
-            else grpc.unary_unary_rpc_method_handler
-        )
-        return make(
-            call, tolerant_deserializer(handler.request_deserializer), handler.response_serializer
-        )
-
-    def _streaming_handler(self, handler: Handler, method: str) -> Handler:
-        inner = handler.stream_stream if handler.request_streaming else handler.unary_stream
-        name = method.rpartition("/")[2]
+        name = method.name.rpartition("/")[2]
         is_endless = name.startswith(("Watch", "Inspect")) or name == "Session"
-
-        async def call(request: Any, context: Context) -> AsyncIterator[Any]:
-            try:
-                responses = inner(_check(handler, request, method), context)
-                async for one in self._until_draining(responses) if is_endless else responses:
-                    yield one
-            except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
-                await abort_call(context, error, method)
-
-        make = (
-            grpc.stream_stream_rpc_method_handler
-            if handler.request_streaming
-            else grpc.unary_stream_rpc_method_handler
-        )
-        return make(
-            call, tolerant_deserializer(handler.request_deserializer), handler.response_serializer
+        return wrap_handler(
+            handler,
+            method,
+            self.run,
+            deserialize=tolerant_deserializer(handler.request_deserializer),
+            transform=self._until_draining if is_endless else None,
         )
 
-    async def _until_draining(self, responses: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    @asynccontextmanager
+    async def run(self, method: Method, request: Any, context: Context) -> AsyncIterator[Any]:
+        """Run the call in the block: its errors become statuses. A call with one response is timed
+        and traced.
+        """
+        started_at, name = time.monotonic(), method.name.lstrip("/")
+        try:
+            with ExitStack() as stack:
+                if not method.streams_responses:
+                    stack.enter_context(record_duration(name))
+                    stack.enter_context(server_span(name, context.invocation_metadata()))
+                check = check_requests if method.streams_requests else check_request
+                yield check(request, method.name)
+        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes a status
+            await abort_call(context, error, method.name)
+        finally:
+            if not method.streams_responses:
+                log.debug("%s took %.1f ms", method.name, 1000 * (time.monotonic() - started_at))
+
+    async def _until_draining(
+        self, responses: AsyncGenerator[Any, None]
+    ) -> AsyncGenerator[Any, None]:
         draining = asyncio.ensure_future(self._draining.wait())
         pending: asyncio.Future[Any] | None = None
         try:
             while True:
                 pending = asyncio.ensure_future(anext(responses))
-                await asyncio.wait({draining, pending}, return_when=asyncio.FIRST_COMPLETED)
+                await wait_for_first(draining, pending)
                 if draining.done():
                     raise RetriableError(
                         "rpc.draining",
@@ -129,9 +204,19 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         finally:
             draining.cancel()
             if pending is not None:
-                pending.cancel()
                 # ends the watch, which releases its source; it may have ended by itself
-                await asyncio.gather(pending, return_exceptions=True)
+                await cancel_and_wait(pending)
+
+
+class AccessInterceptor(CallInterceptor):
+    """Refuses calls that no role of the caller's certificate may make, and audits calls."""
+
+    @asynccontextmanager
+    async def run(self, method: Method, request: Any, context: Context) -> AsyncIterator[Any]:
+        """Run the call in the block, if the caller may make it."""
+        with audit_call(context, method.name, request):
+            check_access(context, method.name)
+            yield request
 
 
 @contextmanager
@@ -181,10 +266,6 @@ async def check_requests(requests: AsyncIterator[Any], method: str) -> AsyncIter
     """Yield the requests of a stream, each one checked."""
     async for request in requests:
         yield check_request(request, method)
-
-
-def _check(handler: Handler, request: Any, method: str) -> Any:
-    return (check_requests if handler.request_streaming else check_request)(request, method)
 
 
 async def abort_call(context: Context, error: Exception, method: str) -> NoReturn:

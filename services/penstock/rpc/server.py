@@ -1,6 +1,6 @@
 """A gRPC server on a unix socket or host:port: health, reflection, limits, graceful drain."""
 
-# ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
+# ruff: noqa: N802 - names of methods are those of the wire
 
 from __future__ import annotations
 
@@ -19,17 +19,11 @@ from grpc_reflection.v1alpha import reflection
 from penstock.api.process.v1 import process_service_pb2 as pb
 from penstock.api.process.v1 import process_service_pb2_grpc as grpc_api
 from penstock.model.errors import ConfigError
-from penstock.model.metrics import ReadMetrics
-from penstock.rpc.access_control import AccessInterceptor
-from penstock.rpc.channels import (
-    MAX_MESSAGE_BYTES,
-    MutualTls,
-    is_unix,
-    server_options,
-)
+from penstock.model.metrics import ProcessMetrics, ReadMetrics
+from penstock.rpc.channels import MAX_MESSAGE_BYTES, MutualTls, is_unix, server_options
 from penstock.rpc.deadlines import FirstMessageInterceptor
-from penstock.rpc.interceptor import StatusInterceptor
-from penstock.wire.metrics import process_metrics_to_proto
+from penstock.rpc.interceptor import AccessInterceptor, StatusInterceptor
+from penstock.wire.process import PROCESS_METRICS
 
 log = logging.getLogger(__name__)
 
@@ -171,8 +165,8 @@ class ProcessService(grpc_api.ProcessServiceServicer):
         self, request: pb.ListMetricsRequest, context: Any
     ) -> pb.ListMetricsResponse:
         """Return the metrics of all sources."""
-        metrics = (metric for read in self._sources for metric in read())
-        return process_metrics_to_proto(self._name, self._id, metrics)
+        metrics = tuple(metric for read in self._sources for metric in read())
+        return PROCESS_METRICS.to_proto(ProcessMetrics("", self._name, self._id, metrics))
 
 
 def add_process_service(

@@ -25,7 +25,7 @@ from penstock.model.errors import (
     RetriableError,
     error_from_diagnostic,
 )
-from penstock.wire import error as wire
+from penstock.wire.error import DIAGNOSTIC
 
 DIAGNOSTIC_KEY: Final = "penstock-diagnostic-bin"
 """Trailing metadata with the serialized `penstock.api.error.v1.Diagnostic`."""
@@ -98,7 +98,7 @@ def status_from_diagnostic(
         detail=_truncate(diagnostic.detail),
         fix=_truncate(diagnostic.fix),
     )
-    body = wire.to_proto(truncated).SerializeToString()
+    body = DIAGNOSTIC.to_proto(truncated).SerializeToString()
     return (
         status_code(truncated),
         f"[{truncated.code}] {truncated.message}",
@@ -112,7 +112,7 @@ def error_from(error: grpc.RpcError, where: str = "") -> PenstockError:
         if key == DIAGNOSTIC_KEY and isinstance(value, bytes):
             try:
                 return error_from_diagnostic(
-                    wire.from_proto(diagnostic_pb2.Diagnostic.FromString(value))
+                    DIAGNOSTIC.from_proto(diagnostic_pb2.Diagnostic.FromString(value))
                 )
             except DecodeError:
                 break  # unreadable: use the status alone
@@ -120,7 +120,7 @@ def error_from(error: grpc.RpcError, where: str = "") -> PenstockError:
 
 
 def is_cut_off(code: grpc.StatusCode | None, details: str | None) -> bool:
-    """Tell whether gRPC made up this status for a write to a stream that had ended.
+    """Return whether gRPC made up this status for a write to a stream that had ended.
 
     The answer of the peer, if any, is lost, so the connection counts as broken.
 
@@ -130,7 +130,7 @@ def is_cut_off(code: grpc.StatusCode | None, details: str | None) -> bool:
 
 
 def is_too_large(code: grpc.StatusCode | None, details: str | None) -> bool:
-    """Tell whether a message exceeded our limit, also after decompression.
+    """Return whether a message exceeded our limit, also after decompression.
 
     A retry would receive the same message.
     """
@@ -138,7 +138,7 @@ def is_too_large(code: grpc.StatusCode | None, details: str | None) -> bool:
 
 
 def was_reset(code: grpc.StatusCode | None, details: str | None) -> bool:
-    """Tell whether the peer's HTTP/2 server reset the call.
+    """Return whether the peer's HTTP/2 server reset the call.
 
     The code of the peer did not run, or its answer is lost.
     """

@@ -39,7 +39,6 @@ from penstock.scheduler.leader.leadership import (
 from penstock.scheduler.leader.planning import ConnectorPlans, Planner
 from penstock.scheduler.service import SchedulerService
 from penstock.scheduler.state.cluster import ClusterSettings
-from penstock.scheduler.state.restarts import RestartPolicy
 from penstock.scheduler.state.workers import Member
 
 __all__ = [
@@ -51,7 +50,6 @@ __all__ = [
     "Leadership",
     "Member",
     "Planner",
-    "RestartPolicy",
     "Scheduler",
     "SchedulerService",
     "SoleLeadership",

@@ -2,7 +2,7 @@
 the results back.
 """
 
-# ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
+# ruff: noqa: N802 - names of methods are those of the wire
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from penstock.scheduler.leader.leader import Leader, Scheduler
 from penstock.scheduler.leader.sessions import Outbox
 from penstock.scheduler.state.statuses import derive_cluster_status, derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
-from penstock.wire.scheduler import cluster_to_proto, connector_status_to_proto
-from penstock.wire.worker import status_from_proto
+from penstock.wire.scheduler import CLUSTER, connector_status_to_proto
+from penstock.wire.worker import TASK_STATUS
 
 MAX_BATCH_BYTES: Final = 256 << 10
 """Bytes of statuses in one message. A single status may be larger."""
@@ -63,7 +63,7 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
         """Return the workers of the cluster."""
         cluster = self._leader_that_knows("assignments").cluster
         address = self._scheduler.leadership.leader_address()
-        return cluster_to_proto(derive_cluster_status(cluster, address))
+        return CLUSTER.to_proto(derive_cluster_status(cluster, address))
 
     async def ListStatus(
         self, request: pb.ListStatusRequest, context: Any
@@ -159,7 +159,7 @@ def _member(request: pb.SessionRequest) -> Member:
 
 
 def _report(request: pb.SessionRequest) -> Report:
-    tasks = {task.task_id: status_from_proto(task) for task in request.tasks}
+    tasks = {task.task_id: TASK_STATUS.from_proto(task) for task in request.tasks}
     return Report(request.worker_id, request.seen_revision, tasks)
 
 

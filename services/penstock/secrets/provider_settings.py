@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from penstock.model.config_def import ConfigKey, did_you_mean, parse
 from penstock.model.errors import ConfigError, nearest_names
-from penstock.model.pattern import parse_pattern
+from penstock.model.pattern import Pattern
 from penstock.secrets.local_providers import DirectoryProvider, EnvironmentProvider, FileProvider
 from penstock.secrets.provider import Provider
 from penstock.secrets.resolution import Secrets
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 
 PROVIDERS: Final = "config.providers"
 
@@ -116,7 +116,7 @@ def _parse_provider(name: str, config: Mapping[str, str]) -> ProviderSettings:
             )
     values = parse(_KEYS[kind], params, f"{start}param")
     if "allowlist.pattern" in values:
-        values["allowlist.pattern"] = parse_pattern(
+        values["allowlist.pattern"] = Pattern.parse(
             values["allowlist.pattern"], f"{start}param.allowlist.pattern"
         )
     return ProviderSettings(name, kind, values)

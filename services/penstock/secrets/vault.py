@@ -20,7 +20,7 @@ import httpx
 
 from penstock.model.errors import PenstockError
 from penstock.secrets.provider import ProviderResponse, not_found, refused, unreachable
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 
 RESPONSE_TIMEOUT_S: Final = 10.0
 """Time for a response of Vault. A longer time delays the error of a task that cannot start."""

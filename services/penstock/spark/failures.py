@@ -32,7 +32,7 @@ _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 
 
 def is_from_jvm(error: Exception) -> bool:
-    """Tell whether the JVM raised an error. Any other error of a call means that it may have
+    """Return whether the JVM raised an error. Any other error of a call means that it may have
     ended.
     """
     return isinstance(error, Py4JJavaError | PySparkException)

@@ -2,7 +2,7 @@
 
 pyspark can start a JVM too, but it loses the process when the start fails, and waits without limit
 when the JVM hangs. So this module starts the process (`spawn`), waits for its address (`connect`),
-and tells pyspark where to connect.
+and gives pyspark its address.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Jvm:
     process: JvmProcess
 
     def has_ended(self, within_s: float = 0.0) -> bool:
-        """Tell whether the process has ended, or ends within this time."""
+        """Return whether the process has ended, or ends within this time."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(within_s)
         return self.process.returncode is not None

@@ -41,7 +41,7 @@ from penstock.spark.schema import normalize_schema
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A kept plan. `frame` is collected for each micro-batch; `fused` tells its kind."""
+    """A kept plan. `frame` is collected for each micro-batch; `fused` is its kind."""
 
     name: str
     output_schema: pa.Schema

@@ -18,15 +18,12 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import coalesce, col, expr, lit, when
 
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
 from penstock.model.errors import DataError, Diagnostic
 from penstock.model.step import ROW, RejectedRow, RejectingKernel, Step
 from penstock.spark.slot_reports import read_diagnostic, write_diagnostic
 
 ERROR: Final = "penstock error"
-
-MAX_REJECTED_ROWS: Final = 10_000
-"""Rows of a slot that are reported one by one. Their reasons pass through the driver, which has to
-stay small. A chain that rejects more has another problem than single rows."""
 
 
 @dataclass(slots=True)
@@ -67,7 +64,7 @@ class RejectedRows:
 
 
 def needs_row_numbers(steps: Iterable[Step]) -> bool:
-    """Tell whether a chain can reject rows."""
+    """Return whether a chain can reject rows."""
     return any(step.can_reject_rows for step in steps)
 
 

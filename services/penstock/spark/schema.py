@@ -19,13 +19,9 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock.model.arrow_schema import (
-    SEMANTIC_TYPE_KEY,
-    check_times_of_day,
-    copy_semantic_type,
-    iterate_types,
-)
+from penstock.model.arrow_schema import check_times_of_day, copy_semantic_type, iterate_types
 from penstock.model.errors import DataError, SchemaError
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
 MAX_DIGITS: Final = 38
 """Digits of Spark's widest decimal."""
@@ -45,7 +41,7 @@ _EXACT: Final[Mapping[pa.DataType, pa.DataType]] = {
 }
 
 _TIME: Final = {SEMANTIC_TYPE_KEY: b"time"}
-"""Metadata that tells sinks that a text is a time of the day."""
+"""Metadata that marks a text as a time of the day, for sinks."""
 
 _Time: TypeAlias = pa.DataType
 _Rule: TypeAlias = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, _Time], pa.DataType]]
@@ -104,7 +100,7 @@ def normalize_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def has_dictionaries(schema: pa.Schema) -> bool:
-    """Tell whether a schema has dictionary types, at any depth."""
+    """Return whether a schema has dictionary types, at any depth."""
     return any(kind.is_dictionary(part) for type_ in schema.types for part in iterate_types(type_))
 
 

@@ -3,6 +3,4 @@ instead of etcd.
 
 - `settings`    the keys of the process, its state folder and its scratch folder
 - `node`        starts and stops the services; runs connectors
-- `rest_api`    the REST API
-- `quickstart`  the first job of a new user
 """

@@ -7,10 +7,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
+from penstock.aio import cancel_and_wait, run_together, wait_for_first
 from penstock.api.config.v1.config_service_pb2_grpc import add_ConfigServiceServicer_to_server
 from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServicer_to_server
 from penstock.api.scheduler.v1.scheduler_service_pb2_grpc import (
@@ -26,12 +26,11 @@ from penstock.client import (
 )
 from penstock.config.log_levels import SERVICES
 from penstock.config.service import ConfigService
+from penstock.connector_config.validation import store_connector
 from penstock.model.connector import Connector, TargetState
-from penstock.model.errors import Diagnostic
 from penstock.model.metrics import ProcessMetric, ReadMetrics, metrics_from_statistics
 from penstock.offset.service import OffsetService
-from penstock.rpc import Server
-from penstock.rpc.server import add_process_service
+from penstock.rpc.server import Server, add_process_service
 from penstock.scheduler import (
     ClusterSettings,
     Leader,
@@ -43,8 +42,7 @@ from penstock.scheduler import (
 from penstock.scheduler.leader.planning import ConnectorPlans
 from penstock.scheduler.leader.stored_state import delete_plan_records
 from penstock.standalone.settings import NodeSettings, prepare_folder, scratch_folder
-from penstock.store import SqliteStore
-from penstock.worker.config.resolved_config import refuse_errors
+from penstock.store.sqlite import SqliteStore
 from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
 from penstock.worker.runtime.service import WorkerService
 from penstock.worker.runtime.worker import WorkerHost
@@ -101,15 +99,12 @@ class Node:
 
     async def wait_until_lost(self) -> None:
         """Return when the JVM is lost; raise when a part of the node failed."""
-        gone = asyncio.create_task(self._host.wait_until_lost())
-        watched: set[asyncio.Task[None]] = {gone, *self._running}
-        try:
+        async with run_together(self._host.wait_until_lost()) as (gone,):
             while not gone.done():
-                done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
-        finally:
-            gone.cancel()
+                await wait_for_first(gone, *(task for task in self._running if not task.done()))
+                for task in (gone, *self._running):
+                    if task.done():
+                        task.result()
 
     async def wait_until_ready(self) -> None:
         """Wait until Spark has started; raise when it could not start."""
@@ -153,12 +148,7 @@ class Node:
     def _apply_log_levels(self) -> None:
         """Apply the log levels of all services: all of them run here."""
         applying = asyncio.create_task(apply_log_levels(self.config.watch_log_levels, SERVICES))
-
-        async def end() -> None:
-            applying.cancel()
-            await asyncio.gather(applying, return_exceptions=True)
-
-        self._stack.push_async_callback(end)
+        self._stack.push_async_callback(cancel_and_wait, applying)
 
     async def _start_scheduler(self) -> None:
         plans = ConnectorPlans(self.config)
@@ -177,9 +167,7 @@ class Node:
         self._stack.push_async_callback(self._cancel_tasks)
 
     async def _cancel_tasks(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await cancel_and_wait(*self._running)
 
     def _store_metrics(self) -> Iterable[ProcessMetric]:
         """Return the metrics of the store. All services share it, so only one of them
@@ -203,23 +191,9 @@ class Node:
         return f"unix:{self._runtime / service}"
 
 
-async def validate_connector(
-    node: Node, connector: Connector
-) -> tuple[Connector, Sequence[Diagnostic]]:
-    """Return the connector with its kind and secret keys, and warnings.
-
-    Raises:
-        ConfigError: the configuration is wrong; its detail has all errors.
-    """
-    checked = await node.worker.validate(connector)
-    refuse_errors(checked.diagnostics)
-    found = replace(connector, kind=checked.kind, secret_keys=checked.secret_keys)
-    return found, checked.diagnostics
-
-
 async def run_connectors(node: Node, connectors: Sequence[Connector]) -> None:
-    """Run these connectors, in their target states, and stop all others that are stored. Stopped
-    connectors keep their offsets.
+    """Run these validated connectors, in their target states, and stop all others that are stored.
+    Stopped connectors keep their offsets.
 
     A start after a crash does the same: an equal configuration keeps its generation and its
     offsets, and its tasks get new epochs, which fence what the crash left behind.
@@ -229,8 +203,5 @@ async def run_connectors(node: Node, connectors: Sequence[Connector]) -> None:
         if known.name not in names and known.target_state is not TargetState.STOPPED:
             await node.config.set_target_state(known.name, TargetState.STOPPED)
     for connector in connectors:
-        stored, _ = await node.config.put(connector)
-        wanted = connector.target_state or TargetState.RUNNING
-        if stored.target_state is not wanted:
-            await node.config.set_target_state(stored.name, wanted)
+        await store_connector(node.config, connector)
     await node.start_connectors()

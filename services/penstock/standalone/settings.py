@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
@@ -71,6 +72,12 @@ def default_state_dir() -> Path:
     """Return the default folder of state."""
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home) / "penstock"
+
+
+def pipeline_state_dir(pipeline: Path, verb: str) -> Path:
+    """Return a verb's state folder of a pipeline file; it depends on the whole path."""
+    digest = hashlib.sha256(str(pipeline.resolve()).encode()).hexdigest()[:12]
+    return default_state_dir() / verb / f"{pipeline.stem}-{digest}"
 
 
 def _is_ours(key: str) -> bool:

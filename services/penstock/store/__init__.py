@@ -5,27 +5,7 @@
 - `sqlite`         the driver for one machine; `sqlite_writer`: its write thread, errors of SQLite
 - `etcd`           the driver for a cluster
 - `postgresql/`    the driver for millions of keys
-- `sealed`         encrypts the values of another store
+- `sealed_store`   encrypts the values of another store
 
 Every driver passes `tests/contract/store`.
 """
-
-from penstock.store.etcd import EtcdStore
-from penstock.store.port import ANY, Change, Check, Conflict, Entry, Page, Put, Store
-from penstock.store.postgresql import PostgresqlSettings, PostgresqlStore
-from penstock.store.sqlite import SqliteStore
-
-__all__ = [
-    "ANY",
-    "Change",
-    "Check",
-    "Conflict",
-    "Entry",
-    "EtcdStore",
-    "Page",
-    "PostgresqlSettings",
-    "PostgresqlStore",
-    "Put",
-    "SqliteStore",
-    "Store",
-]

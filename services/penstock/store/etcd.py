@@ -32,16 +32,7 @@ from penstock.model.errors import (
     RetriableError,
     error_from_diagnostic,
 )
-from penstock.store.port import (
-    FORMAT,
-    Change,
-    Check,
-    Conflict,
-    Entry,
-    Page,
-    Put,
-    newer_format,
-)
+from penstock.store.port import FORMAT, Change, Check, Conflict, Entry, Page, Put, newer_format
 
 MAX_REQUEST_BYTES: Final = (3 << 19) - 1024
 """Bytes of a request: the default of etcd for --max-request-bytes, minus what etcd adds."""

@@ -13,9 +13,6 @@ from typing import Final, Protocol, TypeAlias
 
 from penstock.model.errors import ConfigError, RetriableError
 
-ANY: Final = None
-"""Revision of a `Check` that any state of the key passes."""
-
 FORMAT: Final = 1
 """Version of the stored formats. Each store has the number with which it was created. A version of
 Penstock that knows only a smaller number refuses it (`store.newer`), because it could misread or
@@ -48,7 +45,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition of a write. `revision` 0: the key must not exist; n: it must have revision n."""
+    """A condition of a write. `revision` 0: the key must not exist; n: it must have revision n;
+    None: any state passes.
+    """
 
     key: str
     revision: int | None

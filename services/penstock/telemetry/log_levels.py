@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.model.errors import ConfigError, nearest_names
-from penstock.model.logs import LogLevel
+from penstock.model.logs import LoggerLevel, LogLevel
 
 ALL_SERVICES: Final = "all"
 """The service name of a level that applies to all services."""
@@ -39,15 +38,6 @@ MAX_OWN_LEVELS: Final = 1000
 """Maximum number of loggers set in one process only (invariant 12)."""
 
 _LOGGER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-
-
-@dataclass(frozen=True, slots=True)
-class LoggerLevel:
-    """A logger with a level. `own`: set in this process only."""
-
-    logger: str
-    level: str
-    own: bool = False
 
 
 class LogLevels:

@@ -25,7 +25,7 @@ from typing import Final, TextIO
 
 from penstock.model.errors import RetriableError
 from penstock.model.logs import MAX_KEPT_LINES, MAX_MESSAGE_LENGTH, LogFilter, LogLine, LogLines
-from penstock.telemetry.log_redaction import RedactionFilter
+from penstock.telemetry.redaction import RedactionFilter
 
 MAX_READERS: Final = 32
 """Maximum number of concurrent readers (invariant 12)."""

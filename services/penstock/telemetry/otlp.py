@@ -40,7 +40,7 @@ _exported: Final[set[Signal]] = set()
 
 
 def is_enabled(signal: Signal, environment: Mapping[str, str]) -> bool:
-    """Tell whether the variables enable a signal."""
+    """Return whether the variables enable a signal."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get(f"OTEL_{signal.value}_EXPORTER", "").lower()
@@ -50,7 +50,7 @@ def is_enabled(signal: Signal, environment: Mapping[str, str]) -> bool:
 
 
 def is_exported(signal: Signal) -> bool:
-    """Tell whether this process currently exports a signal."""
+    """Return whether this process currently exports a signal."""
     return signal in _exported
 
 

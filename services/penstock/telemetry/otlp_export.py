@@ -26,9 +26,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from penstock.telemetry.log_redaction import RedactionFilter
 from penstock.telemetry.logs import log_attributes
 from penstock.telemetry.otlp import Protocol, Signal
+from penstock.telemetry.redaction import RedactionFilter
 
 Stop = Callable[[], None]
 

@@ -20,11 +20,11 @@ import pyarrow.types as kind
 
 from penstock.model import columns
 from penstock.model.errors import RetriableError
-from penstock.model.identity import canonical_json
 from penstock.topic_files.folder import Folder
 from penstock.topic_files.layout import INDEX, StagedName, new_staged_name, task_in_name
 from penstock.topic_files.locations import folder_from_ticket
 from penstock.topic_files.stored_types import to_stored_rows, to_stored_schema
+from penstock_values.identity import canonical_json
 
 _FNV_OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME: Final = np.uint64(0x100000001B3)

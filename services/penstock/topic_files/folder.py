@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
 
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 
 _NO_SECRET: Final = Secret("")
 

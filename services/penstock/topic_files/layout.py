@@ -74,7 +74,7 @@ def new_compacted_name(partition: int, base: int) -> str:
 
 
 def is_compacted(file: str) -> bool:
-    """Tell whether a compaction wrote the file of this name."""
+    """Return whether a compaction wrote the file of this name."""
     return file.startswith(_COMPACTED) and file.endswith(_SUFFIX)
 
 

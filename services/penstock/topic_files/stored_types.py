@@ -21,9 +21,10 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock.model.arrow_schema import SEMANTIC_TYPE_KEY, check_times_of_day, copy_semantic_type
+from penstock.model.arrow_schema import check_times_of_day, copy_semantic_type
 from penstock.model.errors import DataError, SchemaError
 from penstock.topic_files.layout import POSITION_COLUMNS
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
 MAX_DIGITS: Final = 38
 """Digits of a decimal that every reader of Parquet tables supports."""
@@ -50,7 +51,7 @@ _SAME: Final = frozenset(
 )
 
 _TIME: Final = {SEMANTIC_TYPE_KEY: b"time"}
-"""Metadata that tells sinks that a text is a time of the day."""
+"""Metadata that marks a text as a time of the day, for sinks."""
 
 _WIDENS: Final[Mapping[pa.DataType, frozenset[pa.DataType]]] = {
     pa.int8(): frozenset({pa.int16(), pa.int32(), pa.int64()}),

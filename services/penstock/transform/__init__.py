@@ -14,8 +14,3 @@ a chain returns.
 - `sql`: checks of users' SQL, and conditions computed by Arrow
 - `java`: Java's conversions, date formats and regular expressions
 """
-
-from penstock.transform.chain import Chain, CompiledChain
-from penstock.transform.configuration import Extensions, build_chain, find_chain_warnings
-
-__all__ = ["Chain", "CompiledChain", "Extensions", "build_chain", "find_chain_warnings"]

@@ -39,7 +39,6 @@ class PluginTransform:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Refuse a predicate over rows: the output columns are known only when the plan is made."""
-        del row
         raise ConfigError(
             "transform.row_predicate",
             f"a plugin's transform is applied to all rows of {dataset!r} or to none of them",

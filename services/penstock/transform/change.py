@@ -13,7 +13,7 @@ from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
 from penstock.model.step import Step
 from penstock.transform.column_kernel import ColumnSource, Copy, ProjectionKernel
 from penstock.transform.row import Column, Row, find_duplicates
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 Kernel: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class OutputColumn:
     """An output column: its SQL expression, its type where known, and its Arrow kernel if any.
 
     `certain`: the expression cannot fail on any row. `semantic_type`: see
-    `penstock.model.arrow_schema`.
+    `penstock_values.semantic_types`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class OutputColumn:
         """Return an input column unchanged."""
         name = column.name
         return OutputColumn(
-            name, quoting.name(name), column.type, Copy(name), True, column.semantic_type
+            name, literals.name(name), column.type, Copy(name), True, column.semantic_type
         )
 
 

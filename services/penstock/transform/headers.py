@@ -12,16 +12,16 @@ from penstock.model.errors import ConfigError
 from penstock.transform.change import OutputColumn
 from penstock.transform.java.casts import format_text
 from penstock.transform.row import Row
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 HEADERS_TYPE: Final = pa.map_(pa.string(), pa.binary())
-_NO_HEADERS: Final = f"CAST(map() AS {quoting.type_name(HEADERS_TYPE)})"
+_NO_HEADERS: Final = f"CAST(map() AS {literals.type_name(HEADERS_TYPE)})"
 
 
 def remove_headers(names: Iterable[str]) -> OutputColumn:
     """Return the headers without those of the given names."""
-    quoted_names = ", ".join(quoting.literal(name) for name in names)
-    text = f"map_filter({quoting.name(HEADERS)}, (k, v) -> k NOT IN ({quoted_names}))"
+    quoted_names = ", ".join(literals.literal(name) for name in names)
+    text = f"map_filter({literals.name(HEADERS)}, (k, v) -> k NOT IN ({quoted_names}))"
     return OutputColumn(HEADERS, text, HEADERS_TYPE, certain=True)
 
 
@@ -30,11 +30,11 @@ def set_headers(row: Row, values: Iterable[tuple[str, str]]) -> OutputColumn:
     replaces an existing one of the same name.
     """
     new = dict(values)
-    pairs = ", ".join(f"{quoting.literal(name)}, {text}" for name, text in new.items())
+    pairs = ", ".join(f"{literals.literal(name)}, {text}" for name, text in new.items())
     existing = _NO_HEADERS
     if row.get(HEADERS) is not None:
         existing = f"coalesce({remove_headers(new).sql}, {_NO_HEADERS})"
-    # a map with a duplicate key fails in Spark: such headers could not be told apart
+    # a map with a duplicate key fails in Spark: such headers could not be distinguished
     return OutputColumn(HEADERS, f"map_concat({existing}, map({pairs}))", HEADERS_TYPE)
 
 

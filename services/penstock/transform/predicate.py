@@ -11,7 +11,7 @@ from penstock.model.config_def import ConfigKey
 from penstock.transform.change import TypeDefinition
 from penstock.transform.java.patterns import JavaPattern
 from penstock.transform.row import Row
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 Decision: TypeAlias = "bool | str"
 """True or false for the whole dataset, or an SQL condition over rows that is never null."""
@@ -32,7 +32,6 @@ class TopicNameMatches:
 
     def decide(self, dataset: str, row: Row) -> Decision:
         """Match the name; the decision is for the whole dataset."""
-        del row
         return self.pattern.matches(dataset)
 
 
@@ -44,13 +43,12 @@ class RecordIsTombstone:
 
     def decide(self, dataset: str, row: Row) -> Decision:
         """Return the condition over rows."""
-        del dataset
         empty = (
-            " AND ".join(f"{quoting.name(column.name)} IS NULL" for column in row.value) or "true"
+            " AND ".join(f"{literals.name(column.name)} IS NULL" for column in row.value) or "true"
         )
         if row.get(OP) is None:
             return f"({empty})"
-        op = f"coalesce({quoting.name(OP)}, {Op.UNSPECIFIED:d})"
+        op = f"coalesce({literals.name(OP)}, {Op.UNSPECIFIED:d})"
         return f"({op} = {Op.DELETE:d} OR ({op} = {Op.UNSPECIFIED:d} AND {empty}))"
 
 
@@ -62,10 +60,9 @@ class HasHeaderKey:
 
     def decide(self, dataset: str, row: Row) -> Decision:
         """Return the condition over rows; false where rows have no headers."""
-        del dataset
         if row.get(HEADERS) is None:
             return False
-        found = f"map_contains_key({quoting.name(HEADERS)}, {quoting.literal(self.header)})"
+        found = f"map_contains_key({literals.name(HEADERS)}, {literals.literal(self.header)})"
         return f"coalesce({found}, false)"
 
 
@@ -73,13 +70,11 @@ def _topic_name_matches(path: str, values: Mapping[str, Any]) -> Predicate:
     return TopicNameMatches(JavaPattern.compile(values["pattern"], f"{path}.pattern"))
 
 
-def _record_is_tombstone(path: str, values: Mapping[str, Any]) -> Predicate:
-    del path, values
+def _record_is_tombstone(_path: str, _values: Mapping[str, Any]) -> Predicate:
     return RecordIsTombstone()
 
 
-def _has_header_key(path: str, values: Mapping[str, Any]) -> Predicate:
-    del path
+def _has_header_key(_path: str, values: Mapping[str, Any]) -> Predicate:
     return HasHeaderKey(values["name"])
 
 

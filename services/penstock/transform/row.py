@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.model.arrow_schema import semantic_type
 from penstock.model.columns import is_reserved
 from penstock.model.config_def import did_you_mean
 from penstock.model.errors import ConfigError
+from penstock_values.semantic_types import semantic_type
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column. `type` is None where only Spark knows it: for the result of an SQL expression.
-    `semantic_type`: see `penstock.model.arrow_schema`.
+    `semantic_type`: see `penstock_values.semantic_types`.
     """
 
     name: str

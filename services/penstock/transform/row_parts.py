@@ -24,7 +24,7 @@ from penstock.transform.change import (
 )
 from penstock.transform.column_kernel import StructField
 from penstock.transform.row import Column, Row, find_duplicates
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 KAFKA_PACKAGE: Final = "org.apache.kafka.connect.transforms"
 ROCKETMQ_PACKAGE: Final = "org.apache.rocketmq.connect.transforms"
@@ -55,7 +55,7 @@ class RowPart(Enum):
         return tuple(
             OutputColumn(
                 field.name,
-                f"{quoting.name(KEY)}.{quoting.name(field.name)}",
+                f"{literals.name(KEY)}.{literals.name(field.name)}",
                 field.type,
                 certain=True,
             )
@@ -130,8 +130,8 @@ def _struct(fields: Sequence[OutputColumn], path: str) -> OutputColumn:
             config_path=path,
         )
     # Spark calls a constant "not null"; Arrow has a null for it where the whole key is null.
-    if_key = f"CASE WHEN {quoting.name(KEY)} IS NOT NULL THEN"
-    pairs = ", ".join(f"{quoting.literal(f.name)}, {if_key} {f.sql} END" for f in fields)
+    if_key = f"CASE WHEN {literals.name(KEY)} IS NOT NULL THEN"
+    pairs = ", ".join(f"{literals.literal(f.name)}, {if_key} {f.sql} END" for f in fields)
     types = [(field.name, field.type) for field in fields]
     known = all(type_ is not None for _, type_ in types)
     return OutputColumn(
@@ -166,7 +166,7 @@ def struct_fields(value: OutputColumn) -> tuple[OutputColumn, ...]:
     return tuple(
         OutputColumn(
             field.name,
-            f"({value.sql}).{quoting.name(field.name)}",
+            f"({value.sql}).{literals.name(field.name)}",
             field.type,
             None if value.source is None else StructField(value.source, field.name),
             certain=value.certain,
@@ -208,7 +208,7 @@ def check_new_name(name: str, path: str) -> str:
             config_path=path,
         )
     try:
-        quoting.name(name)
+        literals.name(name)
     except ConfigError as error:
         found = error.diagnostic
         raise ConfigError(found.code, found.message, fix=found.fix, config_path=path) from None

@@ -1,14 +1,17 @@
 """Conversion between values of the model and protobuf messages.
 
-Each message has one `…_to_proto` and one `…_from_proto` function. Domain code does not use
-protobuf, and this package makes no decisions.
+A `Codec` converts a dataclass and a message field by field, by name; what differs is in its table.
+Domain code does not use protobuf, and this package makes no decisions.
 
-- `config`      connectors, revisions, differences, restarts, log levels
-- `connector`   task plans, resolved configurations, prepared transactions
-- `record`      values, partitions, offsets
-- `error`       diagnostics, and the bounds of many of them in one message
-- `metrics`     metrics of tasks and of processes
-- `scheduler`   statuses of connectors, tasks, workers
-- `worker`      task statuses, installed plugins, their keys, steps of a connection check
-- `worker_rows` dead letters, previews, live rows, log lines
+- `codec`        the codec, and the rules by which fields are converted
+- `config`       connectors, revisions, differences, restarts, stored plans, log levels
+- `connector`    task plans, configured connectors, prepared transactions, keys
+- `error`        diagnostics
+- `message_budget`  bounds of the statuses of many tasks in one message
+- `offset`       claims, the history of offsets, rewinds
+- `process`      metrics of processes
+- `record`       values, partitions, offsets: written by hand
+- `scheduler`    statuses of connectors, tasks, workers, the cluster
+- `worker`       statuses and metrics of tasks, plugins, results of admin operations, datasets
+- `worker_rows`  dead letters, previews, live rows, log lines
 """

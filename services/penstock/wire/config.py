@@ -1,162 +1,66 @@
-"""penstock.api.config.v1 ↔ connectors, their history, and log levels."""
+"""penstock.api.config.v1 ↔ connectors, their history, their stored plans, and log levels."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TypeVar
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from typing import Final
 
 from penstock.api.config.v1 import config_service_pb2 as pb
+from penstock.model.admin import ValidatedConnector
+from penstock.model.config_redaction import ConfigDifference
 from penstock.model.connector import (
-    ConfigDifference,
     Connector,
-    ConnectorKind,
+    ConnectorList,
+    ConnectorsChanged,
+    FoundConnector,
     RestartRequest,
     Revision,
-    RevisionCause,
+    StoredTaskPlan,
     TargetState,
 )
 from penstock.model.logs import LogLevel
+from penstock.wire.codec import Codec, Converter, enum_reader
+from penstock.wire.connector import PLAN
+from penstock.wire.error import DIAGNOSTIC
 
-_STATES = frozenset(map(int, TargetState))
-_E = TypeVar("_E", bound=IntEnum)
-
-
-def connector_to_proto(connector: Connector) -> pb.Connector:
-    """Return the message for a connector."""
-    return pb.Connector(
-        name=connector.name,
-        kind=int(connector.kind),  # type: ignore[arg-type] # enums share numbers
-        config=connector.config,
-        target_state=int(connector.target_state),  # type: ignore[arg-type] # enums share numbers
-        generation=connector.generation,
-        revision=connector.revision,
-        version=connector.version,
-        restarts=map(restart_to_proto, connector.restarts),
-        secret_keys=connector.secret_keys,
-    )
-
-
-def connector_from_proto(message: pb.Connector) -> Connector:
-    """Return the connector of a message. A kind of a newer version reads as unset."""
-    return Connector(
-        name=message.name,
-        config=dict(message.config),
-        kind=_enum_or_unset(ConnectorKind, message.kind),
-        target_state=state_from_proto(message.target_state),
-        generation=message.generation,
-        revision=message.revision,
-        version=message.version,
-        restarts=tuple(map(restart_from_proto, message.restarts)),
-        secret_keys=tuple(message.secret_keys),
-    )
+_read_state = enum_reader(TargetState)
 
 
 def state_from_proto(number: int) -> TargetState:
     """Return a target state. Unset, and a state of a newer version, mean RUNNING."""
-    known = number in _STATES
-    return (TargetState(number) if known else None) or TargetState.RUNNING
+    return _read_state(number) or TargetState.RUNNING
 
 
-def restart_to_proto(restart: RestartRequest) -> pb.Restart:
-    """Return the message for a restart request."""
-    return pb.Restart(
-        marker=restart.marker,
-        include_tasks=restart.include_tasks,
-        only_failed=restart.only_failed,
-        task_id=restart.task_id,
-        requested_at=_timestamp(restart.requested_at),
-    )
+RESTART: Final = Codec(RestartRequest, pb.Restart)
 
+CONNECTOR: Final = Codec(
+    Connector,
+    pb.Connector,
+    parts=[RESTART],
+    converters={"target_state": Converter(from_proto=state_from_proto)},
+)
 
-def restart_from_proto(message: pb.Restart) -> RestartRequest:
-    """Return the restart request of a message."""
-    return RestartRequest(
-        message.marker,
-        message.include_tasks,
-        message.only_failed,
-        message.task_id,
-        _seconds(message.requested_at),
-    )
+CONNECTOR_LIST: Final = Codec(
+    ConnectorList,
+    pb.ListConnectorsResponse,
+    parts=[CONNECTOR],
+    only_in_message=["next_page_token"],
+)
 
+FOUND_CONNECTOR: Final = Codec(FoundConnector, pb.GetConnectorResponse, parts=[CONNECTOR])
 
-def revision_to_proto(revision: Revision) -> pb.Revision:
-    """Return the message for a revision of a configuration."""
-    return pb.Revision(
-        version=revision.version,
-        revision=revision.revision,
-        written_at=_timestamp(revision.written_at),
-        cause=int(revision.cause),  # type: ignore[arg-type] # enums share numbers
-        restored_version=revision.restored,
-        kind=int(revision.kind),  # type: ignore[arg-type] # enums share numbers
-        config=revision.config,
-    )
+CONNECTORS_CHANGED: Final = Codec(ConnectorsChanged, pb.WatchConnectorsResponse)
 
+VALIDATED: Final = Codec(
+    ValidatedConnector,
+    pb.ValidateConnectorResponse,
+    parts=[DIAGNOSTIC],
+    only_in_value=["values"],  # only a worker knows them
+)
 
-def revision_from_proto(message: pb.Revision) -> Revision:
-    """Return the revision of a message."""
-    return Revision(
-        message.version,
-        message.revision,
-        _seconds(message.written_at),
-        _enum_or_unset(RevisionCause, message.cause),
-        message.restored_version,
-        _enum_or_unset(ConnectorKind, message.kind),
-        dict(message.config),
-    )
+REVISION: Final = Codec(Revision, pb.Revision, names={"restored": "restored_version"})
 
+DIFFERENCE: Final = Codec(ConfigDifference, pb.Difference)
 
-def difference_to_proto(difference: ConfigDifference) -> pb.Difference:
-    """Return the message for a difference."""
-    return pb.Difference(
-        key=difference.key,
-        before=difference.before,
-        after=difference.after,
-        redacted=difference.redacted,
-    )
+STORED_PLAN: Final = Codec(StoredTaskPlan, pb.StoredTaskPlan, parts=[PLAN])
 
-
-def difference_from_proto(message: pb.Difference) -> ConfigDifference:
-    """Return the difference of a message."""
-    return ConfigDifference(
-        message.key,
-        message.before if message.HasField("before") else None,
-        message.after if message.HasField("after") else None,
-        message.redacted,
-    )
-
-
-def log_level_to_proto(level: LogLevel) -> pb.LogLevel:
-    """Return the message for a log level."""
-    return pb.LogLevel(
-        service=level.service,
-        logger=level.logger,
-        level=level.level,
-        modified_at=_timestamp(level.modified_at),
-    )
-
-
-def log_level_from_proto(message: pb.LogLevel) -> LogLevel:
-    """Return the log level of a message."""
-    return LogLevel(message.service, message.logger, message.level, _seconds(message.modified_at))
-
-
-def _enum_or_unset(kind: type[_E], number: int) -> _E:
-    try:
-        return kind(number)
-    except ValueError:
-        return kind(0)
-
-
-def _timestamp(seconds: float) -> Timestamp | None:
-    if not seconds:
-        return None
-    whole, part = divmod(
-        round(seconds * 1e6), 1_000_000
-    )  # microseconds: the precision of the clock
-    return Timestamp(seconds=whole, nanos=part * 1000)
-
-
-def _seconds(message: Timestamp) -> float:
-    return message.ToNanoseconds() / 1e9
+LOG_LEVEL: Final = Codec(LogLevel, pb.LogLevel)

@@ -11,16 +11,16 @@ A package imports only those below it:
   `scheduler_session` sends reports and receives assignments; `topic_tracking`, `otel_metrics`;
   `service` is the gRPC service
 - `admin`         operations beside tasks: `connector_plugins` (definitions and validation),
-  `preview` (in a process of its own: `preview_process`), `external_state` of connectors,
-  `dead_letter_reader`
+  `datasets` of a source, `preview` (in a process of its own: `preview_process`, `preview_server`),
+  `external_state` of connectors, `dead_letter_reader`
 - `streams`       the source reader and the sink writer of a run, by the kind of its connector
-- `task_plans`    splits a connector into tasks; monitors request another split
-- `config`        `sections`: keys by owner; `settings`: the framework's keys as values;
-  `resolved_config`: with the values of secret references; `reach`: the bounds of a node;
-  `plugin_transforms`
+- `task_plans`    splits a connector into tasks
 - `task`          `task_run` is one run; a micro-batch passes `micro_batches`, `execution`,
-  `commit`, `source_acks`; `supervisor` restarts runs; `task_offsets`, `live_rows`, `metrics`
+  `commit`, `source_acks`; `task`, `monitor` and `supervisor` start runs, again after failures;
+  `task_offsets`, `live_rows`, `metrics`
 - `dead_letters`  `rejected_rows`: what happens to them; `dead_letter_writer`, `replay`
-- `ports`         what a task needs of source, sink and engine; `job_retries`, `redaction`
+- `config`        `resolved_config`: a configuration with the values of its secret references;
+  `reach`: the bounds of a node; `plugin_transforms`
+- `ports`         what a task needs of source, sink and engine; `job_retries`
 - `process_keys`, `process_settings`  the keys of a worker's process
 """

@@ -12,13 +12,7 @@ import pyarrow as pa
 from penstock.model.connector import CommitMode, Connector, TaskPlan
 from penstock.model.inspection import PreviewRequest, PreviewResult
 from penstock.model.step import Step
-from penstock.model.stream import (
-    PreparedTxn,
-    PutSlot,
-    ReadEvent,
-    StreamSchema,
-    WriteOpened,
-)
+from penstock.model.stream import PreparedTxn, PutSlot, ReadEvent, StreamSchema, WriteOpened
 from penstock.model.ticket import SlotReport, Ticket
 
 
@@ -76,7 +70,7 @@ class SinkWriter(Protocol):
         """Return what an executor needs to write rows into a slot of a transaction."""
 
     async def prepare(self, txn_id: int, slots: Sequence[PutSlot], token: bytes) -> PreparedTxn:
-        """Make the rows of these attempts durable, and no others."""
+        """Make the rows of these attempts durable, not those of others."""
 
     async def commit(self, txn_id: int) -> None:
         """Make a prepared transaction visible. Idempotent."""

@@ -1,4 +1,4 @@
-"""The keys of a worker's process. They stand apart from what uses them, because every service
+"""The keys of a worker's process. They are separate from what uses them, because every service
 checks the names of all keys.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.model.config_def import ConfigKey
-from penstock.secrets import PROVIDERS
+from penstock.secrets.provider_settings import PROVIDERS
 from penstock.worker.config.reach import ALLOWLIST, POLICY, REACH, RESERVED, TUNING
 
 ONLY_SEALED: Final = "plugin.only.sealed"

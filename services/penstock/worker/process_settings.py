@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.plugin import PluginPath
-from penstock.secrets import PROVIDERS, ProviderSettings, parse_provider_settings
+from penstock.model.topic import Retention
+from penstock.plugin.catalog.registry import PluginPath
+from penstock.secrets.provider_settings import PROVIDERS, ProviderSettings, parse_provider_settings
 from penstock.spark.settings import EngineSettings
-from penstock.telemetry import Secret
-from penstock.topic.embedded.table_state import Retention
-from penstock.topic_files import S3Settings
+from penstock.telemetry.redaction import Secret
+from penstock.topic_files.folder import S3Settings
 from penstock.worker.config.reach import (
     ALLOWLIST,
     POLICY,

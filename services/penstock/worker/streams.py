@@ -9,22 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.model.connector import ConnectorKind, TaskPlan
-from penstock.plugin import (
-    PluginHost,
-    PluginMetrics,
-    PluginMonitor,
-    PluginSinkStream,
-    PluginSourceStream,
-)
+from penstock.plugin.host import PluginHost
+from penstock.plugin.streams.sink_stream import PluginSinkStream
+from penstock.plugin.streams.source_events import PluginMetrics
+from penstock.plugin.streams.source_stream import PluginSourceStream
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.config.resolved_config import DLQ_SINK, ResolvedConfig, acquire_plugin
 from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
 from penstock.worker.dead_letters.replay import ReplayReader
-from penstock.worker.ports import PartitionWatch, SchemaAnnouncer, SinkWriter, SourceReader
+from penstock.worker.ports import SchemaAnnouncer, SinkWriter, SourceReader
 from penstock.worker.task.execution import DriftHandler
-from penstock.worker.task_plans import make_topic_watch
 
-_READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
+READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
+"""Kinds of connectors whose source is a plugin; that of the others are topics."""
+
 _WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
 
 
@@ -42,7 +40,7 @@ class TaskStreams:
 
 
 class StreamFactory:
-    """Creates source readers, sink writers and partition watches from plugins and topics."""
+    """Creates source readers and sink writers from plugins and topics."""
 
     def __init__(self, host: PluginHost, topics: EmbeddedTopics) -> None:
         self._host, self._topics = host, topics
@@ -74,13 +72,6 @@ class StreamFactory:
     ) -> Callable[[TaskPlan], SourceReader]:
         """Return what opens a source reader alone."""
         return await self._reader(resolved, epoch, [], places=places)
-
-    async def create_watch(self, resolved: ResolvedConfig) -> PartitionWatch:
-        """Return the watch of the partitions of a connector's source."""
-        if resolved.kind in _READS_PLUGIN:
-            process, target = await acquire_plugin(self._host, resolved, "source")
-            return PluginMonitor(process, target, resolved.settings.tasks_max)
-        return make_topic_watch(self._topics, resolved)
 
     async def _writer(
         self,
@@ -128,7 +119,7 @@ class StreamFactory:
             resolved.reach.require_topic(resolved.dead_letter_dataset)
             rows = self._topics.rows(resolved.dead_letter_dataset)
             return lambda plan: ReplayReader(rows, plan.partitions, replay.edits)
-        if resolved.kind in _READS_PLUGIN:
+        if resolved.kind in READS_PLUGIN:
             process, target = await acquire_plugin(self._host, resolved, "source", owner)
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "source"))
             credit = settings.credit_bytes

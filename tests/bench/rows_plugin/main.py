@@ -75,7 +75,6 @@ class Checked(Columns):
     @classmethod
     def validate(cls, config: RowsConfig) -> list[ConnectorError]:
         """Find nothing, after a moment."""
-        del config
         time.sleep(cls._TAKES)
         return []
 

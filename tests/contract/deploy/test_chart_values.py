@@ -10,7 +10,7 @@ import yaml
 
 from penstock.cluster.keys import COMMON, KEYS, PREFIX
 from penstock.model.errors import ConfigError
-from penstock.topic_files import open_folder
+from penstock.topic_files.locations import open_folder
 from support.chart import (
     BUILT,
     CASES,

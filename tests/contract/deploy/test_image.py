@@ -1,25 +1,23 @@
 """The image of the chart: it is built from what `.dockerignore` lets in, and has no more than that.
 
-No container engine is needed: the Dockerfile is read, and the wheel that it installs is built here.
+No container engine is needed: the Dockerfile is read, and the wheels that it installs are built.
 """
 
 import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
-import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from penstock.cli import plugin_new
 from support.checkout import ROOT
+from support.wheels import PRODUCT, SDK, build_wheels, make_environment, names_in, read_project
 
 DOCKERFILE = (ROOT / "deploy" / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = read_project(PRODUCT)
 NOT_IN_THE_IMAGE = {"dev", "quickstart"}
 """Extras of people at a machine, and of no service."""
 
@@ -76,43 +74,27 @@ def copy_context(target):
         shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
 
 
-def build_wheel(source, target):
-    """Build the wheel with the environment's own hatchling: nothing is fetched."""
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True)
-    (wheel,) = target.glob("*.whl")
-    return wheel
-
-
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel of the image."""
+def wheels(tmp_path_factory):
+    """The wheels of the image."""
     source = tmp_path_factory.mktemp("context")
     copy_context(source)
-    return build_wheel(source, tmp_path_factory.mktemp("wheel"))
+    return build_wheels(source, tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    """An environment with the wheel, whose dependencies are those of this environment."""
+def installed(wheels, tmp_path_factory):
+    """An environment with the wheels, whose dependencies are those of this environment."""
     venv = tmp_path_factory.mktemp("venv")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    install = ["install", "-q", "--no-deps", "--no-index", "--no-compile", str(wheel)]
-    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
-    subprocess.run([*pip, *install], check=True)
-    (packages,) = venv.glob("lib/python*/site-packages")
+    packages = make_environment(venv, wheels)
     # a path in a .pth brings the packages, and not their own .pth: the editable install stays out
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     return venv / "bin"
 
 
-def names_in(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        return {name for name in archive.namelist() if not name.endswith("RECORD")}
-
-
-def test_the_wheel_of_the_image_has_all_that_one_of_the_checkout_has(wheel, tmp_path):
-    assert names_in(wheel) == names_in(build_wheel(ROOT, tmp_path))
+def test_the_wheels_of_the_image_have_all_that_those_of_the_checkout_have(wheels, tmp_path):
+    checkout = build_wheels(ROOT, tmp_path)
+    assert list(map(names_in, wheels)) == list(map(names_in, checkout))
 
 
 def test_a_build_is_given_what_the_wheel_is_made_of_and_nothing_else():
@@ -135,7 +117,7 @@ def test_a_build_is_given_what_the_wheel_is_made_of_and_nothing_else():
 
 def test_the_installed_command_tells_its_version(installed):
     done = run(installed, "penstock", "--version")
-    assert PROJECT["project"]["version"] in done.stdout
+    assert PROJECT["version"] in done.stdout
     place = run(installed, "python", "-c", "import penstock; print(penstock.__file__)").stdout
     assert place.startswith(str(installed.parent))
 
@@ -169,7 +151,8 @@ def contents(folder):
 
 
 def test_the_image_has_every_extra_that_a_service_or_a_connector_needs():
-    wanted = set(PROJECT["project"]["optional-dependencies"]) - NOT_IN_THE_IMAGE
+    wanted = set(PROJECT["optional-dependencies"]) - NOT_IN_THE_IMAGE
     written = re.findall(r"\[([a-z0-9,]+)\]\"", DOCKERFILE)
+    assert f" /src/{SDK} " in DOCKERFILE
     assert {frozenset(extras.split(",")) for extras in written} == {frozenset(wanted)}
     assert f"penstock[{written[0]}]" in (ROOT / "deploy" / "README.md").read_text("utf-8")

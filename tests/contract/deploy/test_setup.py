@@ -23,7 +23,9 @@ def machine(tmp_path):
     local = tmp_path / "deploy" / "local"
     local.mkdir(parents=True)
     shutil.copy(ROOT / "deploy" / "local" / "setup.sh", local)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for project in (".", "connectors/python"):
+        (tmp_path / project).mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / project / "pyproject.toml", tmp_path / project)
     for file, text in (("jdk/bin/java", JAVA), (".venv/bin/python", PYTHON)):
         program = tmp_path / file
         program.parent.mkdir(parents=True)
@@ -73,7 +75,7 @@ def test_a_script_ends_with_what_goes_wrong(machine):
 @pytest.mark.parametrize("extra", ["quickstart", "dev"])
 def test_it_installs_what_it_is_told_and_once(machine, extra):
     told = "" if extra == "quickstart" else extra  # what nobody asks for is not installed
-    installs = f"-e {machine}[{extra}]"
+    installs = f"-e {machine}/connectors/python -e {machine}[{extra}]"
     for _ in range(2):
         done = shell(machine, f". deploy/local/setup.sh {told}", ETCD_BIN="sh", PG_BIN="sh")
         assert (done.returncode, done.stdout) == (0, ""), done.stderr

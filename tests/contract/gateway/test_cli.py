@@ -105,6 +105,27 @@ def test_a_check_shows_what_rows_of_the_source_become(penstock, tmp_path):
     assert "twice" in penstock("connector", "check", str(file), "--rows", "3", output="table")[1]
 
 
+def test_what_a_source_can_read_is_discovered(penstock, tmp_path):
+    for number in range(3):
+        (tmp_path / f"t{number}.jsonl").write_text('{"id": 1, "name": "x"}\n')
+    keys = f"connector.class: file-source\npath: {tmp_path}/*.jsonl\nformat: jsonl\ntopic: rows\n"
+    file = tmp_path / "files.yaml"
+    file.write_text(keys)
+    code, found = penstock("connector", "discover", str(file))
+    assert (code, len(found)) == (0, 3)
+    assert [one["name"] for one in found[0]["columns"]] == ["id", "name"]
+    code, said = penstock("connector", "discover", str(file), "--limit", "2", output="table")
+    assert (code, "id int64, name string" in said) == (0, True)
+    assert "there are more than 2" in said
+    assert penstock("connector", "create", str(file), "--target-state", "STOPPED")[0] == 0
+    assert penstock("connector", "discover", "files") == (0, found), "by its name"
+    assert penstock("connector", "delete", "files")[0] == 0
+    assert penstock("connector", "discover", "files")[0] == 2
+    file.write_text(SOURCE)
+    code, said = penstock("connector", "discover", str(file))
+    assert (code, "[plugin.lists_no_datasets]" in said) == (2, True)
+
+
 def test_nobody_there(capsys):
     assert main(["connector", "list", "--server", "http://127.0.0.1:1"]) == 1
     assert "[server.unreachable]" in capsys.readouterr().err

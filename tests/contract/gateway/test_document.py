@@ -6,8 +6,9 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 
-from penstock.gateway import openapi_models
 from penstock.gateway.app import KAFKA_ROUTES, NATIVE_ROUTES, build_api
+from penstock.gateway.bodies import Failure
+from penstock.gateway.routes import bodies
 from support.surface import KAFKAS
 
 
@@ -39,20 +40,20 @@ def test_each_route_is_in_the_document():
 @pytest.mark.parametrize(
     ("path", "model"),
     [
-        ("/", openapi_models.ServerInfo),
-        ("/health", openapi_models.Health),
-        ("/connectors", openapi_models.ListedConnectors),
-        ("/connectors?expand=status&expand=info", openapi_models.ListedConnectors),
-        ("{connector}", openapi_models.ConnectorInfo),
-        ("{connector}/config", openapi_models.Config),
-        ("{connector}/status", openapi_models.ConnectorState),
-        ("{connector}/tasks", openapi_models.Tasks),
-        ("{connector}/offsets", openapi_models.Offsets),
-        ("/connector-plugins", openapi_models.Plugins),
-        ("/connector-plugins/file-sink/config", openapi_models.Keys),
-        ("/admin/loggers", openapi_models.Loggers),
-        ("/admin/loggers/root", openapi_models.Logger),
-        ("/connectors/none", openapi_models.Failure),
+        ("/", bodies.ServerInfo),
+        ("/health", bodies.Health),
+        ("/connectors", bodies.ListedConnectors),
+        ("/connectors?expand=status&expand=info", bodies.ListedConnectors),
+        ("{connector}", bodies.ConnectorInfo),
+        ("{connector}/config", bodies.Config),
+        ("{connector}/status", bodies.ConnectorState),
+        ("{connector}/tasks", bodies.Tasks),
+        ("{connector}/offsets", bodies.Offsets),
+        ("/connector-plugins", bodies.Plugins),
+        ("/connector-plugins/file-sink/config", bodies.Keys),
+        ("/admin/loggers", bodies.Loggers),
+        ("/admin/loggers/root", bodies.Logger),
+        ("/connectors/none", Failure),
     ],
 )
 def test_answers_are_as_the_document_says(gateway, made, path, model):

@@ -57,6 +57,16 @@ def test_a_secret_is_not_looked_up_for_a_check_either(gateway):
     assert "reach.secret" in answer.text
 
 
+@pytest.mark.parametrize(
+    "attack", ["a secret", "a file", "a database", "a host", "a key of the node's",
+               "a plugin that keeps to nothing"]
+)  # fmt: skip
+def test_datasets_outside_of_the_rule_are_not_listed(gateway, attack):
+    config, code = ATTACKS[attack]
+    answer = gateway.post("/v1/connectors/datasets", {"name": "bounded-x", "config": config})
+    assert code in answer.text
+
+
 def test_what_is_inside_of_the_rule_runs(gateway, made, bounded):
     (bounded / "in").write_text('{"a": 1}\n')
     made(

@@ -5,8 +5,11 @@ import logging
 
 import pytest
 
+from penstock.connector_config.dead_letters import replay_connector
+from penstock.connector_config.validation import validate_connector
+from penstock.gateway.v1.replay import run_replay
 from penstock.model.connector import Connector, ConnectorKind, TargetState
-from penstock.standalone.node import validate_connector
+from penstock.model.dead_letter_queue import DeadLetterId, RowEdits
 from penstock_kit.testing import wait_until
 from support.gateway import READY
 
@@ -129,6 +132,29 @@ def test_what_a_plugin_says_is_a_secret_is_shown_nowhere(gateway, tmp_path):
     gateway.delete("/connectors/stamped")
 
 
+def test_what_a_plugin_says_is_a_secret_is_a_secret_of_its_replay_too(gateway, tmp_path):
+    """A replay has the sink of its connector."""
+    config = {
+        "source.connector.class": "verifiable-source",
+        "sink.connector.class": "picky-sink",
+        "sink.file": str(tmp_path / "out"),
+        "sink.stamp": CANARY,
+        "errors.tolerance": "all",
+    }
+    body = {"name": "again", "config": config, "initial_state": "STOPPED"}
+    assert gateway.post("/connectors", body).is_success
+
+    async def start():
+        stored = await gateway.clients.config.get("again")
+        replay = replay_connector(stored, [DeadLetterId(0, 0)], RowEdits())
+        await run_replay(gateway.clients, None, None, replay)
+
+    gateway.run(start)
+    assert gateway.get("/connectors/again.replay/config").json()["sink.stamp"] == "***"
+    for name in ("again", "again.replay"):
+        gateway.delete(f"/connectors/{name}")
+
+
 def test_what_a_plugin_says_is_a_secret_of_a_connector_file_is_shown_nowhere(gateway, tmp_path):
     """`penstock standalone`, `run` and `dev` store connectors without the gateway."""
     config = {
@@ -140,7 +166,7 @@ def test_what_a_plugin_says_is_a_secret_of_a_connector_file_is_shown_nowhere(gat
     written = Connector("filed", config, ConnectorKind.PIPELINE, target_state=TargetState.STOPPED)
 
     async def store():
-        checked, _ = await validate_connector(gateway.node, written)
+        checked, _ = await validate_connector(gateway.clients.config, written)
         await gateway.clients.config.create(checked)
 
     gateway.run(store)

@@ -115,6 +115,39 @@ def test_a_connection_is_checked_step_by_step(gateway, tmp_path):
     assert all(step["ok"] for step in lines(gateway.post("/v1/connectors/check", body)))
 
 
+def test_datasets_are_listed_up_to_a_limit(gateway, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("id,at\n1,2026-01-02\n")
+    config = {"connector.class": "file-source", "path": f"{tmp_path}/*.csv", "format": "csv"}
+    body = {"name": "x", "config": {**config, "dataset": "${file}"}}
+    listed = lines(gateway.post("/v1/connectors/datasets", body))
+    assert listed[0] == {
+        "name": f"{tmp_path}/a.csv",
+        "dataset": "a",
+        "selected": True,
+        "columns": [
+            {"name": "id", "type": "int64", "nullable": True, "key": False},
+            {"name": "at", "type": "date32[day]", "nullable": True, "key": False},
+        ],
+        "problem": None,
+    }
+    assert [one["dataset"] for one in listed] == ["a", "b"]
+    listed = lines(gateway.post("/v1/connectors/datasets", {**body, "limit": 1}))
+    assert listed[1:] == [{"more": True}]
+
+
+@pytest.mark.parametrize("limit", [0, 10_001, "1", True, 1.5])
+def test_a_limit_of_datasets_that_is_none_is_refused(gateway, limit):
+    body = {"name": "x", "config": VERIFIABLE, "limit": limit}
+    answer = gateway.post("/v1/connectors/datasets", body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "http.parameter")
+
+
+def test_a_connector_that_cannot_list_datasets_says_so(gateway):
+    answer = gateway.post("/v1/connectors/datasets", {"name": "x", "config": VERIFIABLE})
+    assert (answer.status_code, answer.json()["code"]) == (400, "plugin.lists_no_datasets")
+
+
 def test_offsets_go_back_to_a_time(gateway, made):
     path = made("", "RUNNING", **VERIFIABLE)
     wait_until(lambda: gateway.get(f"{path}/offsets").json()["offsets"], 120, "an offset")

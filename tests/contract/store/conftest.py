@@ -11,8 +11,11 @@ from typing import TypeAlias
 
 import pytest
 
-from penstock.store import EtcdStore, PostgresqlStore, SqliteStore, Store
-from penstock.store.sealed import Seal, SealedStore
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Store
+from penstock.store.postgresql.store import PostgresqlStore
+from penstock.store.sealed_store import Seal, SealedStore
+from penstock.store.sqlite import SqliteStore
 from support.etcd import EtcdServers
 from support.postgresql import PostgresqlServer
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store import SqliteStore
+from penstock.store.sqlite import SqliteStore
 
 _WRITER = """
 import asyncio, sys
 from pathlib import Path
-from penstock.store import Check, SqliteStore
+from penstock.store.port import Check
+from penstock.store.sqlite import SqliteStore
 
 async def one(store, round_, lane):
     n = 0

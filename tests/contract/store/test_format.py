@@ -11,10 +11,12 @@ import pytest
 
 from penstock.etcd import Etcd, errors
 from penstock.model.errors import ConfigError, InternalError
-from penstock.store import EtcdStore, PostgresqlStore, SqliteStore, Store
-from penstock.store.port import FORMAT
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import FORMAT, Store
 from penstock.store.postgresql import store as schema
-from penstock.store.sealed import Seal, SealedStore
+from penstock.store.postgresql.store import PostgresqlStore
+from penstock.store.sealed_store import Seal, SealedStore
+from penstock.store.sqlite import SqliteStore
 
 
 @pytest.fixture

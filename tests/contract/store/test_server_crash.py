@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from penstock.model.errors import PenstockError, RetriableError
-from penstock.store import Check, Conflict, EtcdStore, PostgresqlStore, Store
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Check, Conflict, Store
+from penstock.store.postgresql.store import PostgresqlStore
 from support.etcd import EtcdServers
 from support.postgresql import PostgresqlServer
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.store import Change, Check, Conflict
+from penstock.store.port import Change, Check, Conflict
 
 # SQLite is not among them: its file is locked to one process and one opening of it, which
 # `tests/unit/store/test_sqlite.py` shows. Nothing can share its state, so nothing is promised.

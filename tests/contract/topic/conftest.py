@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from penstock.model import faults
-from penstock.topic_files import Folder, open_folder
-from support.ports import DIES_WITH_US
+from penstock.topic_files.folder import Folder
+from penstock.topic_files.locations import open_folder
+from support.processes import DIES_WITH_US
 from support.s3 import S3Server
 
 

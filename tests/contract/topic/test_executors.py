@@ -13,7 +13,8 @@ from unit.topic.producer_consumer import place as partition
 DAEMON = """
 import json, os, sys
 import pyarrow as pa
-from penstock.topic_files import read_files, write_files
+from penstock.topic_files.file_reader import read_files
+from penstock.topic_files.file_writer import write_files
 
 def done(ticket):
     if "files" in ticket:

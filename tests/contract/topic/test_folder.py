@@ -12,7 +12,7 @@ from penstock.topic_files.s3_folder import MAX_WHOLE_BYTES, PART_BYTES
 
 RACER = """
 import sys
-from penstock.topic_files import open_folder
+from penstock.topic_files.locations import open_folder
 folder, number, count = open_folder(sys.argv[1]).subfolder("race"), sys.argv[2], int(sys.argv[3])
 folder.get_sizes(["x"])
 print("ready", flush=True)

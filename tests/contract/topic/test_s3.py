@@ -8,9 +8,11 @@ import obstore
 import pytest
 
 from penstock.model.errors import AuthError, ConfigError, PenstockError, RetriableError
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import S3Settings, open_folder, s3_folder
+from penstock.topic_files import s3_folder
+from penstock.topic_files.folder import S3Settings
+from penstock.topic_files.locations import open_folder
 from support.s3 import ACCESS, SECRET
 from unit.topic.producer_consumer import Producer, consume, rows, run
 

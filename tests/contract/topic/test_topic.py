@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 
 from contract.topic.writer import Writers
 from penstock.model.errors import FencedError, RetriableError
+from penstock.model.topic import Retention
 from penstock.topic.embedded import topic_table, topic_writer, upkeep
 from penstock.topic.embedded.delta_log import list_checkpoint_files, put_version, version_name
-from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.topic_table import StagedFile
 from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER
 from penstock.topic.embedded.topics import EmbeddedTopics

@@ -23,7 +23,8 @@ from penstock.model.connector import CommitMode
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
 from penstock.topic.embedded import topics as module
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import open_folder, write_files
+from penstock.topic_files.file_writer import write_files
+from penstock.topic_files.locations import open_folder
 
 place, journal, task, epoch, most = sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]
 journal, epoch, most = journal / f"{task}.journal", int(epoch), int(most)

@@ -17,7 +17,7 @@ from penstock.gateway.http_server import serve
 from penstock.gateway.listeners import Listener
 from support.certificates import Authority
 from support.etcd import EtcdServers
-from support.ports import free_ports
+from support.processes import free_ports
 
 NO_SERVICES: Any = None
 """A path of nothing is answered without any."""

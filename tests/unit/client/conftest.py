@@ -15,8 +15,8 @@ from penstock.api.offset.v1.offset_service_pb2_grpc import add_OffsetServiceServ
 from penstock.client import ConfigClient, OffsetClient
 from penstock.config import ConfigService
 from penstock.offset import OffsetService
-from penstock.rpc import Server
-from penstock.store import SqliteStore
+from penstock.rpc.server import Server
+from penstock.store.sqlite import SqliteStore
 from support.offset_service import NothingHeld
 
 

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from penstock.client import watch_connectors
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
@@ -193,28 +192,5 @@ def test_without_a_worker_only_our_own_rules_are_checked(mesh):
         assert found.code == "config.name"
         with pytest.raises(RetriableError, match=r"config\.no_worker"):
             await mesh.config.validate(wanted())
-
-    mesh(test)
-
-
-def test_who_follows_sees_every_change_also_after_the_service_was_away(mesh, serving):
-    async def test(mesh):
-        await mesh.config.create(wanted("a"))
-        views = watch_connectors(mesh.config)
-        first = await anext(views)
-        assert first.by_name.keys() == first.changed == {"a"}
-        await mesh.config.create(wanted("b"))
-        second = await anext(views)
-        assert second.changed == {"b"}
-        waiting = asyncio.ensure_future(anext(views))
-        await mesh.server.stop()
-        await mesh.store.close()
-        async with serving(mesh.folder):
-            await mesh.config.delete("a")
-            third = await waiting
-            while third.by_name.keys() != {"b"}:  # it may have listed before that
-                third = await anext(views)
-            assert third.changed == {"a"}
-        await views.aclose()
 
     mesh(test)

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from penstock.client import ConfigClient, apply_log_levels
-from penstock.client import config_watch as module
+from penstock.client import log_levels as module
 from penstock.model.errors import RetriableError
 from penstock.telemetry.log_levels import LogLevels
 from support.waiting import until

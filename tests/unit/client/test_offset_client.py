@@ -17,11 +17,11 @@ from penstock.client import OffsetClient
 from penstock.client.offset import MAX_PARTITIONS_PER_READ
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import ConfigError, FencedError, RetriableError
-from penstock.model.identity import partition_id
 from penstock.model.stream import PreparedTxn
 from penstock.offset.admin import MAX_GET_PARTITIONS
-from penstock.store import SqliteStore
+from penstock.store.sqlite import SqliteStore
 from penstock.worker.task.task_offsets import StoredOffsets
+from penstock_values.identity import partition_id
 
 P = partition_id({"file": "/data/a.csv"})
 Q = partition_id({"file": "/data/b.csv"})

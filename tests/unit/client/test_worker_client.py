@@ -11,7 +11,8 @@ import pytest
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as api
-from penstock.client import PlannedConnector, WorkerClient
+from penstock.client import WorkerClient
+from penstock.model.admin import PlannedConnector
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
@@ -21,15 +22,11 @@ from penstock.model.connector import (
     TaskStatus,
 )
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
-from penstock.rpc import Server
-from penstock.wire import error
-from penstock.wire.connector import plan_to_proto
-from penstock.wire.worker import (
-    InstalledConnector,
-    InstalledPlugin,
-    plugin_to_proto,
-    status_to_proto,
-)
+from penstock.model.plugins import InstalledConnector, InstalledPlugin
+from penstock.rpc.server import Server
+from penstock.wire.connector import PLAN as PLAN_CODEC
+from penstock.wire.error import DIAGNOSTIC
+from penstock.wire.worker import INSTALLED_PLUGIN, TASK_STATUS
 
 PLUGIN = InstalledPlugin(
     "builtin", "1.0", (InstalledConnector("file-source", "source", "Files", ("FileStream",)),)
@@ -44,27 +41,29 @@ class Worker(api.WorkerServiceServicer):
     """Answers constants."""
 
     async def ListPlugins(self, request, context):
-        return pb.ListPluginsResponse(plugins=[plugin_to_proto(PLUGIN)])
+        return pb.ListPluginsResponse(plugins=[INSTALLED_PLUGIN.to_proto(PLUGIN)])
 
     async def ReloadPlugins(self, request, context):
         return pb.ReloadPluginsResponse(
-            plugins=[plugin_to_proto(PLUGIN)], changed=True, problems=[error.to_proto(FINDING)]
+            plugins=[INSTALLED_PLUGIN.to_proto(PLUGIN)],
+            changed=True,
+            problems=[DIAGNOSTIC.to_proto(FINDING)],
         )
 
     async def ValidateConnector(self, request, context):
-        found = [error.to_proto(FINDING)]
+        found = [DIAGNOSTIC.to_proto(FINDING)]
         kind = ConnectorKind.SOURCE
         return pb.ValidateConnectorResponse(diagnostics=found, kind=int(kind))
 
     async def PlanConnector(self, request, context):
-        found = [error.to_proto(FINDING)]
+        found = [DIAGNOSTIC.to_proto(FINDING)]
         return pb.PlanConnectorResponse(
-            plans=[plan_to_proto(PLAN)], diagnostics=found, monitor=True
+            plans=[PLAN_CODEC.to_proto(PLAN)], diagnostics=found, monitor=True
         )
 
     async def WatchTasks(self, request, context):
         for _ in range(2):
-            yield pb.WatchTasksResponse(task=status_to_proto(STATUS))
+            yield pb.WatchTasksResponse(task=TASK_STATUS.to_proto(STATUS))
         if request.every_ms == 250:
             raise ConfigError("x.y", "enough")
 
@@ -107,9 +106,8 @@ def test_a_watch_of_tasks_streams_status_and_ends_with_its_error(tmp_path):
 
 def test_what_a_newer_version_says_reads_as_unset(tmp_path):
     from penstock.wire.config import state_from_proto
-    from penstock.wire.worker import status_from_proto
 
     message = pb.TaskStatus(task_id="g-0")
     message.state = 99
-    assert status_from_proto(message).state is TaskState.UNSPECIFIED
+    assert TASK_STATUS.from_proto(message).state is TaskState.UNSPECIFIED
     assert state_from_proto(99).name == state_from_proto(0).name == "RUNNING"

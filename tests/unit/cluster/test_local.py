@@ -7,7 +7,7 @@ import os
 import pytest
 
 from penstock.cluster import local
-from penstock.cluster.detached import DetachedProcess
+from penstock.cluster.detached_process import DetachedProcess
 from penstock.cluster.local import LocalCluster
 from penstock.model.errors import ConfigError, RetriableError
 from penstock_kit.testing import wait_until

@@ -17,7 +17,7 @@ from penstock.client import SchedulerClient
 from penstock.cluster.worker_process import ClusterMembership, SchedulerRoute, run_with_leader
 from penstock.etcd import Leader
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.rpc import Server
+from penstock.rpc.server import Server
 from penstock.worker.runtime import scheduler_session as module
 from penstock.worker.runtime.scheduler_session import WorkerIdentity
 from support.waiting import until

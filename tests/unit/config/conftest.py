@@ -11,7 +11,7 @@ import pytest
 
 from penstock.config import Connectors, LogLevels, Revisions, TaskPlans, Topics
 from penstock.model import faults
-from penstock.store import SqliteStore
+from penstock.store.sqlite import SqliteStore
 
 
 @dataclass

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from penstock.client import AppliedConnector
 from penstock.config import deletions
 from penstock.config.deletions import ResourceRemover, resume_deletions
 from penstock.config.records import DELETED_PREFIX
+from penstock.model.admin import AppliedConnector
 from penstock.model.connector import ApplyAction, Connector
 from penstock.model.errors import RetriableError
 

@@ -12,7 +12,7 @@ from penstock.config import StoredConnector, records, rules
 from penstock.model import config_def
 from penstock.model.connector import Connector, ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
-from penstock.store import Entry
+from penstock.store.port import Entry
 
 
 def connector(**fields):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.plugin import Manifest
+from penstock.plugin.catalog.manifest import Manifest
 from penstock_kit.conformance import (
     Outcome,
     RunObserver,

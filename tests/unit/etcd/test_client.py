@@ -26,9 +26,9 @@ from penstock.etcd import (
     verify_cluster,
 )
 from penstock.model.errors import AuthError, ConfigError, RetriableError
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 from support.etcd import EtcdServers
-from support.ports import free_ports
+from support.processes import free_ports
 
 KEYS = {key.name for key in COMMON}
 

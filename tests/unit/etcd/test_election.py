@@ -9,7 +9,8 @@ import pytest
 from penstock.etcd import Election, Lease, OutcomeUnknownError, operations
 from penstock.model import faults
 from penstock.model.errors import FencedError
-from penstock.store import Check, Conflict, EtcdStore
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Check, Conflict
 
 
 def test_of_many_candidates_one_leads_and_the_next_follows_when_it_resigns(with_client):

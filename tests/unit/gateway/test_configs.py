@@ -3,9 +3,8 @@
 import pytest
 
 from penstock.gateway import configs, request_input
-from penstock.gateway.errors import InvalidConfigError
 from penstock.model.connector import ConnectorKind, TargetState
-from penstock.model.errors import ConfigError, Diagnostic, Severity
+from penstock.model.errors import ConfigError
 
 
 def written(text):
@@ -94,16 +93,6 @@ def test_a_secret_is_shown_masked_and_written_back_as_it_was():
     assert shown["key"] == "${env:KEY}"
     assert configs.restore_secrets(shown, stored) == stored
     assert configs.restore_secrets({**shown, "password": "new"}, stored)["password"] == "new"
-
-
-def test_all_errors_are_told_and_warnings_are_none():
-    warning = Diagnostic("a.b", "harmless", severity=Severity.WARNING)
-    configs.refuse_errors([warning])
-    wrong = [Diagnostic("a.one", "one"), Diagnostic("a.two", "two", config_path="k")]
-    with pytest.raises(InvalidConfigError) as caught:
-        configs.refuse_errors([warning, *wrong])
-    assert "2 error(s)" in caught.value.diagnostic.message
-    assert caught.value.findings == tuple(wrong)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from penstock.gateway.routes import offsets
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError
-from penstock.model.identity import partition_id
+from penstock_values.identity import partition_id
 
 SINK, SOURCE = ConnectorKind.SINK, ConnectorKind.SOURCE
 
@@ -19,7 +19,7 @@ def asked(kind, *listed):
 
 
 def test_a_sink_has_kafkas_names():
-    shown = offsets.offset_body(SINK, {"topic": "t", "partition": 1}, {"offset": 5})
+    shown = offsets.offset_body(SINK, {"topic": "t", "partition": 1}, {"offset": 5}).to_json()
     assert shown == {
         "partition": {"kafka_topic": "t", "kafka_partition": 1},
         "offset": {"kafka_offset": 5},
@@ -35,7 +35,7 @@ def test_a_sink_has_kafkas_names():
     ],
 )
 def test_a_source_gets_back_what_it_was_shown(key, offset):
-    shown = json.loads(json.dumps(offsets.offset_body(SOURCE, key, offset)))
+    shown = json.loads(offsets.offset_body(SOURCE, key, offset).respond().body)
     assert asked(SOURCE, shown) == {partition_id(key): offset}
 
 

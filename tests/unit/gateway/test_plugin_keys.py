@@ -1,7 +1,7 @@
 """Keys of plugins and their values, as Kafka Connect shows them."""
 
-from penstock.client import ValidatedConnector
-from penstock.gateway.routes import plugins
+from penstock.gateway.routes.bodies import CheckedConfig, KeyInfo
+from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import ConfigValue, ConnectorDefinition, KeyDefinition
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import Diagnostic, Severity
@@ -14,7 +14,7 @@ DESCRIBED = ConnectorDefinition("file-source", "source", "builtin", "1", (FILE, 
 
 def checked(config, *findings, values=()):
     found = ValidatedConnector(findings, ConnectorKind.SOURCE, values)
-    return plugins.validation_result(DESCRIBED, config, found)
+    return CheckedConfig.of(DESCRIBED, config, found).to_json()
 
 
 def values_of(shown):
@@ -22,13 +22,13 @@ def values_of(shown):
 
 
 def test_types_that_kafka_has_no_name_for_are_texts():
-    assert plugins.key_info(FILE)["type"] == plugins.key_info(WAIT)["type"] == "STRING"
-    assert plugins.key_info(SECRET)["type"] == "PASSWORD"
-    assert plugins.key_info(KeyDefinition("n", "int"))["type"] == "INT"
+    assert KeyInfo.of(FILE).type == KeyInfo.of(WAIT).type == "STRING"
+    assert KeyInfo.of(SECRET).type == "PASSWORD"
+    assert KeyInfo.of(KeyDefinition("n", "int")).type == "INT"
 
 
 def test_what_a_plugin_leaves_out_has_kafkas_defaults():
-    shown = plugins.key_info(WAIT)
+    shown = KeyInfo.of(WAIT).to_json()
     assert shown["importance"] == "MEDIUM"
     assert (shown["group"], shown["order_in_group"], shown["width"]) == (None, -1, "NONE")
     assert (shown["display_name"], shown["default_value"]) == ("wait", "5s")

@@ -12,8 +12,7 @@ from penstock.gateway import clients
 from penstock.gateway.clients import Processes, ProcessReports
 from penstock.gateway.cluster_metrics import format_families, process_families
 from penstock.model.metrics import METRIC_FAMILIES, PLUGIN_LABELS, ProcessMetric, ProcessMetrics
-from penstock.rpc import Server
-from penstock.rpc.server import add_process_service
+from penstock.rpc.server import Server, add_process_service
 
 PARTS = "engine|host|store|member|lease|leader"
 LABELS = ("service", "process", *PLUGIN_LABELS)

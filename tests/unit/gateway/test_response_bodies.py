@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.gateway import response_bodies
+from penstock.gateway.routes import bodies
+from penstock.gateway.routes.connectors import mark_restarting
 from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
 from penstock.model.errors import Diagnostic
 from penstock.model.status import ConnectorStatus, RunState, RunStatus
@@ -15,8 +16,12 @@ def status(*states, own=RunState.RUNNING):
     return ConnectorStatus("orders", "g", ConnectorKind.SINK, own, "w0", tasks=tasks)
 
 
+def state(found):
+    return bodies.ConnectorState.of(ORDERS, found).to_json()
+
+
 def test_a_connector_and_its_tasks():
-    shown = response_bodies.connector_state_info(ORDERS, status(RunState.RUNNING, RunState.FAILED))
+    shown = state(status(RunState.RUNNING, RunState.FAILED))
     assert shown == {
         "name": "orders",
         "connector": {"state": "RUNNING", "worker_id": "w0"},
@@ -29,7 +34,7 @@ def test_a_connector_and_its_tasks():
 
 
 def test_without_a_status_nobody_has_begun():
-    shown = response_bodies.connector_state_info(ORDERS, None)
+    shown = state(None)
     assert shown["connector"] == {"state": "UNASSIGNED", "worker_id": ""}
     assert shown["tasks"] == []
 
@@ -38,18 +43,18 @@ def test_why_something_failed_is_its_trace():
     task = RunStatus(
         "g-0", RunState.FAILED, diagnostic=Diagnostic("a.b", "it broke", detail="at x")
     )
-    assert response_bodies.task_state(task)["trace"] == "[a.b] it broke\nat x"
+    assert bodies.TaskState.of(task).trace == "[a.b] it broke\nat x"
 
 
 @pytest.mark.parametrize("state", RunState)
 def test_every_state_is_one_of_kafkas(state):
     known = {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"}
-    assert response_bodies.task_state(RunStatus("g-0", state))["state"] in known
+    assert bodies.TaskState.of(RunStatus("g-0", state)).state in known
 
 
 @pytest.mark.parametrize("kind", ConnectorKind)
 def test_every_kind_is_one_of_kafkas(kind):
-    shown = response_bodies.connector_info(Connector("a", {}, kind), [0])
+    shown = bodies.ConnectorInfo.of(Connector("a", {}, kind), status(RunState.RUNNING)).to_json()
     assert shown["type"] in {"source", "sink", "unknown"}
     assert shown["tasks"] == [{"connector": "a", "task": 0}]
 
@@ -65,23 +70,21 @@ def test_every_kind_is_one_of_kafkas(kind):
 )
 def test_what_restarts(include_tasks, only_failed, connector, tasks):
     now = status(RunState.RUNNING, RunState.FAILED)
-    soon = response_bodies.mark_restarting(
-        now, include_tasks=include_tasks, only_failed=only_failed
-    )
-    shown = response_bodies.connector_state_info(ORDERS, soon)
+    soon = mark_restarting(now, include_tasks=include_tasks, only_failed=only_failed)
+    shown = state(soon)
     assert shown["connector"]["state"] == connector
     assert [task["state"] for task in shown["tasks"]] == tasks
 
 
 def test_a_task_shows_its_first_partitions():
     plan = TaskPlan("g-0", tuple(Partition({"n": n}) for n in range(1000)), {"password": "canary"})
-    shown = response_bodies.task_info(ORDERS, 0, plan)
+    shown = bodies.Task.of(ORDERS, 0, plan).to_json()
     assert shown["id"] == {"connector": "orders", "task": 0}
-    assert shown["config"]["partitions"].count('"n"') == response_bodies.MAX_PARTITIONS
+    assert shown["config"]["partitions"].count('"n"') == bodies.MAX_PARTITIONS
     assert "canary" not in str(shown)
 
 
 def test_a_namesakes_status_is_not_shown():
-    found = response_bodies.expand_connectors([ORDERS], {"another": status()}, {"status"})
+    found = bodies.ListedConnectors.expanded([ORDERS], {"another": status()}, ["status"]).to_json()
     assert found["orders"]["status"]["connector"]["state"] == "UNASSIGNED"
     assert "info" not in found["orders"]

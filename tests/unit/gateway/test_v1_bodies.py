@@ -56,13 +56,13 @@ def test_unknown_fields_are_ignored_and_absent_ones_have_defaults():
 
 def test_a_body_has_the_fields_that_are_set_in_the_order_of_the_document():
     finding = SeverityFinding.of(Diagnostic("a.b", "it broke", config_path="k"))
-    assert list(finding.to_dict()) == ["message", "code", "config_path", "severity", "class"]
-    task = TaskNumbers.of(RunStatus("g-0", RunState.COMPLETED, "w1", 5)).to_dict()
+    assert list(finding.to_json()) == ["message", "code", "config_path", "severity", "class"]
+    task = TaskNumbers.of(RunStatus("g-0", RunState.COMPLETED, "w1", 5)).to_json()
     assert task == {
         "id": 0, "state": "COMPLETED", "worker_id": "w1", "epoch": 5, "restarts": 0,
     }  # fmt: skip
-    assert "restored" not in Version.of(Revision(1)).to_dict()
-    assert Version.of(Revision(2, restored=1), {}).to_dict()["restored"] == 1
+    assert "restored" not in Version.of(Revision(1)).to_json()
+    assert Version.of(Revision(2, restored=1), {}).to_json()["restored"] == 1
 
 
 def test_a_response_has_its_headers_and_no_secret():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock.connector_config.settings import read_settings
 from penstock.model.config_redaction import redact_value
 from penstock.model.dead_letter_queue import (
     DeadLetterId,
@@ -13,7 +14,6 @@ from penstock.model.dead_letter_queue import (
     parse_ids,
 )
 from penstock.model.errors import ConfigError
-from penstock.worker.config.settings import read_settings
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.drift_policy import ChangeKind, DriftPolicy, DriftRules
 from penstock.model.errors import DataError, SchemaError
 from penstock.model.schema_drift import (
-    ChangeKind,
-    DriftPolicy,
-    DriftRules,
     can_hold,
     compare_schemas,
     list_schema_requests,

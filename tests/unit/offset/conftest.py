@@ -12,7 +12,8 @@ import pytest
 from penstock.model import faults
 from penstock.model.connector import Connector, TargetState
 from penstock.offset import BulkAdmin, Commits, Compactor, OffsetAdmin, OffsetView, StopGuard
-from penstock.store import SqliteStore, Store
+from penstock.store.port import Store
+from penstock.store.sqlite import SqliteStore
 from support.etcd_limits import EtcdLimits
 
 GENERATION = "g1"

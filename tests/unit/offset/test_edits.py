@@ -6,8 +6,8 @@ import pytest
 
 from penstock.model.connector import TargetState
 from penstock.model.errors import ConfigError, FencedError, RetriableError
-from penstock.model.identity import partition_id
 from penstock.offset import Commit, PreparedTransaction
+from penstock_values.identity import partition_id
 
 G, T = "g1", "g1-0"
 P, Q = '{"t":"p"}', '{"t":"q"}'

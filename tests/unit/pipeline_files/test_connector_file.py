@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connector_config.keys import KEYS
+from penstock.connector_config.sections import split_config
 from penstock.model.config_def import split_errors
 from penstock.model.connector import ConnectorKind, TargetState
 from penstock.model.errors import ConfigError
@@ -15,8 +17,6 @@ from penstock.pipeline_files.connector_file import (
     read_pipeline,
 )
 from penstock.pipeline_files.files import read_document
-from penstock.worker.config.sections import split_config
-from penstock.worker.config.settings import KEYS
 from support.checkout import ROOT
 
 PLUGIN_ROLES = "source: {connector.class: a}\nsink: {connector.class: b}\n"

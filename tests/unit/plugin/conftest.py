@@ -21,18 +21,13 @@ from google.protobuf.message import Message
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.model.connector import Partition, Target, TaskPlan
 from penstock.model.errors import PenstockError
-from penstock.model.identity import partition_id
-from penstock.plugin import (
-    ConnectorEntry,
-    Deadlines,
-    Kind,
-    LaunchOptions,
-    Manifest,
-    PluginProcess,
-    Registry,
-    start_plugin,
-)
+from penstock.plugin.catalog.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.catalog.registry import Registry
+from penstock.plugin.limits import Deadlines, LaunchOptions
 from penstock.plugin.process.connection import SERVING
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.plugin.process.startup import start_plugin
+from penstock_values.identity import partition_id
 
 T = TypeVar("T")
 

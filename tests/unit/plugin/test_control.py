@@ -1,6 +1,7 @@
 """Control calls: values in, values out, one deadline each, and failures that can be told apart."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock.model.connector import ApplyAction, Partition
+from penstock.model.datasets import Dataset, DatasetColumn
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
 from penstock.plugin import responses
 from penstock.plugin.errors import DIAGNOSTIC_KEY, error_from_status
@@ -55,6 +57,46 @@ def test_plan_apply_and_check_come_back_as_values(kit, run):
         ("tcp", True),
         ("login", False),
     ]
+
+
+def listing(kit, run, *datasets, **config):
+    async def scenario():
+        async with kit.running() as process:
+            target = kit.target(datasets=json.dumps(datasets), **config)
+            return [dataset async for dataset in process.list_datasets(target)]
+
+    return run(scenario())
+
+
+def test_datasets_come_back_with_their_columns_and_without_secrets(kit, run):
+    listed = listing(kit, run, ["shop.a", {"id": "int64", "name": "string"}, "id"], ["SECRET", {}])
+    columns = (DatasetColumn("id", "int64", key=True), DatasetColumn("name", "string"))
+    assert listed == [
+        Dataset("shop.a", "rows", columns, selected=True),
+        Dataset("***", "rows", selected=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("datasets", "code"),
+    [
+        ([["a", {}], ["b", {}], ["a", {}]], "plugin.protocol.dataset_name"),
+        ([["", {}]], "plugin.protocol.dataset_name"),
+        ([["x" * 8_193, {}]], "plugin.protocol.dataset_name"),
+        ([["a", {"id": "int64"}, "other"]], "plugin.protocol.bad_schema"),
+        ([["a", {"__op": "string"}]], "plugin.protocol.bad_schema"),
+    ],
+)
+def test_datasets_that_break_a_rule_are_refused(kit, run, datasets, code):
+    with pytest.raises(InternalError) as caught:
+        listing(kit, run, *datasets)
+    assert caught.value.code == code
+
+
+def test_a_plugin_that_lacks_the_call_is_told_apart(kit, run):
+    with pytest.raises(InternalError) as caught:
+        listing(kit, run, without="")
+    assert caught.value.code == "plugin.unimplemented"
 
 
 def altering(kit, run, **config):

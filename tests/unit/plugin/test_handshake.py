@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError, PenstockError
-from penstock.plugin import Deadlines
+from penstock.plugin.limits import Deadlines
 from penstock.plugin.process.handshake import Handshake, dial_address, parse_handshake
 from support import http2
 

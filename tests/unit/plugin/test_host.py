@@ -7,12 +7,11 @@ import signal
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.plugin import PluginHost
-from penstock.plugin.host import MAX_OWNERS, Backoff
+from penstock.plugin.host import MAX_OWNERS, PluginHost, StartDelay
 
 
 def test_backoff_doubles_to_its_longest():
-    backoff, waits = Backoff(), []
+    backoff, waits = StartDelay(), []
     for _ in range(9):
         backoff.record_failure(started_at=0, now=1)
         waits.append(backoff.delay(1))
@@ -22,7 +21,7 @@ def test_backoff_doubles_to_its_longest():
 
 
 def test_backoff_forgets_after_health():
-    backoff = Backoff()
+    backoff = StartDelay()
     for _ in range(5):
         backoff.record_failure(started_at=0, now=1)
     backoff.record_failure(started_at=100, now=130)
@@ -30,7 +29,7 @@ def test_backoff_forgets_after_health():
 
 
 def test_backoff_stays_finite():
-    backoff = Backoff(failures=100_000)
+    backoff = StartDelay(failures=100_000)
     backoff.record_failure(started_at=0, now=0)
     assert backoff.delay(0) == 10
 

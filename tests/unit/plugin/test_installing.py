@@ -8,7 +8,8 @@ import pytest
 from tests.unit.plugin.conftest import SCRIPTED
 
 from penstock.model.errors import ConfigError
-from penstock.plugin import PluginHost, PluginPath, Registry
+from penstock.plugin.catalog.registry import PluginPath, Registry
+from penstock.plugin.host import PluginHost
 
 MANIFEST = """
 name = "scripted"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.plugin import Kind, Manifest, Registry
-from penstock.plugin.catalog.manifest import parse_manifest
+from penstock.plugin.catalog.manifest import Kind, Manifest, parse_manifest
+from penstock.plugin.catalog.registry import Registry
 
 GOOD = """
 name = "files"

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.plugin import PluginHost, PluginSourceStream
+from penstock.plugin.host import PluginHost
 from penstock.plugin.process import local_process
+from penstock.plugin.streams.source_stream import PluginSourceStream
 
 MIB = 1 << 20
 LIMIT = 192 * MIB

@@ -11,8 +11,9 @@ from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.connector import Partition, TaskPlan
 from penstock.model.errors import ErrorClass, PenstockError
-from penstock.plugin import Deadlines, PluginMonitor
+from penstock.plugin.limits import Deadlines
 from penstock.plugin.streams import monitor_stream as monitoring_module
+from penstock.plugin.streams.monitor_stream import PluginMonitor
 
 QUICK = Deadlines(handshake_s=60, health_s=60, describe_s=60, open_s=60, send_s=60, end_s=0.5)
 HASTY = replace(QUICK, open_s=0.5)

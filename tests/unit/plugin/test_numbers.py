@@ -7,7 +7,7 @@ import pytest
 
 from penstock.api.connector.v1.types_pb2 import Progress
 from penstock.model.metrics import MAX_PLUGIN_METRICS, PluginMetric
-from penstock.plugin import PluginMetrics
+from penstock.plugin.streams.source_events import PluginMetrics
 
 
 def told(metrics, **fields):

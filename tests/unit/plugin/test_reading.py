@@ -28,8 +28,9 @@ from penstock.model.stream import (
     SchemaVersion,
     StreamSchema,
 )
-from penstock.plugin import PluginMetrics, PluginSourceStream
-from penstock.wire.record import offset_to_proto
+from penstock.plugin.streams.source_events import PluginMetrics
+from penstock.plugin.streams.source_stream import PluginSourceStream
+from penstock_values.messages import offset_to_proto
 
 
 class Reading:

@@ -12,8 +12,10 @@ from penstock.model.connector import Partition, Target, TaskPlan
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.stream import BatchReady, EndOfStream, SchemaVersion
 from penstock.model.ticket import SlotTicket, Ticket
-from penstock.plugin import PluginHost, PluginSourceStream, Registry
 from penstock.plugin.catalog.manifest import parse_manifest
+from penstock.plugin.catalog.registry import Registry
+from penstock.plugin.host import PluginHost
+from penstock.plugin.streams.source_stream import PluginSourceStream
 from penstock.spark.connector_io.source_reader import read_rows
 from support.certificates import Authority
 

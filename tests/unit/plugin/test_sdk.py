@@ -21,7 +21,10 @@ from penstock.model.stream import (
     PutSlot,
     SchemaVersion,
 )
-from penstock.plugin import PluginHost, PluginSinkStream, PluginSourceStream, Registry
+from penstock.plugin.catalog.registry import Registry
+from penstock.plugin.host import PluginHost
+from penstock.plugin.streams.sink_stream import PluginSinkStream
+from penstock.plugin.streams.source_stream import PluginSourceStream
 
 SECRETS = {"password": "s3cr3t-canary"}
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.plugin import PluginPath, Registry
 from penstock.plugin.catalog import seal
+from penstock.plugin.catalog.registry import PluginPath, Registry
 
 MANIFEST = """
 name = "sealed"

@@ -20,7 +20,9 @@ from penstock.model.errors import (
 )
 from penstock.model.metrics import PluginMetric
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
-from penstock.plugin import PluginMetrics, PluginSinkStream, StreamLimits
+from penstock.plugin.limits import StreamLimits
+from penstock.plugin.streams.sink_stream import PluginSinkStream
+from penstock.plugin.streams.source_events import PluginMetrics
 
 SCHEMA = StreamSchema(3, "d", pa.schema([("a", pa.string())]))
 SLOTS = [PutSlot(0, 11, 3), PutSlot(1, 12, 2)]

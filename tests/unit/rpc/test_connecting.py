@@ -11,7 +11,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.etcd import calls as etcd
-from penstock.rpc import Server, channels
+from penstock.rpc import channels
+from penstock.rpc.server import Server
 from penstock.spark.connector_io import plugin_calls
 
 LATE = 0.5

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.model.errors import RetriableError
-from penstock.rpc import deadline
+from penstock.rpc.deadlines import deadline
 
 
 def test_what_takes_too_long_is_ended_and_named():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.api.config.v1 import config_service_pb2_grpc as config_grpc
 from penstock.api.config.v1.config_service_pb2_grpc import add_ConfigServiceServicer_to_server
@@ -21,10 +22,11 @@ from penstock.api.worker.v1 import worker_service_pb2_grpc as worker_grpc
 from penstock.client import ConfigClient
 from penstock.config.service import ConfigService
 from penstock.model.errors import AuthError, ConfigError, PenstockError
-from penstock.rpc import Server, access_control
+from penstock.rpc import access_control
 from penstock.rpc.access_control import ALLOWED, GATEWAY, OPERATOR, VIEWER
 from penstock.rpc.channels import MutualTls
-from penstock.store import SqliteStore
+from penstock.rpc.server import Server
+from penstock.store.sqlite import SqliteStore
 from support.certificates import Authority
 
 EVERY_SERVICE = (
@@ -88,6 +90,19 @@ def test_a_role_that_may_not_is_refused_by_name(served, authority):
                 AuthError, match=r"rpc\.denied.*worker may not call DeleteConnector"
             ):
                 await client.delete("orders")
+
+    served(test)
+
+
+def test_health_can_be_watched_with_a_certificate(served, authority):
+    """Its method writes to the context, as no other."""
+
+    async def test(address):
+        async with shown(authority, VIEWER).dial("config")(address) as channel:
+            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            answer = await watch.read()
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+            watch.cancel()
 
     served(test)
 

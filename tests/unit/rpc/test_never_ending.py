@@ -15,7 +15,10 @@ from grpc_health.v1 import health_pb2
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as api
-from penstock.rpc import Server, channels, deadlines, error_from, open_channel
+from penstock.rpc import channels, deadlines
+from penstock.rpc.channels import open_channel
+from penstock.rpc.server import Server
+from penstock.rpc.status import error_from
 
 SERVICE = b"/penstock.api.config.v1.ConfigService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

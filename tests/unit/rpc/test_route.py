@@ -15,9 +15,9 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as api
 from penstock.client import SchedulerClient
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.rpc import Server
 from penstock.rpc import channels as module
 from penstock.rpc.channels import RoutedChannel, open_channel
+from penstock.rpc.server import Server
 from penstock.scheduler.leader.leadership import not_leader
 from support.waiting import until
 

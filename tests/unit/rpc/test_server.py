@@ -18,7 +18,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as api
 from penstock.model.errors import ConfigError, FencedError
-from penstock.rpc import Server, error_from, open_channel
+from penstock.rpc.channels import open_channel
+from penstock.rpc.server import Server
+from penstock.rpc.status import error_from
 
 NAME = "penstock.api.config.v1.ConfigService"
 

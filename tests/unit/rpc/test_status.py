@@ -15,8 +15,7 @@ from penstock.model.errors import (
     InternalError,
     RetriableError,
 )
-from penstock.rpc import DIAGNOSTIC_KEY, error_from, status_code
-from penstock.rpc.status import status_from_diagnostic
+from penstock.rpc.status import DIAGNOSTIC_KEY, error_from, status_code, status_from_diagnostic
 
 
 def failed(code, text, trailing=()):

@@ -15,9 +15,10 @@ from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1.scheduler_service_pb2_grpc import (
     add_SchedulerServiceServicer_to_server,
 )
-from penstock.client import ConfigClient, PlannedConnector, SchedulerClient
+from penstock.client import ConfigClient, SchedulerClient
 from penstock.config import ConfigService
 from penstock.model import faults
+from penstock.model.admin import PlannedConnector
 from penstock.model.connector import (
     ApplyAction,
     Connector,
@@ -28,23 +29,23 @@ from penstock.model.connector import (
     TaskStatus,
 )
 from penstock.model.errors import Diagnostic, PenstockError
-from penstock.rpc import Server
+from penstock.rpc.server import Server
 from penstock.scheduler import (
     ClusterSettings,
     Leader,
     LeaderSettings,
-    RestartPolicy,
     Scheduler,
     SchedulerService,
 )
 from penstock.scheduler.leader.planning import ConnectorPlans
-from penstock.store import SqliteStore
-from penstock.wire.worker import status_to_proto
+from penstock.scheduler.state.restarts import RESTARTS
+from penstock.store.sqlite import SqliteStore
+from penstock.wire.worker import TASK_STATUS
 from support.leadership import StoreLeadership
 from support.waiting import until
 
 QUICK = LeaderSettings(
-    ClusterSettings(restart_policy=RestartPolicy(first_delay_s=0.01, max_delay_s=0.1)),
+    ClusterSettings(restart_policy=replace(RESTARTS, first_delay_s=0.01, max_delay_s=0.1)),
     session_lease_s=0.2,
 )
 
@@ -150,7 +151,7 @@ class FakeWorker:
                 name=self.name,
                 address=f"unix:/{self.id}",
                 seen_revision=self.seen,
-                tasks=[status_to_proto(status) for status in self.held.values()],
+                tasks=[TASK_STATUS.to_proto(status) for status in self.held.values()],
                 **self.rest,
             )
             await self._news.wait()

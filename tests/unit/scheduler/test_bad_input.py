@@ -10,7 +10,7 @@ import pytest
 
 from bench.simulated import Simulation
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
-from penstock.client import PlannedConnector
+from penstock.model.admin import PlannedConnector
 from penstock.model.connector import Connector, Partition, TaskPlan
 from penstock.model.errors import ConfigError, PenstockError
 from penstock.model.status import RunState
@@ -19,7 +19,7 @@ from penstock.scheduler.state.assignment import Task, Worker, assign_tasks
 from penstock.scheduler.state.desired_state import MAX_TASKS, DesiredConnector, digest_config
 from penstock.scheduler.state.plans import PlanRequest, PlanSchedule
 from penstock.scheduler.state.records import OwnedTask, PlanRecord, TaskRecord, decode_plan_record
-from penstock.scheduler.state.restarts import RestartPolicy
+from penstock.scheduler.state.restarts import RESTARTS
 from penstock.scheduler.state.workers import UNLISTED_OWNER_TIMEOUT_S, Member, Workers
 from support.waiting import until
 
@@ -149,7 +149,7 @@ def test_workers_that_are_gone_are_forgotten():
 
 def test_a_new_number_of_tasks_counts_at_once_and_a_new_leader_keeps_the_current_one():
     def wish_of(config, plans=()):
-        schedule = PlanSchedule(RestartPolicy(), random.Random(1))
+        schedule = PlanSchedule(RESTARTS, random.Random(1))
         workers = Workers()
         workers.update_members([Member("a", address="a")], 1, 0)
         connector = Connector("c", config, generation="g")

@@ -16,7 +16,7 @@ from penstock.model.status import RunState
 from penstock.scheduler.leader.planning import PlanningLoop
 from penstock.scheduler.state.cluster import ClusterSettings
 from penstock.scheduler.state.records import OwnedTask, PlanRecord, TaskRecord
-from penstock.scheduler.state.restarts import MAX_INTERNAL_RESTARTS, FailureAction, RestartPolicy
+from penstock.scheduler.state.restarts import MAX_INTERNAL_RESTARTS, RESTARTS, FailureAction
 from penstock.scheduler.state.statuses import derive_connector_status
 from penstock.scheduler.state.workers import DISCONNECTED_AFTER_S, Member, Report, Workers
 
@@ -304,7 +304,7 @@ def test_a_task_that_moves_after_a_quiet_period_starts_with_no_restarts():
     mesh.workers[owner].fail(id_, ErrorClass.RETRIABLE)
     mesh.settle()
     assert mesh.store[id_].record.restarts == 1
-    mesh.now += int(RestartPolicy().quiet_period_s)
+    mesh.now += int(RESTARTS.healthy_after_s)
     mesh.step()
     mesh.drain(owner)
     mesh.settle()
@@ -394,7 +394,7 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
     bounds = {"tasks.min": "2", "tasks.max": "4", "lag.target": "10s"}
     mesh.create("c", 2, **bounds)
     mesh.settle()
-    planning = PlanningLoop(RestartPolicy(), Random(1), None, None, lambda *_: None, lambda: 0.0)
+    planning = PlanningLoop(RESTARTS, Random(1), None, None, lambda *_: None, lambda: 0.0)
     schedule = planning.schedule
     able = Workers()
     able.update_members([Member("a", address="a")], 1, 0)

@@ -11,7 +11,8 @@ import pytest
 from penstock.model.errors import AuthError, ConfigError, FencedError, RetriableError
 from penstock.scheduler import ElectedLeadership, Scheduler, run_election
 from penstock.scheduler.leader.leadership import SoleLeadership
-from penstock.store import ANY, Check, Conflict, SqliteStore
+from penstock.store.port import Check, Conflict
+from penstock.store.sqlite import SqliteStore
 from support.leadership import StoreLeadership
 from support.waiting import until
 
@@ -82,7 +83,7 @@ class Candidate:
         contest = self.contest
         async with contest.news:
             await contest.news.wait_for(lambda: contest.holder is None)
-            revision = await contest.store.write([Check(PLACE, ANY)], [(PLACE, b"")])
+            revision = await contest.store.write([Check(PLACE, None)], [(PLACE, b"")])
             contest.holder = Won(contest, self.address, revision)
             contest.news.notify_all()
             return contest.holder

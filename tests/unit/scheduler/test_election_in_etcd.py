@@ -17,7 +17,7 @@ from penstock.etcd import Discovery, Election, Etcd, Membership
 from penstock.etcd import Member as EtcdMember
 from penstock.model.connector import Connector
 from penstock.model.errors import FencedError, RetriableError
-from penstock.rpc import Server
+from penstock.rpc.server import Server
 from penstock.scheduler import (
     ConnectorPlans,
     ElectedLeadership,
@@ -78,7 +78,7 @@ class Instance:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     def leads(self):
-        """Tell whether it was elected, and has begun."""
+        """Return whether it was elected, and has begun."""
         with suppress(RetriableError):
             return self.scheduler.leader() is not None
         return False

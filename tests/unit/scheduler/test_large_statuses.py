@@ -9,7 +9,7 @@ import pytest
 from penstock.model.connector import ConnectorKind, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, RetriableError
 from penstock.model.status import ConnectorStatus, RunState, RunStatus
-from penstock.rpc import MAX_MESSAGE_BYTES
+from penstock.rpc.channels import MAX_MESSAGE_BYTES
 from penstock.wire.scheduler import connector_status_from_proto, connector_status_to_proto
 
 G = "g" * 32

@@ -54,7 +54,6 @@ def test_a_plan_that_restarts_everything_goes_red(mesh, monkeypatch):
     divide = planning.update_plans
 
     def forgetful(generation, old, fresh, most):
-        del old
         turned = [plan.__class__("", plan.partitions[::-1], plan.config) for plan in fresh]
         return divide(generation, (), [turned[0]], most)
 

@@ -2,7 +2,7 @@
 
 from penstock.model.status import ClusterStatus, Rebalances
 from penstock.scheduler.state.rebalance import RebalanceTimes
-from penstock.wire.scheduler import cluster_from_proto, cluster_to_proto
+from penstock.wire.scheduler import CLUSTER
 
 
 def test_times_are_counted_when_they_end():
@@ -22,4 +22,4 @@ def test_nothing_moved_yet():
 
 def test_they_cross_the_wire():
     status = ClusterStatus("s", 1, rebalances=Rebalances(2, 3.5, 4))
-    assert cluster_from_proto(cluster_to_proto(status)) == status
+    assert CLUSTER.from_proto(CLUSTER.to_proto(status)) == status

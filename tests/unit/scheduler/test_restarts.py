@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.model.backoff import RestartPolicy
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.scheduler.state.restarts import (
     MAX_INTERNAL_RESTARTS,
     FailureAction,
     FailureDecision,
     RestartHistory,
-    RestartPolicy,
     decide_action,
 )
 
-POLICY = RestartPolicy(first_delay_s=1, max_delay_s=60, quiet_period_s=300, jitter=0.25)
+POLICY = RestartPolicy(first_delay_s=1, max_delay_s=60, healthy_after_s=300, jitter=0.25)
 WHY = Diagnostic("test.away", "away", ErrorClass.RETRIABLE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -28,9 +29,10 @@ from penstock.scheduler.state.records import (
     encode_record,
     record_key,
 )
-from penstock.scheduler.state.restarts import RestartPolicy
+from penstock.scheduler.state.restarts import RESTARTS
 from penstock.scheduler.state.workers import Member, Workers
-from penstock.store import Entry, SqliteStore
+from penstock.store.port import Entry
+from penstock.store.sqlite import SqliteStore
 from support.leadership import LEADER_KEY, StoreLeadership
 
 
@@ -128,7 +130,7 @@ def test_a_digest_is_of_what_runs_and_not_of_its_state():
 def needs_and_workers(*members):
     workers = Workers()
     workers.update_members(members, 1, 0)
-    return PlanSchedule(RestartPolicy(first_delay_s=1, jitter=0), random.Random(1)), workers
+    return PlanSchedule(replace(RESTARTS, jitter=0), random.Random(1)), workers
 
 
 def test_a_plan_is_requested_once_and_of_another_worker_after_a_failure():

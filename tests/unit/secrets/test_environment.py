@@ -12,7 +12,7 @@ PLACE = {"DB_PASSWORD": "x", "HOME": "/root", "PENSTOCK_ETCD_PASSWORD": "hidden"
 
 
 def read(pattern, key, path=""):
-    provider = EnvironmentProvider(Pattern.compile(pattern, "p"), PLACE)
+    provider = EnvironmentProvider(Pattern.from_text(pattern, "p"), PLACE)
     return dict(asyncio.run(provider.read(path, [key])).values)
 
 

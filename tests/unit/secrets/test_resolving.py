@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from penstock.model.errors import PenstockError
-from penstock.secrets import Secrets
 from penstock.secrets.provider import ProviderResponse, unreachable
+from penstock.secrets.resolution import Secrets
 
 
 class Fixed:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.secrets import create_secrets, parse_provider_settings
+from penstock.secrets.provider_settings import create_secrets, parse_provider_settings
 
 
 def settings(names, **params):

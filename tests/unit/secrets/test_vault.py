@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
-from penstock.secrets import ResolvedReferences, Secrets, create_secrets, parse_provider_settings
+from penstock.secrets.provider_settings import create_secrets, parse_provider_settings
+from penstock.secrets.resolution import ResolvedReferences, Secrets
 from support.certificates import Authority
-from support.ports import free_ports
+from support.processes import free_ports
 from support.vault import ROLE, ROOT, SECRET_ID, Vault
 
 PASSWORD = "canary-of-vault"

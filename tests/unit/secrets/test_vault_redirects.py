@@ -8,7 +8,7 @@ import pytest
 from penstock.model.errors import PenstockError
 from penstock.secrets import vault
 from penstock.secrets.vault import VaultProvider, VaultSettings
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 from support.web import Reply, WebServer
 
 FOUND = Reply({"data": {"data": {"password": "pw"}}, "lease_duration": 0})

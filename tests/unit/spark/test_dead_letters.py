@@ -5,15 +5,12 @@ import json
 
 import pytest
 
+from penstock.connector_config.settings import RetryPolicy
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, RowFailure, Stage
 from penstock.model.errors import Diagnostic, ErrorClass
 from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPosition
-from penstock.worker.dead_letters.dead_letter_writer import (
-    DeadLetterOrigin,
-    DeadLetterWriter,
-    SlotFailures,
-)
-from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.dead_letters.dead_letter_writer import DeadLetterOrigin, DeadLetterWriter
+from penstock.worker.dead_letters.rejected_rows import SlotFailures
 from tests.unit.spark.tiny_plugin import SCHEMA, TinyPlugin
 
 WHY = RowFailure(Stage.WRITE, Diagnostic("sink.too_long", "too long", ErrorClass.DATA))

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform import Extensions, build_chain
+from penstock.transform.configuration import Extensions, build_chain
 from penstock_connector import DataError, Transform, Transformed
 from penstock_connector.testing import Testbed
 from tests.unit.spark.tiny_plugin import SCHEMA

@@ -5,12 +5,13 @@ arrive. In Spark, in kernels, and where both are mixed.
 import pyarrow as pa
 import pytest
 
-from penstock.model.arrow_schema import semantic_type
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
 from penstock.model.schema_drift import make_fit_kernel
 from penstock.model.step import Step
-from penstock.spark.rejected_rows import MAX_REJECTED_ROWS, RejectedRows
-from penstock.transform import Extensions, build_chain
+from penstock.spark.rejected_rows import RejectedRows
+from penstock.transform.configuration import Extensions, build_chain
+from penstock_values.semantic_types import semantic_type
 from tests.unit.spark.tiny_plugin import SCHEMA
 
 REASON = Diagnostic("transform.bad_row", "no", ErrorClass.DATA, config_path="transforms.t")

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.model.arrow_schema import semantic_type
 from penstock.model.errors import DataError, SchemaError
 from penstock.spark.schema import normalize_batch, normalize_schema
+from penstock_values.semantic_types import semantic_type
 
 UTC = dt.UTC
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+import penstock_values
 from penstock.model.ticket import SlotReport
 from tests.unit.spark.tiny_plugin import SCHEMA
 
@@ -30,7 +31,9 @@ def test_both_kinds_of_plan_run_on_spark_3_5(tmp_path, plugin):
         env={
             **os.environ,
             "PENSTOCK_PYTHON": sys.executable,
-            "PYTHONPATH": str(Path(penstock.__file__).parents[1]),
+            "PYTHONPATH": os.pathsep.join(
+                str(Path(package.__file__).parents[1]) for package in (penstock, penstock_values)
+            ),
         },
         check=False,
     )

@@ -8,9 +8,10 @@ import pytest
 
 from penstock.etcd import Etcd
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.store import Check, EtcdStore
+from penstock.store.etcd import EtcdStore
+from penstock.store.port import Check
 from support.etcd import EtcdServers
-from support.ports import free_ports
+from support.processes import free_ports
 
 
 @pytest.fixture(scope="module")

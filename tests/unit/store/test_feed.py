@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.store import Change
 from penstock.store.feed import MAX_CHANGE_KEYS, Feed
+from penstock.store.port import Change
 
 
 def take(changes, count=1):

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.store import Check, Conflict
+from penstock.store.port import Check, Conflict
 from penstock.store.postgresql.writer import Request, decide, keys_to_read
 
 KEYS = st.sampled_from("abcd")

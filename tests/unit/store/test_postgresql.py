@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.store import PostgresqlSettings, PostgresqlStore
-from penstock.store.postgresql.store import MAX_WRITE_BYTES
-from penstock.telemetry import Secret
-from support.ports import free_ports
+from penstock.store.postgresql.settings import PostgresqlSettings
+from penstock.store.postgresql.store import MAX_WRITE_BYTES, PostgresqlStore
+from penstock.telemetry.redaction import Secret
 from support.postgresql import PostgresqlServer
+from support.processes import free_ports
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import sys
 import pytest
 
 from penstock.model.errors import ConfigError, ErrorClass, InternalError, PenstockError
-from penstock.store import Check, SqliteStore
-from penstock.store.sqlite import MAX_WRITE_BYTES
+from penstock.store.port import Check
+from penstock.store.sqlite import MAX_WRITE_BYTES, SqliteStore
 from penstock.store.sqlite_writer import translate_error
 
 
@@ -52,7 +52,7 @@ def test_another_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path):
     path = tmp_path / "state.db"
     program = (
         "import asyncio, sys, pathlib\n"
-        "from penstock.store import SqliteStore\n"
+        "from penstock.store.sqlite import SqliteStore\n"
         "async def main():\n"
         "    await SqliteStore.open(pathlib.Path(sys.argv[1]))\n"
         "    print('open', flush=True)\n"
@@ -97,7 +97,7 @@ def test_every_write_is_fsynced():
     """`synchronous` below FULL would pass kill -9 and lose writes in a power cut."""
     program = (
         "import asyncio, sys, pathlib, tempfile\n"
-        "from penstock.store import SqliteStore\n"
+        "from penstock.store.sqlite import SqliteStore\n"
         "async def main():\n"
         "    with tempfile.TemporaryDirectory() as d:\n"
         "        store = await SqliteStore.open(pathlib.Path(d) / 's')\n"

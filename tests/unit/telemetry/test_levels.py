@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.model.logs import LogLevel
+from penstock.model.logs import LoggerLevel, LogLevel
 from penstock.telemetry import log_levels as module
-from penstock.telemetry.log_levels import LoggerLevel, LogLevels, levels_for_services
+from penstock.telemetry.log_levels import LogLevels, levels_for_services
 
 NAME = "penstock.test_levels"
 

@@ -9,13 +9,8 @@ import logging
 
 import pytest
 
-from penstock.telemetry import (
-    STACK_TRACE,
-    LogFormat,
-    configure_logging,
-    log_context,
-    register_secret,
-)
+from penstock.telemetry.logs import LogFormat, configure_logging, log_context
+from penstock.telemetry.redaction import STACK_TRACE, register_secret
 
 log = logging.getLogger("penstock.somewhere")
 

@@ -70,8 +70,9 @@ from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.errors import ConfigError
 from penstock.model.metrics import DatasetRows, PluginMetric
 from penstock.rpc.interceptor import record_duration
-from penstock.rpc.tracing import span
-from penstock.telemetry import log_context, register_secret, configure_logging
+from penstock.rpc.traces import span
+from penstock.telemetry.redaction import register_secret
+from penstock.telemetry.logs import configure_logging, log_context
 from penstock.telemetry.otlp import export_telemetry
 from penstock.worker.runtime import otel_metrics
 
@@ -89,7 +90,7 @@ class Holdings:
         return [TASK]
 
 async def main():
-    otel_metrics.register(Holdings())
+    otel_metrics.register(Holdings().statuses)
     log = logging.getLogger("penstock.test")
     with log_context(connector="orders"), span("work"):
         log.warning("the password is %s", "hunter22hunter")

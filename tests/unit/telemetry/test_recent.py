@@ -11,8 +11,8 @@ import pytest
 
 from penstock.model.errors import RetriableError
 from penstock.model.logs import MAX_KEPT_LINES, MAX_MESSAGE_LENGTH, LogFilter
-from penstock.telemetry import log_context, register_secret
-from penstock.telemetry.logs import MAX_LINES_PER_MESSAGE, MAX_READERS, RecentLogs
+from penstock.telemetry.logs import MAX_LINES_PER_MESSAGE, MAX_READERS, RecentLogs, log_context
+from penstock.telemetry.redaction import register_secret
 
 
 @pytest.fixture

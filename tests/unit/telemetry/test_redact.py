@@ -9,14 +9,8 @@ import pickle
 
 import pytest
 
-from penstock.telemetry import (
-    LogFormat,
-    RedactionFilter,
-    Secret,
-    configure_logging,
-    register_secret,
-)
-from penstock.telemetry.log_redaction import redact_secrets
+from penstock.telemetry.logs import LogFormat, configure_logging
+from penstock.telemetry.redaction import RedactionFilter, Secret, redact_secrets, register_secret
 
 CANARY = "c4n4ry/of p@ss:words"
 

@@ -22,7 +22,10 @@ from penstock.topic.embedded.table_state import TopicState
 from penstock.topic.embedded.topic_reader import TopicReader
 from penstock.topic.embedded.topic_table import TopicTable
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import Folder, LocalFolder, read_files, write_files
+from penstock.topic_files.file_reader import read_files
+from penstock.topic_files.file_writer import write_files
+from penstock.topic_files.folder import Folder
+from penstock.topic_files.local_folder import LocalFolder
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 LIMIT = 120.0

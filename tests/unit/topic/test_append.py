@@ -17,7 +17,8 @@ from penstock.topic.embedded import delta_log, topic_table, topic_writer
 from penstock.topic.embedded.topic_table import StagedFile
 from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER, PreparedFiles, decode_state
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import LocalFolder, write_files
+from penstock.topic_files.file_writer import write_files
+from penstock.topic_files.local_folder import LocalFolder
 from unit.topic.producer_consumer import (
     SCHEMA,
     Producer,

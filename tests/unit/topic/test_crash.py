@@ -22,7 +22,7 @@ from penstock.model.connector import CommitMode
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema
 from penstock.topic.embedded import topics as module
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import write_files
+from penstock.topic_files.file_writer import write_files
 
 folder, task, epoch, most = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 journal = folder / f"{task}.journal"

@@ -21,20 +21,23 @@ from penstock.topic.embedded.row_ranges import (
     next_batch,
 )
 from penstock.topic.embedded.table_state import TopicFile
-from penstock.topic_files import (
+from penstock.topic_files import file_writer
+from penstock.topic_files.file_reader import read_rows
+from penstock.topic_files.file_writer import (
+    MAX_GROUP_BYTES,
+    MAX_GROUP_ROWS,
+    assign_partitions,
+    partition_of_task,
+    write_files,
+)
+from penstock.topic_files.layout import (
     INDEX,
     StagedName,
-    assign_partitions,
-    file_writer,
     new_compacted_name,
     new_staged_name,
     parse_staged_name,
-    partition_of_task,
-    read_rows,
-    write_files,
+    task_in_name,
 )
-from penstock.topic_files.file_writer import MAX_GROUP_BYTES, MAX_GROUP_ROWS
-from penstock.topic_files.layout import task_in_name
 from unit.topic.producer_consumer import SCHEMA, rows
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.telemetry import Secret
-from penstock.topic_files import LocalFolder, S3Settings, folder_from_ticket, open_folder
+from penstock.telemetry.redaction import Secret
+from penstock.topic_files.folder import S3Settings
+from penstock.topic_files.local_folder import LocalFolder
+from penstock.topic_files.locations import folder_from_ticket, open_folder
 from penstock.topic_files.s3_folder import S3Folder
 
 KEYS = S3Settings("http://store:9000", "eu-1", Secret("access-key"), Secret("secret-key"))

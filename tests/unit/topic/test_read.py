@@ -13,11 +13,11 @@ from deltalake import DeltaTable
 
 from penstock.model.errors import ConfigError, OffsetLostError, RetriableError
 from penstock.model.stream import BatchReady, Checkpoint, SchemaVersion, SourceWarning
+from penstock.model.topic import Retention
 from penstock.topic.embedded import row_ranges, topic_reader, wakeups
-from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic.embedded.upkeep import compact, expire
-from penstock.topic_files import read_files
+from penstock.topic_files.file_reader import read_files
 from support.waiting import until
 from unit.topic.producer_consumer import (
     SCHEMA,

@@ -4,8 +4,8 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from penstock.telemetry import Secret
-from penstock.topic_files import S3Settings
+from penstock.telemetry.redaction import Secret
+from penstock.topic_files.folder import S3Settings
 from penstock.topic_files.s3_folder import S3Folder
 from support.web import Reply, WebServer
 

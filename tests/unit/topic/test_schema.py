@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from penstock.model.arrow_schema import semantic_type
 from penstock.model.errors import ConfigError, DataError, SchemaError
 from penstock.model.stream import StreamSchema
-from penstock.topic.embedded.table_state import Retention, TopicSpec
+from penstock.model.topic import Retention
+from penstock.topic.embedded.table_state import TopicSpec
 from penstock.topic.embedded.topics import EmbeddedTopics, folder_name, topic_name
-from penstock.topic_files import merge_types, to_stored_rows, to_stored_schema
+from penstock.topic_files.stored_types import merge_types, to_stored_rows, to_stored_schema
+from penstock_values.semantic_types import semantic_type
 from unit.topic.producer_consumer import SCHEMA, Producer, consume, rows, run
 
 UTC = dt.UTC

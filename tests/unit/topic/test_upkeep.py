@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model.errors import InternalError
+from penstock.model.topic import Retention
 from penstock.topic.embedded import upkeep
 from penstock.topic.embedded.delta_log import list_checkpoint_files
-from penstock.topic.embedded.table_state import Retention, TopicFile
+from penstock.topic.embedded.table_state import TopicFile
 from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.topic.embedded.upkeep import (
@@ -29,7 +30,7 @@ from penstock.topic.embedded.upkeep import (
     find_runs,
     write_checkpoint,
 )
-from penstock.topic_files import LocalFolder
+from penstock.topic_files.local_folder import LocalFolder
 from unit.topic.producer_consumer import (
     Consumer,
     Producer,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform import build_chain
+from penstock.transform.configuration import build_chain
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string(), "__op": pa.int8()})

@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from penstock.model.arrow_schema import semantic_type
 from penstock.model.errors import ConfigError
 from penstock.model.step import ROW
-from penstock.transform import build_chain
+from penstock.transform.configuration import build_chain
 from penstock.transform.registry import TRANSFORMS_BY_NAME
 from penstock.transform.row import Row
+from penstock_values.semantic_types import semantic_type
 from support.transforms import DATASET, cases, plain, schema_of
 
 CASES = cases()

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform import build_chain
+from penstock.transform.configuration import build_chain
 from penstock.transform.sql.guard import check_expression
 
 

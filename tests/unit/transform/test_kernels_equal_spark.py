@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.transform import build_chain
 from penstock.transform.column_kernel import Upper
+from penstock.transform.configuration import build_chain
 from penstock.transform.row import Row
 from penstock.transform.sql.condition_parser import compile_condition
-from penstock.transform.sql.quoting import name as quoted
+from penstock.transform.sql.literals import name as quoted
 
 LIMITS = {
     "i8": [-128, -1, 0, 1, 127],

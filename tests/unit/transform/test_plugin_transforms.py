@@ -5,7 +5,7 @@ import pytest
 
 from penstock.model.errors import ConfigError
 from penstock.model.step import RemoteStep
-from penstock.transform import Extensions, build_chain
+from penstock.transform.configuration import Extensions, build_chain
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 BEHIND = pa.schema({"id": pa.int64(), "loud": pa.string()})

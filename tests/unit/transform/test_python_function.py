@@ -9,7 +9,7 @@ import pytest
 
 from penstock.model.errors import ConfigError, DataError
 from penstock.model.step import ROW, RejectingKernel
-from penstock.transform import Extensions, build_chain
+from penstock.transform.configuration import Extensions, build_chain
 from penstock.transform.functions.code import import_function
 from penstock.transform.functions.column_declaration import parse_columns
 

@@ -98,7 +98,7 @@ class Asked(BaseHTTPRequestHandler):
         self.send_error(404)
 
     def log_message(self, *args):
-        del args
+        pass
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.model.errors import ConfigError
-from penstock.transform import build_chain
-from penstock.transform.sql import quoting
+from penstock.transform.configuration import build_chain
+from penstock.transform.sql import literals
 from penstock.transform.sql.guard import check_expression
 
 NAMES = [
@@ -53,7 +53,7 @@ def run(spark, config, table=ROWS, dataset="d"):
         if step.where is not None:
             frame = frame.where(step.where)
         if step.select is not None:
-            frame = frame.selectExpr(*(f"{text} AS {quoting.name(n)}" for n, text in step.select))
+            frame = frame.selectExpr(*(f"{text} AS {literals.name(n)}" for n, text in step.select))
     return frame.toArrow()
 
 
@@ -73,7 +73,7 @@ TOMBSTONE = {"type": "RecordIsTombstone"}
 
 def test_spark_reads_every_quoted_text_unchanged(spark):
     found = spark.range(1).selectExpr(
-        *(f"{quoting.literal(t)} AS c{i}" for i, t in enumerate(TEXTS))
+        *(f"{literals.literal(t)} AS c{i}" for i, t in enumerate(TEXTS))
     )
     assert list(found.toArrow().to_pylist()[0].values()) == TEXTS
 
@@ -81,7 +81,7 @@ def test_spark_reads_every_quoted_text_unchanged(spark):
 def test_spark_reads_every_quoted_name_unchanged(spark):
     table = pa.table({name: [place] for place, name in enumerate(NAMES)})
     found = (
-        spark.createDataFrame(table).selectExpr(*(quoting.name(name) for name in NAMES)).toArrow()
+        spark.createDataFrame(table).selectExpr(*(literals.name(name) for name in NAMES)).toArrow()
     )
     assert found.to_pylist() == table.to_pylist()
 

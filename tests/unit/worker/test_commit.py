@@ -8,9 +8,8 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import FencedError
 from penstock.model.stream import BatchReady, PreparedTxn
-from penstock.worker.task.commit import Commits, FinishedBatch
-from penstock.worker.task.execution import ExecutedBatch
-from penstock.worker.task.micro_batches import MicroBatch
+from penstock.worker.task.commit import Commits
+from penstock.worker.task.micro_batches import ExecutedBatch, FinishedBatch, MicroBatch
 from penstock.worker.task.source_acks import SourceAcks
 
 

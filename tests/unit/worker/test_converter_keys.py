@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.model.errors import Severity
-from penstock.plugin import Kind
+from penstock.plugin.catalog.manifest import Kind
 from penstock.worker.admin.connector_plugins import check_converters
 
 KAFKA = "org.apache.kafka.connect"

@@ -10,20 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.connector_config.dead_letters import RejectedRowRules
+from penstock.connector_config.settings import FlushRules, RetryPolicy
+from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import CommitMode, Connector, Partition, TaskPlan, TaskState
 from penstock.model.errors import DataError, RetriableError
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
-from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
-from penstock.worker.job_retries import RetryPolicy
-from penstock.worker.task import supervisor as tasks
-from penstock.worker.task.micro_batches import FlushRules
-from penstock.worker.task.supervisor import (
-    MAX_CRASHES,
-    Assignment,
-    CrashLoopDetector,
-    RestartPolicy,
-    Task,
-)
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
+from penstock.worker.task import task as tasks
+from penstock.worker.task.supervisor import Assignment
+from penstock.worker.task.task import MAX_CRASHES, CrashLoopDetector, Task
 from penstock.worker.task.task_offsets import Claim
 
 HERE = [Partition({"file": "/a"}, {"position": 7})]

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.connector_config.dead_letters import RejectedRowRules
+from penstock.connector_config.settings import RetryPolicy
+from penstock.model.drift_policy import DriftRules
 from penstock.model.errors import ConfigError
-from penstock.model.schema_drift import DriftRules
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
-from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.task.execution import BatchExecutor, DriftHandler
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.micro_batches import MicroBatch

@@ -8,14 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.connector_config.dead_letters import RejectedRowRules
+from penstock.connector_config.settings import RetryPolicy
+from penstock.model.drift_policy import DriftRules
 from penstock.model.errors import ErrorClass, InternalError, RetriableError
 from penstock.model.inspection import InspectRules, RowStage
-from penstock.model.schema_drift import DriftRules
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport, Ticket
-from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
-from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.task import live_rows
 from penstock.worker.task.execution import BatchExecutor, DriftHandler
 from penstock.worker.task.live_rows import Inspections

@@ -2,22 +2,25 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
+from penstock.connector_config.settings import TASK_RESTARTS
 from penstock.model.connector import Connector, Partition, TargetState, TaskPlan, TaskState
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.worker import task_plans as monitor
-from penstock.worker import task_plans as monitor_module
 from penstock.worker.config.resolved_config import WatchSpec
 from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
 from penstock.worker.runtime.task_registry import TaskRegistry
-from penstock.worker.task.supervisor import Assignment, RestartPolicy
-from penstock.worker.task_plans import Monitor, MonitorSpec, TopicWatch
+from penstock.worker.task import monitor as monitor_module
+from penstock.worker.task.monitor import Monitor, MonitorSpec
+from penstock.worker.task.supervisor import Assignment
+from penstock.worker.task_plans import TopicWatch
 from support.waiting import until
 
-QUICK = RestartPolicy(first_delay_s=0.01, max_delay_s=0.02)
+QUICK = replace(TASK_RESTARTS, first_delay_s=0.01, max_delay_s=0.02)
 
 
 def assigned(epoch: int = 7, plan_epoch: int = 5, **connector: object) -> Assignment:

@@ -4,13 +4,13 @@ import asyncio
 from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 
+from penstock.connector_config.dead_letters import RejectedRowRules
+from penstock.connector_config.settings import FlushRules, RetryPolicy
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
 from penstock.model.stream import Checkpoint, PreparedTxn, WriteOpened
-from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
-from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
-from penstock.worker.task.micro_batches import FlushRules
 from penstock.worker.task.task_offsets import Claim
 from penstock.worker.task.task_run import TaskRun
 

@@ -9,8 +9,9 @@ import pytest
 
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
-from penstock.plugin import ConnectorEntry, Kind, Manifest, Registry
-from penstock.secrets import NO_SECRETS
+from penstock.plugin.catalog.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.catalog.registry import Registry
+from penstock.secrets.resolution import NO_SECRETS
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     validate_plugin_transforms,

@@ -36,9 +36,10 @@ def test_a_connector_that_is_not_valid_starts_no_process(tmp_path, monkeypatch, 
     assert bool(started) == valid
 
 
-def test_a_preview_after_the_end_of_the_process_starts_another(tmp_path, monkeypatch):
-    """Also in the moment before asyncio knows of the end."""
-    started = []
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_preview_after_the_end_of_the_process_starts_another(tmp_path, monkeypatch, announced):
+    """Also in the moments before asyncio knows of the end, and before an announced one."""
+    started, pipes = [], []
 
     async def check(connector):
         return None
@@ -46,6 +47,8 @@ def test_a_preview_after_the_end_of_the_process_starts_another(tmp_path, monkeyp
     async def start(self):
         self._process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
         started.append(self._process.pid)
+        self._loss, writer = os.pipe()
+        pipes.append(writer)
         return Client()
 
     class Client:
@@ -58,9 +61,13 @@ def test_a_preview_after_the_end_of_the_process_starts_another(tmp_path, monkeyp
     async def scenario():
         previews = PreviewProcess(None, tmp_path, check)
         first = await previews.preview(CONNECTOR, PreviewRequest(("{}",)))
-        os.kill(first, signal.SIGKILL)
+        if announced:
+            os.write(pipes[0], b"!")
+            asyncio.get_running_loop().call_later(0.1, os.kill, first, signal.SIGKILL)
+        else:
+            os.kill(first, signal.SIGKILL)
         deadline = time.monotonic() + 30
-        while not preview_process._has_ended(first):  # blocks: asyncio learns nothing meanwhile
+        while not announced and not preview_process._has_ended(first):  # blocks asyncio
             assert time.monotonic() < deadline
         second = await previews.preview(CONNECTOR, PreviewRequest(("{}",)))
         os.kill(second, signal.SIGKILL)
@@ -69,5 +76,7 @@ def test_a_preview_after_the_end_of_the_process_starts_another(tmp_path, monkeyp
 
     monkeypatch.setattr(PreviewProcess, "_start", start)
     first, second = asyncio.run(scenario())
+    for pipe in pipes:
+        os.close(pipe)
     assert started == [first, second]
     assert first != second

@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.connector_config.validation import refuse_errors
 from penstock.model.config_def import parse
 from penstock.model.connector import CommitMode, Connector, ConnectorKind, Partition, TaskPlan
 from penstock.model.dead_letter_queue import DeadLetterQuery
 from penstock.model.errors import ConfigError
 from penstock.model.stream import StreamSchema
-from penstock.plugin import ConnectorSpec, Kind
-from penstock.secrets import NO_SECRETS, Secrets
+from penstock.plugin.catalog.manifest import Kind
+from penstock.plugin.responses import ConnectorSpec
 from penstock.secrets.provider import ProviderResponse
+from penstock.secrets.resolution import NO_SECRETS, Secrets
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.admin.dead_letter_reader import DeadLetterReader
 from penstock.worker.config.plugin_transforms import (
@@ -29,7 +31,6 @@ from penstock.worker.config.resolved_config import (
     ResolvedConfig,
     WorkerContext,
     acquire_plugin,
-    refuse_errors,
     resolve_config,
 )
 from penstock.worker.process_keys import KEYS
@@ -240,7 +241,6 @@ class Host:
         return None, SimpleNamespace(kind=self.spec.kind, name=name)
 
     async def acquire(self, name: str, version: str = "", owner: str = ""):
-        del owner
         connection = SimpleNamespace(redact=SimpleNamespace(add_secrets=list), idle_timer=None)
         return SimpleNamespace(
             spec=self.spec, connector=name, validate=self._validate, connection=connection,

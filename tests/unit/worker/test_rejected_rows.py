@@ -10,27 +10,22 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from penstock.connector_config.dead_letters import TOLERATE_ALL, RejectedRowRules, Tolerance
+from penstock.connector_config.settings import RetryPolicy
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, RowFailure, Stage
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
 from penstock.model.errors import DataError, Diagnostic, ErrorClass, PenstockError, RetriableError
 from penstock.model.stream import BadRow, BatchReady, StreamSchema, TopicPosition
 from penstock.model.ticket import SlotReport
 from penstock.spark.connector_io import dead_letters, json_lines
 from penstock.spark.slot_reports import WriteResult
-from penstock.telemetry import register_secret
+from penstock.telemetry.redaction import register_secret
 from penstock.worker.dead_letters.dead_letter_writer import (
     DeadLetterOrigin,
     DeadLetterWriter,
-    SlotFailures,
     select_failed_batches,
 )
-from penstock.worker.dead_letters.rejected_rows import (
-    MAX_REJECTED_ROWS,
-    TOLERATE_ALL,
-    RejectedRowHandler,
-    RejectedRowRules,
-    Tolerance,
-)
-from penstock.worker.job_retries import RetryPolicy
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, SlotFailures
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 STREAM = StreamSchema(3, "orders", SCHEMA)

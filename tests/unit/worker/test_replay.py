@@ -27,7 +27,7 @@ from penstock.model.stream import (
 )
 from penstock.spark.connector_io import source_reader
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import write_files
+from penstock.topic_files.file_writer import write_files
 from penstock.worker.admin.dead_letter_reader import DeadLetterReader
 from penstock.worker.dead_letters import replay
 from penstock.worker.dead_letters.replay import ReplayReader

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from penstock.connector_config.dead_letters import RejectedRowRules, read_tolerance
+from penstock.connector_config.settings import DEFAULT_RETRIES, FlushRules
 from penstock.model.connector import CommitMode, TaskPlan
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA
 from penstock.model.dead_letter_queue import REPLAYED, DeadLetterId, RowEdits
@@ -17,22 +19,16 @@ from penstock.model.ticket import SlotReport, Ticket
 from penstock.spark.connector_io.sink_writer import write_rows
 from penstock.spark.connector_io.source_reader import read_rows
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import write_files
+from penstock.topic_files.file_writer import write_files
 from penstock.worker.dead_letters.dead_letter_writer import (
     DeadLetterOrigin,
     DeadLetterWriter,
     SinkWithDeadLetters,
 )
-from penstock.worker.dead_letters.rejected_rows import (
-    RejectedRowHandler,
-    RejectedRowRules,
-    read_tolerance,
-)
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.dead_letters.replay import ReplayReader
-from penstock.worker.job_retries import DEFAULT_RETRIES
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
-from penstock.worker.task.micro_batches import FlushRules
 from penstock.worker.task.task_offsets import Claim
 from penstock.worker.task.task_run import RunSpec, TaskRun
 

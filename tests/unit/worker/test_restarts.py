@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import Connector, TaskPlan, TaskState, TaskStatus
 from penstock.model.errors import InternalError, PenstockError, RetriableError
-from penstock.wire.worker import status_from_proto, status_to_proto
-from penstock.worker.task.supervisor import Assignment, RestartPolicy, TaskSupervisor
+from penstock.wire.worker import TASK_STATUS
+from penstock.worker.task.supervisor import Assignment, TaskSupervisor
 
 AT_ONCE, NEVER = -1.0, 3600.0
 """Seconds after which a run counts as healthy: all that ran do, or none does."""
@@ -65,4 +66,4 @@ def test_a_task_that_never_ran_was_not_healthy_however_long_it_took():
 def test_a_final_error_reports_the_restarts_in_a_row_before_it(healthy, row):
     status = lived(healthy, *away(3), InternalError("test.defect", "defect"), most=-1)
     assert (status.state, status.restarts, status.restarts_in_a_row) == (TaskState.FAILED, 3, row)
-    assert status_from_proto(status_to_proto(status)) == status
+    assert TASK_STATUS.from_proto(TASK_STATUS.to_proto(status)) == status

@@ -25,10 +25,10 @@ from penstock.model.connector import (
     TaskStatus,
 )
 from penstock.model.errors import Diagnostic, RetriableError
-from penstock.rpc import Server
+from penstock.rpc.server import Server
 from penstock.scheduler.leader.leadership import not_leader
-from penstock.wire.config import connector_to_proto
-from penstock.wire.connector import plan_to_proto
+from penstock.wire.config import CONNECTOR
+from penstock.wire.connector import PLAN
 from penstock.worker.runtime import scheduler_session as module
 from penstock.worker.runtime.scheduler_session import SchedulerSession, WorkerIdentity
 from support.waiting import until
@@ -126,8 +126,8 @@ class Bench:
 def assignment(revision: int, more: bool = False, **tasks: int) -> pb.SessionResponse:
     messages = [
         worker_pb.StartTaskRequest(
-            connector=connector_to_proto(Connector("orders", {}, generation="g")),
-            plan=plan_to_proto(TaskPlan(id_, (Partition({"n": id_}),))),
+            connector=CONNECTOR.to_proto(Connector("orders", {}, generation="g")),
+            plan=PLAN.to_proto(TaskPlan(id_, (Partition({"n": id_}),))),
             epoch=epoch,
         )
         for id_, epoch in tasks.items()

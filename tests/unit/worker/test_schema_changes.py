@@ -7,8 +7,8 @@ import asyncio
 import pyarrow as pa
 import pytest
 
+from penstock.model.drift_policy import DriftPolicy, DriftRules
 from penstock.model.errors import SchemaError
-from penstock.model.schema_drift import DriftPolicy, DriftRules
 from penstock.model.step import ROW
 from penstock.worker.task.execution import DriftHandler
 

@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +17,15 @@ import pytest
 from penstock.api.worker.v1 import worker_service_pb2_grpc as api
 from penstock.client import WorkerClient
 from penstock.model.connector import Connector, ConnectorKind, TaskState, TaskStatus
+from penstock.model.datasets import DatasetColumn
 from penstock.model.errors import ConfigError, RetriableError
 from penstock.model.inspection import InspectedRow, InspectRules, RowStage
-from penstock.plugin import PluginHost, PluginPath
-from penstock.rpc import Server
-from penstock.telemetry.log_levels import LoggerLevel
+from penstock.model.logs import LoggerLevel
+from penstock.plugin.catalog.registry import PluginPath
+from penstock.plugin.host import PluginHost
+from penstock.rpc.server import Server
 from penstock.worker.admin.connector_plugins import Validator
+from penstock.worker.admin.datasets import DatasetLister
 from penstock.worker.config.resolved_config import WorkerContext
 from penstock.worker.runtime.service import WorkerService
 from penstock.worker.task.live_rows import Inspections
@@ -61,7 +65,11 @@ def serving(tmp_path: Path) -> Callable[[Callable[[Bench], Awaitable[None]]], No
             host = PluginHost(PluginPath((tmp_path / "plugins",)), Path(runtime) / "p")
             bench, context = Bench(tmp_path), WorkerContext(host)
             worker: Any = SimpleNamespace(
-                admin=SimpleNamespace(validator=Validator(context), planner=Planner(context, None)),
+                admin=SimpleNamespace(
+                    validator=Validator(context),
+                    planner=Planner(context, None),
+                    datasets=DatasetLister(context),
+                ),
                 task_registry=bench.task_registry,
                 host=host,
             )
@@ -131,6 +139,50 @@ def test_a_connector_that_is_not_installed_cannot_be_checked(serving):
         connector = Connector("orders", {"connector.class": "fiel-source"})
         with pytest.raises(ConfigError, match=r"plugin\.not_installed"):
             await anext(bench.client.check_connection(connector))
+
+    serving(test)
+
+
+def test_datasets_of_a_source_are_listed_up_to_a_limit(serving):
+    async def test(bench):
+        for name in ("a", "b", "c"):
+            (bench.folder / f"{name}.csv").write_text("id,name\n1,x\n")
+        (bench.folder / "torn.csv").write_bytes(b'id\n"1\n')
+        source = {"source.path": f"{bench.folder}/*.csv", "source.format": "csv"}
+        chain = {"source.connector.class": "file-source", "sink.connector.class": "file-sink"}
+        connector = Connector("orders", {**chain, **source, "sink.file": "x"})
+        connector = replace(connector, kind=ConnectorKind.PIPELINE)
+        parts = [part async for part in bench.client.list_datasets(connector)]
+        assert [Path(part.dataset.name).name for part in parts] == [
+            "a.csv", "b.csv", "c.csv", "torn.csv",
+        ]  # fmt: skip
+        columns = (DatasetColumn("id", "int64"), DatasetColumn("name", "string"))
+        assert parts[0].dataset.columns == columns
+        assert parts[0].dataset.problem is None
+        assert parts[3].dataset.columns == ()
+        assert parts[3].dataset.problem is not None
+        parts = [part async for part in bench.client.list_datasets(connector, 2)]
+        assert [part.more for part in parts] == [False, False, True]
+        assert parts[2].dataset is None
+
+    serving(test)
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({"connector.class": "verifiable-source", "rows": "1"}, "plugin.lists_no_datasets"),
+        ({"connector.class": "log-sink", "topics": "t"}, "plugin.wrong_kind"),
+        ({"connector.class": "fiel-source"}, "plugin.not_installed"),
+        ({"connector.class": "file-source"}, "config.missing"),
+    ],
+)
+def test_what_lists_no_datasets_says_why(serving, config, code):
+    async def test(bench):
+        with pytest.raises(ConfigError) as caught:
+            await anext(bench.client.list_datasets(Connector("orders", config)))
+        assert caught.value.code == code
+        assert caught.value.diagnostic.fix
 
     serving(test)
 

@@ -4,11 +4,10 @@ import pytest
 
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.metrics import MAX_DATASETS, DatasetRows, MinMeanMax, PluginMetric
-from penstock.wire.error import MessageBudget
-from penstock.wire.worker import status_from_proto, status_to_proto
-from penstock.worker.task.commit import FinishedBatch
-from penstock.worker.task.execution import ExecutedBatch
+from penstock.wire.message_budget import MessageBudget
+from penstock.wire.worker import TASK_STATUS, status_to_proto
 from penstock.worker.task.metrics import StateTimes, TaskCounters, WindowedStats
+from penstock.worker.task.micro_batches import ExecutedBatch, FinishedBatch
 
 
 class Clock:
@@ -125,14 +124,14 @@ def status(number=0):
 
 
 def test_a_status_survives_the_wire():
-    assert status_from_proto(status_to_proto(status())) == status()
+    assert TASK_STATUS.from_proto(TASK_STATUS.to_proto(status())) == status()
     plain = TaskStatus("g-0", "c", 1, TaskState.RUNNING)
-    assert status_from_proto(status_to_proto(plain)) == plain
+    assert TASK_STATUS.from_proto(TASK_STATUS.to_proto(plain)) == plain
 
 
 def test_of_very_many_tasks_some_are_reported_without_metrics():
     brief = MessageBudget()
-    told = [status_from_proto(status_to_proto(status(n), brief)) for n in range(3000)]
+    told = [TASK_STATUS.from_proto(status_to_proto(status(n), brief)) for n in range(3000)]
     with_work = [one for one in told if one.metrics is not None]
     assert 1000 < len(with_work) < 3000
     without = told[-1]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from penstock.connector_config.settings import read_settings
 from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
 from penstock.model.errors import ConfigError, InternalError
 from penstock.worker import task_plans
 from penstock.worker.config.resolved_config import WorkerContext
-from penstock.worker.config.settings import read_settings
 from penstock.worker.task_plans import Planner, assign_partitions, number_plans
 
 NAMED = Partition({"file": "a"})

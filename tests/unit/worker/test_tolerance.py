@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.errors import ConfigError
-from penstock.worker.dead_letters.rejected_rows import (
+from penstock.connector_config.dead_letters import (
     MAX_TOLERANCE,
     TOLERATE_ALL,
     TOLERATE_NONE,
     Tolerance,
-    ToleranceWindow,
     read_tolerance,
 )
+from penstock.model.errors import ConfigError
+from penstock.worker.dead_letters.rejected_rows import ToleranceWindow
 
 
 @pytest.mark.parametrize(

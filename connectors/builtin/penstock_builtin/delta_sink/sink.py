@@ -54,11 +54,11 @@ class DeltaSinkConfig(Reaching):
     )
     operation_column: str = key(
         "",
-        doc="A column of this name that says `create`, `update`, `delete`, …; changes are then "
+        doc="A column of this name that has `create`, `update`, `delete`, …; changes are then "
         "added as rows. Empty: there is none.",
     )
     reserved_columns: bool = key(
-        False, doc="Write columns like __op, too; changes are then added as rows."
+        False, doc="Write columns like `__op`, too; changes are then added as rows."
     )
 
     def __post_init__(self) -> None:
@@ -150,7 +150,6 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
         The number is ours and not the host's: it only grows, even when offsets are set back and
         the host counts from the start again.
         """
-        del txn_id, epoch, token
         files: dict[str, list[list[Any]]] = {}
         keys: dict[str, list[list[str]]] = {}
         for staging in staged:
@@ -169,7 +168,6 @@ class DeltaSink(TransactionalSink[DeltaSinkConfig]):
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Add the files to their tables, or merge them, where that was not done yet."""
-        del txn_id, epoch
         for path, number, files, *keys in json.loads(state)["tables"]:
             self.config.reach.require_path(path, "path")  # the rule may be newer than the state
             table = self._table(path)

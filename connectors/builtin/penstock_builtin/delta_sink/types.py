@@ -69,7 +69,7 @@ def new_columns(table: pa.Schema, rows: pa.Schema, where: str) -> pa.Schema:
 
 
 def fits(rows: pa.DataType, table: pa.DataType) -> bool:
-    """Tell whether values of a type fit into a column without loss."""
+    """Return whether values of a type fit into a column without loss."""
     if rows == table:
         return True
     try:

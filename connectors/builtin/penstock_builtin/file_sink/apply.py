@@ -55,7 +55,7 @@ def _clear(write: Write, place: Place) -> None:
 
 
 def _is_applied(write: Write, place: Place, fd: int) -> bool:
-    """Tell whether all of it is there already. Half of it is taken back."""
+    """Return whether all of it is there already. Half of it is taken back."""
     size = os.fstat(fd).st_size
     if size == write.before:
         return False
@@ -93,7 +93,7 @@ def _common(write: Write, place: Place, fd: int) -> int:
 
 
 def _is_empty(fd: int, start: int, end: int) -> bool:
-    """Tell whether only zeros are there: what some file systems leave of bytes that were still on
+    """Return whether only zeros are there: what some file systems leave of bytes that were still on
     their way when the power went.
     """
     while start < end:

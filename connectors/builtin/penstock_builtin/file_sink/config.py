@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock_builtin.file_sink.partitions import Term, parse_terms
 from penstock_builtin.opening import Roots
-from penstock_builtin.places.s3_keys import S3Keys, is_s3
+from penstock_builtin.places.s3_keys import S3Keys, is_object, require_known
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reaching
 
@@ -29,14 +29,24 @@ class FileSinkConfig(S3Keys, Reaching):
     """What `file-sink` writes, and where."""
 
     file: str = key(
-        "", doc="One file that is appended to; Kafka Connect's key. ${topic} and ${task} vary it."
+        "",
+        doc="One file that is appended to; Kafka Connect's key. ${topic} and ${task} vary "
+        "it. This or `path` is required.",
+        importance="high",
     )
     path: str = key(
         "",
-        doc="A folder of files that are begun anew by size or time; s3://bucket/prefix is one in "
-        "an object store. ${topic} varies it.",
+        doc="A folder of files that are begun anew by rows, size or age; "
+        "s3://bucket/prefix and gs://bucket/prefix are ones in object stores. ${topic} and ${task} "
+        "vary it.",
+        importance="high",
     )
-    format: str = key("text", doc="Encoding.", choices=("text", "jsonl", "csv", "parquet", "avro"))
+    format: str = key(
+        "text",
+        doc="What is written: `text`, `jsonl`, `csv`; in a folder also `parquet`, `avro` "
+        "(needs `penstock[avro]`).",
+        choices=("text", "jsonl", "csv", "parquet", "avro"),
+    )
     partition_by: tuple[str, ...] = key(
         (),
         doc="Folders that rows are divided into: `field`, or `year(field)`, `month(…)`, `day(…)`, "
@@ -45,19 +55,24 @@ class FileSinkConfig(S3Keys, Reaching):
     partition_keep: bool = key(
         False, doc="Write fields that folders are named by into the files, too."
     )
-    partition_zone: str = key("UTC", doc="Time zone of the days and hours of folders.")
+    partition_zone: str = key(
+        "UTC",
+        doc="Time zone of the days and hours of folders; a time without a zone is taken as it is.",
+    )
     text_column: str = key(
         "", doc="The column to write as text; by default `line`, or the only one there is."
     )
     operation_column: str = key(
         "",
-        doc="A column of this name that says `create`, `update`, `delete`, …; changes are then "
+        doc="A column of this name that has `create`, `update`, `delete`, …; changes are then "
         "written as rows. Empty: there is none.",
     )
     reserved_columns: bool = key(
-        False, doc="Write columns like __op, too; changes are then written as rows."
+        False, doc="Write columns like `__op`, too; changes are then written as rows."
     )
-    csv_delimiter: str = key(",", doc="Character between columns; \\t is a tab.")
+    csv_delimiter: str = key(
+        ",", doc="ASCII character between columns, no quote, CR or LF; \\t is a tab."
+    )
     csv_header: bool = key(True, doc="Begin every CSV file with the names of the columns.")
     rotate_rows: int = key(0, doc="Most rows of a file in a folder; 0: any number.")
     rotate_bytes: int = key(
@@ -68,7 +83,9 @@ class FileSinkConfig(S3Keys, Reaching):
     )
     compression: str = key(
         "auto",
-        doc="Of what is written; `auto` is snappy for Parquet and Avro, and none for lines.",
+        doc="Of lines `none`, `gzip`, `zstd`; of Parquet `none`, `snappy`, `zstd`, `gzip`, "
+        "`lz4`; of Avro `none`, `snappy`, `zstd`, `gzip` (its `deflate`). `auto`: none "
+        "of lines, snappy of the others.",
         choices=("auto", "none", "gzip", "zstd", "snappy", "lz4"),
     )
     allowed_roots: tuple[str, ...] = key(
@@ -76,8 +93,9 @@ class FileSinkConfig(S3Keys, Reaching):
     )
     fsync: bool = key(
         True,
-        doc="Wait until rows are on the disk before they count. Without, a power cut loses rows; "
-        "a crash of a process does not.",
+        doc="Wait until rows are on the disk before they count: staged files when a slot "
+        "ends, their folder at prepare, the target at commit. Without, a power cut "
+        "loses rows; a crash of a process does not.",
     )
 
     def __post_init__(self) -> None:
@@ -89,6 +107,7 @@ class FileSinkConfig(S3Keys, Reaching):
                 fix="`file` is one file; `path` is a folder of them.",
                 config_path="file",
             )
+        require_known(self.path or self.file, "path" if self.path else "file")
         self._refuse_one_file()
         if self.operation_column and self.format == "text":
             raise ConfigError(
@@ -125,7 +144,7 @@ class FileSinkConfig(S3Keys, Reaching):
         """Refuse what one file that is appended to cannot be."""
         why = {
             "format": self.is_whole and f"a file of {self.format} cannot be appended to",
-            "file": is_s3(self.file) and "an object cannot be appended to",
+            "file": is_object(self.file) and "an object cannot be appended to",
             "partition.by": bool(self.partition_by) and "one file is not divided into folders",
         }
         for path, text in why.items():
@@ -136,7 +155,7 @@ class FileSinkConfig(S3Keys, Reaching):
                     fix="Set `path` to a folder instead of `file`.",
                     config_path=path,
                 )
-        if self.is_s3 and self.allowed_roots:
+        if self.is_object and self.allowed_roots:
             raise ConfigError(
                 "config.contradiction",
                 "`allowed.roots` is about files, and objects have no folders",
@@ -146,7 +165,7 @@ class FileSinkConfig(S3Keys, Reaching):
 
     def require_reach(self) -> None:
         """Refuse a place that may not be reached."""
-        if self.is_s3:
+        if self.is_object:
             self.require_store(self.reach, (self.path,))
         else:
             self.reach.require_template(self.file or self.path, "file" if self.file else "path")
@@ -162,9 +181,9 @@ class FileSinkConfig(S3Keys, Reaching):
         return self.format != "text" and (self.reserved_columns or bool(self.operation_column))
 
     @property
-    def is_s3(self) -> bool:
+    def is_object(self) -> bool:
         """Whether the place is in an object store."""
-        return is_s3(self.path)
+        return is_object(self.path)
 
     @property
     def terms(self) -> tuple[Term, ...]:

@@ -95,7 +95,7 @@ def unlink(folder: int, name: str) -> None:
 
 
 def exists(folder: int, name: str) -> bool:
-    """Tell whether there is something of this name."""
+    """Return whether there is something of this name."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -67,7 +67,6 @@ class _LocalSheets:
 
     def new(self, sub: str, number: int) -> LocalSheet:
         """Begin a file; where it belongs is decided later."""
-        del sub
         return LocalSheet(self._place, f"{self._prefix}-{number}.part", fsync=self._fsync)
 
     def remove(self, part: Part) -> None:

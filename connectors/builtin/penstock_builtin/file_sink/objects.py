@@ -12,7 +12,7 @@ import json
 import re
 import secrets
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from penstock_builtin.file_sink.config import FileSinkConfig
@@ -20,9 +20,12 @@ from penstock_builtin.file_sink.place import target_name
 from penstock_builtin.file_sink.sheet import Part
 from penstock_builtin.file_sink.spill import INLINE_MOST
 from penstock_builtin.file_sink.staging import FileStaging, Layout
+from penstock_builtin.places.s3 import open_store
 from penstock_builtin.places.s3_keys import S3Url
-from penstock_builtin.places.s3_store import S3Store
 from penstock_connector import ConnectorError
+
+if TYPE_CHECKING:
+    from penstock_builtin.places.s3_store import S3Store
 
 PART: Final = 5 << 20
 """Bytes of a part, the fewest that a store takes of all but the last. More is memory for every file
@@ -35,7 +38,7 @@ _PARTS_MOST: Final = 9_000
 def check_bucket(config: FileSinkConfig) -> None:
     """Begin an upload and forget it: so wrong keys and names come early."""
     url = S3Url.parse(config.path)
-    store = S3Store(url.bucket, config.access())
+    store = open_store(url, config.access(config.path))
     key = f"{target_name(url.prefix, 'check', 'check-0').rstrip('/')}/.penstock/check".lstrip("/")
     try:
         store.abort(key, store.begin(key))
@@ -115,7 +118,7 @@ class ObjectTarget:
         self._config, self._template = config, url.prefix
         self._task_id, self._epoch = task_id, epoch
         self._task, self._token = quote(task_id, safe=""), secrets.token_hex(4)
-        self._store = S3Store(url.bucket, config.access())
+        self._store = open_store(url, config.access(config.path))
         self._url = url
         self._mine = re.compile(
             rf"part-{re.escape(self._task)}-\d{{10}}-\d{{4}}-\d+-(\d+)-([0-9a-f]{{8}})-.*"
@@ -146,7 +149,6 @@ class ObjectTarget:
 
     def commit(self, txn_id: int, state: bytes) -> None:
         """End the uploads, those that are not yet."""
-        del txn_id
         spilled = json.loads(state).get("spilled")
         if spilled:
             kept = self._store.read(spilled)

@@ -52,7 +52,7 @@ class FileSink(TransactionalSink[FileSinkConfig]):
     @classmethod
     def check(cls, config: FileSinkConfig) -> None:
         """Try whether the place can be written to."""
-        if config.is_s3:
+        if config.is_object:
             check_bucket(config)
         else:
             check_folder(config)
@@ -60,14 +60,14 @@ class FileSink(TransactionalSink[FileSinkConfig]):
     def init(self, config: FileSinkConfig) -> None:
         """Take the configuration."""
         super().init(config)
-        if config.is_whole or config.is_s3:
+        if config.is_whole or config.is_object:
             # A file for each transaction: fewer, larger ones are what readers want.
             self.commit_every = 1.0  # type: ignore[misc] # a default of the class, by format here
         self._target: Target | None = None
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Take note of whose rows these are, and fence older epochs."""
-        made = ObjectTarget if self.config.is_s3 else LocalTarget
+        made = ObjectTarget if self.config.is_object else LocalTarget
         self._target = made(self.config, task_id, epoch)
 
     @property
@@ -80,7 +80,6 @@ class FileSink(TransactionalSink[FileSinkConfig]):
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
     ) -> Sequence[str] | None:
         """Refuse rows that the format cannot hold, while nothing has been written yet."""
-        del key_columns
         layout = Layout.of(self.config, schema)
         self.target.look(dataset, layout)
         return None
@@ -94,18 +93,15 @@ class FileSink(TransactionalSink[FileSinkConfig]):
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Decide which staged file goes where."""
-        del epoch, token
         files = [staging for staging in staged if isinstance(staging, FileStaging)]
         return self.target.prepare(txn_id, files)
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Make a transaction visible, if it is not yet."""
-        del epoch
         self.target.commit(txn_id, state)
 
     def sweep(self, txn_id_done: int) -> None:
         """Remove what earlier lives of the task staged and never prepared."""
-        del txn_id_done
         self.target.sweep()
 
     def close(self) -> None:

@@ -129,7 +129,7 @@ class RollingRules:
     interval: float = 0.0
 
     def is_full(self, current: Rolling, part: Part, now: float) -> bool:
-        """Tell whether a part has to go to a new file."""
+        """Return whether a part has to go to a new file."""
         return bool(
             part.head != current.head
             or (self.rows and current.rows + part.rows > self.rows)

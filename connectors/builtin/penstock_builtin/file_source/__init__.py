@@ -3,9 +3,10 @@
 - `source`    the task: `tailing` the files of this machine, or `listing` those of other places;
               `files` is what both have in common
 - `finding`   which files a configuration means; the plan
+- `listed`    the files as datasets, with their columns
 - `appearing` what watches for new files where several tasks read
 - `watch`     is told by the kernel when something changes
-- `reader`    one file of lines through growth, rotation and rewriting
+- `reader`    one file of lines through growth, rotation and rewriting; `open_file` reads its rows
 - `placed`    one file of any other kind or place; `contents` is the port of its formats: `lines`,
               `columnar` (Parquet), `avro`
 - `mark`      how far a file was read, and how to know it again; `altering` what people may set

@@ -153,7 +153,7 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _has_far_times(column: pa.Array) -> bool:
-    """Tell whether microseconds are beyond what a number of nanoseconds holds."""
+    """Return whether microseconds are beyond what a number of nanoseconds holds."""
     kind = column.type
     if pa.types.is_struct(kind):
         return any(map(_has_far_times, column.flatten()))
@@ -168,8 +168,8 @@ def _has_far_times(column: pa.Array) -> bool:
 
 
 def _has_rest(nanoseconds: pa.Array, microseconds: pa.Array) -> bool:
-    """Tell whether times have a part behind their microseconds. Both wrap alike where they are too
-    large.
+    """Return whether times have a part behind their microseconds. Both wrap alike where they are
+    too large.
     """
     wrapped = pc.multiply(microseconds.cast(pa.int64()), 1000)
     return bool(pc.any(pc.not_equal(nanoseconds.cast(pa.int64()), wrapped)).as_py())

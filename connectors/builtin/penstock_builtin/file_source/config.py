@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock_builtin.file_source.keys import ReadingKeys
 from penstock_builtin.opening import Roots
-from penstock_builtin.places.s3_keys import S3Keys, is_s3
+from penstock_builtin.places.s3_keys import S3Keys, is_object, require_known
 from penstock_connector import ConfigError, key
 from penstock_connector.reach import Reaching
 
@@ -24,17 +24,23 @@ MAGIC: Final = frozenset("*?[")
 class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     """What `file-source` reads, and how."""
 
-    file: tuple[str, ...] = key((), doc="Files or patterns to read; Kafka Connect's key.")
+    file: tuple[str, ...] = key(
+        (),
+        doc="Files or patterns (`*`, `?`, `[…]`, `**`) to read; Kafka Connect's key. This "
+        "or `path` is required.",
+        importance="high",
+    )
     path: tuple[str, ...] = key(
         (),
         doc="The same under its better name; both may be given. A folder stands for its files, "
-        "s3://bucket/prefix for the objects of a store whose keys begin so.",
+        "s3://bucket/prefix and gs://bucket/prefix for the objects of a store whose keys begin so.",
+        importance="high",
     )
     list_interval: float = key(
         10.0, type="duration", doc="Time between two looks for new objects; a look costs requests."
     )
     allowed_roots: tuple[str, ...] = key(
-        (), doc="Folders that files must be in once every link is followed; empty: any."
+        (), doc="Folders that opened files must be in, whatever links led there; empty: any."
     )
 
     def __post_init__(self) -> None:
@@ -47,6 +53,8 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
                 fix="Set `path` to a file, a folder or a pattern.",
                 config_path="path",
             )
+        for path in (*self.file, *self.path):
+            require_known(path, "file" if path in self.file else "path")
         if self.urls and len(self.urls) < len({*self.file, *self.path}):
             raise ConfigError(
                 "config.contradiction",
@@ -65,7 +73,7 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     def require_reach(self) -> None:
         """Refuse files and objects that may not be reached."""
         for path in (*self.file, *self.path):
-            if not is_s3(path):
+            if not is_object(path):
                 self.reach.require_template(path, "file" if path in self.file else "path")
         if self.urls:
             self.require_store(self.reach, self.urls)
@@ -73,12 +81,12 @@ class FileSourceConfig(S3Keys, ReadingKeys, Reaching):
     @property
     def urls(self) -> tuple[str, ...]:
         """The places in object stores."""
-        return tuple(dict.fromkeys(path for path in (*self.file, *self.path) if is_s3(path)))
+        return tuple(dict.fromkeys(path for path in (*self.file, *self.path) if is_object(path)))
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """Absolute paths and patterns, each once. A folder is a pattern: its files."""
-        named = (path for path in (*self.file, *self.path) if not is_s3(path))
+        named = (path for path in (*self.file, *self.path) if not is_object(path))
         return tuple(dict.fromkeys(self._pattern(path) for path in named))
 
     def _pattern(self, path: str) -> str:

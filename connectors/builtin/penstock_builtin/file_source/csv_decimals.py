@@ -48,7 +48,7 @@ Places: TypeAlias = NDArray[np.int64]
 
 
 def may_overflow(data: bytes, kinds: Iterable[pa.DataType]) -> bool:
-    """Tell whether CSV may have a number that is too large for a decimal at its scale, and that
+    """Return whether CSV may have a number that is too large for a decimal at its scale, and that
     Arrow does not refuse.
     """
     # It refuses numbers of more digits than the type has before it brings them to the scale.
@@ -64,7 +64,7 @@ def may_overflow(data: bytes, kinds: Iterable[pa.DataType]) -> bool:
 
 
 def is_out_of_range(column: pa.ChunkedArray) -> bool:
-    """Tell whether a column has a decimal of more digits than its type, which Arrow lets pass."""
+    """Return whether a column has a decimal of more digits than its type, which Arrow lets pass."""
     if not pa.types.is_decimal(column.type):
         return False
     try:
@@ -75,7 +75,7 @@ def is_out_of_range(column: pa.ChunkedArray) -> bool:
 
 
 def _has_run(data: bytes, run: int) -> bool:
-    """Tell whether so many digits stand in a row. Each run shows in every fourth byte, too."""
+    """Return whether so many digits stand in a row. Each run shows in every fourth byte, too."""
     whole = np.frombuffer(data, np.uint8)
     seen = (run - _STRIDE + 1) // _STRIDE
     return _have_run(whole[::_STRIDE], seen) and _have_run(whole, run)

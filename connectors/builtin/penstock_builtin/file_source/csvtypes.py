@@ -41,7 +41,7 @@ _DIGITS_MOST: Final = 400
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Tell whether a type is one of the numbers that Arrow proposes."""
+    """Return whether a type is one of the numbers that Arrow proposes."""
     return bool(pa.types.is_int64(kind) or pa.types.is_float64(kind))
 
 
@@ -123,13 +123,10 @@ def largest_whole(column: pa.ChunkedArray) -> int:
 
 
 def may_have_codes(data: bytes, marks: bytes) -> bool:
-    """Tell whether a block may have numbers with a leading zero or plus, or hexadecimal ones, which
-    Arrow reads without a word. A search over all bytes at once, which text columns with such values
-    may trigger, too.
-
-    Args:
-        data: The block.
-        marks: The characters of the dialect, which may stand before or behind a number.
+    """Return whether a block may have numbers with a leading zero or plus, or hexadecimal ones,
+    which Arrow reads without a word. A search over all bytes at once, which text columns with such
+    values may trigger, too. Args: data: The block. marks: The characters of the dialect, which may
+    stand before or behind a number.
     """
     if data[:1] in {b"0", b"+", b"-"}:
         return True  # rare, and so the search always has a character before
@@ -178,7 +175,7 @@ def _begin_fields(whole: Marks, places: Places, marks: bytes) -> Places:
 
 
 def _end_as_numbers(whole: Marks, places: Places, marks: bytes) -> bool:
-    """Tell whether one of some runs of digits ends as a number does; times and UUIDs do not."""
+    """Return whether one of some runs of digits ends as a number does; times and UUIDs do not."""
     for _ in range(_DIGITS_MOST):
         if not places.size:
             return False

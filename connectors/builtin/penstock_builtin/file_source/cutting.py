@@ -10,7 +10,6 @@ Cut: TypeAlias = Callable[[bytearray, int, int], int]
 place of the block in its file."""
 
 
-def cut_lines(data: bytes | bytearray, size: int, start: int) -> int:
+def cut_lines(data: bytes | bytearray, size: int, _start: int) -> int:
     """Return the length up to and with the last newline."""
-    del start
     return data.rfind(b"\n", 0, size) + 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import ConfigError
-from penstock_connector.decimals import from_texts, may_be_long
+from penstock_values.decimals import from_texts, may_be_long
 
 _DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?(\S+)\]")
@@ -130,7 +130,7 @@ def _parse_nested(name: str, kind: str, config_path: str) -> pa.DataType:
 
 
 def needs_care(data: bytes, kinds: Iterable[pa.DataType]) -> bool:
-    """Tell whether texts have to be looked at before Arrow makes decimals of them."""
+    """Return whether texts have to be looked at before Arrow makes decimals of them."""
     decimals = [kind for kind in kinds if pa.types.is_decimal(kind)]
     return bool(decimals) and (any(kind.scale < 0 for kind in decimals) or may_be_long(data))
 

@@ -430,7 +430,7 @@ class CsvDecoder:
 
 
 def _is_blank(data: bytes) -> bool:
-    """Tell whether there are only empty lines. The first bytes show it nearly always."""
+    """Return whether there are only empty lines. The first bytes show it nearly always."""
     return not data[:64].strip(b"\r\n") and not data.strip(b"\r\n")
 
 

@@ -29,7 +29,7 @@ class Files(Protocol):
         """End a wait."""
 
     def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
+        """Return whether a bounded read came to its end."""
 
     def remaining(self) -> tuple[int, int]:
         """Return the bytes and the rows that are left; -1 for unknown."""
@@ -57,7 +57,6 @@ class FilesSource(Source[K]):
         cls, config: K, partitions: Sequence[Partition], *, dry_run: bool
     ) -> Sequence[Partition]:
         """Refuse offsets that no file can be gone on from."""
-        del dry_run
         for partition in partitions:
             check_offset(partition, "position" if config.has_lines else "row")
         return partitions
@@ -79,7 +78,7 @@ class FilesSource(Source[K]):
         self.files.wake()
 
     def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
+        """Return whether a bounded read came to its end."""
         return self.files.finished()
 
     def remaining(self) -> tuple[int, int]:

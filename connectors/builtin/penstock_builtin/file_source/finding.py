@@ -17,7 +17,7 @@ from penstock_connector import Partition
 
 
 def is_pattern(path: str) -> bool:
-    """Tell whether a path names files that need not be known yet."""
+    """Return whether a path names files that need not be known yet."""
     return bool(MAGIC & set(path))
 
 
@@ -51,7 +51,7 @@ def folders_of(patterns: Iterable[str]) -> set[str]:
 
 
 def may_be_meant(name: str, *, is_folder: bool, patterns: Iterable[str]) -> bool:
-    """Tell whether a new name is worth looking for files again."""
+    """Return whether a new name is worth looking for files again."""
     magic = [pattern for pattern in patterns if is_pattern(pattern)]
     if is_folder:
         return any(is_pattern(os.path.dirname(pattern)) for pattern in magic)
@@ -71,7 +71,7 @@ def plan_files(config: FileSourceConfig, max_tasks: int) -> list[Partition]:
 
 
 def may_grow(config: FileSourceConfig) -> bool:
-    """Tell whether files may be meant that are not there yet, and that nobody named."""
+    """Return whether files may be meant that are not there yet, and that nobody named."""
     return config.tail and config.has_patterns
 
 

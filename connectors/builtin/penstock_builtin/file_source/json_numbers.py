@@ -19,8 +19,8 @@ _LONG_WHOLE: Final = r"[\[:,\s]-?[0-9]{16,}[\s,\]}]"
 
 
 def may_lose_digits(data: bytes, rows: pa.RecordBatch, declared: pa.Schema) -> bool:
-    """Tell whether a column of fractions, whose type was inferred, may hold a whole number that was
-    written with other digits, or an infinity, of which Arrow takes words that others do not. A
+    """Return whether a column of fractions, whose type was inferred, may hold a whole number that
+    was written with other digits, or an infinity, of which Arrow takes words that others do not. A
     search of values, then one of the text: nothing is done per row.
     """
     columns = zip(rows.schema.names, rows.columns, strict=True)

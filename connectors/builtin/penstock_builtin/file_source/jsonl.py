@@ -151,7 +151,7 @@ class JsonDecoder:
         return f"JSON that is not a row ({why})" if why else "not of the declared types"
 
     def _has_short_decimals(self, line: bytes) -> bool:
-        """Tell whether Arrow can stand the decimals of a line, as they are written."""
+        """Return whether Arrow can stand the decimals of a line, as they are written."""
         if not needs_care(line, self._declared.types):
             return True
         try:
@@ -263,7 +263,7 @@ def _is_short(value: object, scale: int) -> bool:
 
 
 def _adds_nothing(seen: pa.Schema, known: pa.Schema) -> bool:
-    """Tell whether all values of a block were read with types that were known before."""
+    """Return whether all values of a block were read with types that were known before."""
     more = seen.types[len(known) :]
     return bool(all(map(pa.types.is_null, more)) and seen.names[: len(known)] == known.names
                 and seen.types[: len(known)] == known.types)  # fmt: skip

@@ -25,7 +25,7 @@ class ReadingKeys:
 
     format: str = key(
         "text",
-        doc="What is in the files.",
+        doc="What is in the files; `avro` needs `penstock[avro]`.",
         choices=("text", "csv", "jsonl", "parquet", "avro"),
     )
     tail: bool = key(
@@ -33,56 +33,83 @@ class ReadingKeys:
     )
     dataset: str = key(
         "",
-        doc="Dataset of the rows; ${file} is the file's name without its ending. "
-        "Empty: the connector's `topic`.",
+        doc="Dataset of the rows; ${file} is the file's name without its endings. Empty: "
+        "the connector's `topic`.",
     )
     names_regex: str = key(
-        "", doc="Of the files of folders and patterns, those whose whole name matches; empty: all."
+        "",
+        doc="Of the files of folders, patterns and prefixes, those whose whole name "
+        "matches (Python's `re`; a pattern that takes longer than 0.25 s for a name is "
+        "refused: `config.slow_pattern`); empty: all.",
     )
     recursive: bool = key(False, doc="Of a folder that is named, the files in its folders, too.")
     compression: str = key(
         "auto",
-        doc="Of files of lines; `auto` goes by the endings .gz and .zst.",
+        doc="Of text, CSV and JSON lines; `auto` goes by the endings .gz and .zst.",
         choices=("auto", "none", "gzip", "zstd"),
     )
-    encoding: str = key("utf-8", doc="Encoding of text, CSV and JSON lines.")
+    encoding: str = key(
+        "utf-8",
+        doc="Encoding of text, CSV and JSON lines: any that Python knows; the byte order of "
+        "UTF-16 and UTF-32 is that of their mark.",
+    )
     types: tuple[str, ...] = key(
-        (), doc="Types of columns, `name:type`, where the format has none of its own."
+        (),
+        doc="Types of columns of CSV, JSON lines and `text.regex`, `name:type`: `string`, "
+        "`int64`, `double`, `bool`, `decimal(10,2)`, `date`, `time`, `timestamp[us]`, "
+        "`timestamp[us, UTC]`, …; of JSON lines also `list<…>` and `struct<name:…>`.",
     )
     text_regex: str = key(
-        "", doc="Makes columns of the lines of text: its named groups (`(?P<name>…)`, RE2)."
+        "",
+        doc="A pattern (RE2) that a line of text must match whole; its named groups "
+        "`(?P<name>…)` are the columns, instead of one column `line`.",
     )
-    batch_size: int = key(0, doc="Most rows of a batch; 0 leaves it to `block.bytes`.")
-    block_bytes: int = key(3 << 20, type="size", doc="Bytes read at once.", importance="low")
-    max_line_bytes: int = key(64 << 20, type="size", doc="A longer line fails the task.")
+    batch_size: int = key(0, doc="Most rows of a batch; 0: as many as are in a block.")
+    block_bytes: int = key(
+        3 << 20, type="size", doc="Bytes read at once, the unit of offsets.", importance="low"
+    )
+    max_line_bytes: int = key(
+        64 << 20, type="size", doc="A longer line fails the task; at most 1 GiB."
+    )
     invalid_utf8: str = key(
         "fail",
-        doc="What becomes of lines that are not of the encoding.",
+        doc="What becomes of lines that are not of the encoding; `replace` puts U+FFFD for "
+        "what is wrong.",
         choices=("fail", "replace", "dead-letter"),
     )
     invalid_rows: str = key(
         "fail",
-        doc="What becomes of broken CSV and JSON rows, and of lines that `text.regex` does not "
-        "match.",
+        doc="What becomes of broken CSV and JSON rows, of lines that `text.regex` does not "
+        "match, of values that are not of a declared type, and of times that are not "
+        "exact.",
         choices=("fail", "dead-letter"),
     )
     nanoseconds: str = key(
         "fail",
         doc="What becomes of rows of Parquet and Avro with times finer than a microsecond: "
-        "`truncate` cuts the times; `fail` rejects the rows, as `invalid.rows` says.",
+        "`truncate` cuts the times; `fail` rejects the rows, by `invalid.rows`.",
         choices=("fail", "truncate"),
     )
     truncated: str = key(
         "restart",
-        doc="What to do when a file became shorter or was rewritten: read it from its start, "
-        "or fail.",
+        doc="What happens when a file became shorter or was rewritten: `restart` reads it "
+        "from its start, with a warning; `fail` fails the task.",
         choices=("restart", "fail"),
     )
-    csv_delimiter: str = key(",", doc="Character between columns; \\t is a tab.")
-    csv_quote: str = key('"', doc="Character around values; empty: none.")
-    csv_escape: str = key("", doc="Character that takes the next one's meaning away; empty: none.")
+    csv_delimiter: str = key(
+        ",",
+        doc="ASCII character between columns; \\t is a tab. Delimiter, quote and escape "
+        "differ, and none is CR or LF.",
+    )
+    csv_quote: str = key('"', doc="ASCII character around values; empty: none.")
+    csv_escape: str = key(
+        "", doc="ASCII character that takes the next one's meaning away; empty: none."
+    )
     csv_null: str | None = key(
-        None, doc="Text, without quotes, that stands for no value; by default the usual ones do."
+        None,
+        doc="Text, without quotes, that stands for no value, also an empty one. By "
+        "default, in columns that are no texts: nothing, `NULL`, `null`, `NA`, `N/A`, "
+        "`n/a`, `#N/A`, `#NA`, `#N/A N/A`.",
     )
     csv_header: bool = key(True, doc="The first record of every file names the columns.")
     csv_columns: tuple[str, ...] = key(

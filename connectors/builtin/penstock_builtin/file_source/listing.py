@@ -101,7 +101,7 @@ class ListedFiles:
         self._signal.set()
 
     def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
+        """Return whether a bounded read came to its end."""
         return not self._keys.tail and not self._readers and not self._slices
 
     def remaining(self) -> tuple[int, int]:

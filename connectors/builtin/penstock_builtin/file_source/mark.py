@@ -53,7 +53,7 @@ class Mark:
         }
 
     def fits(self, fd: int) -> bool:
-        """Tell whether an open file is the marked one as far as it was read."""
+        """Return whether an open file is the marked one as far as it was read."""
         if os.fstat(fd).st_size < self.position:
             return False
         head, tail = ends(fd, self.position)

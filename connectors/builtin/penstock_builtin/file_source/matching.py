@@ -37,7 +37,6 @@ class MatchDecoder:
 
     def decode(self, chunk: Chunk, dataset: str) -> Decoded:
         """Return the rows of a chunk."""
-        del dataset
         cleaned = clean(chunk, self._invalid_utf8)
         lines = split_lines(cleaned.text, chunk)
         found = pc.extract_regex(lines, self._pattern)

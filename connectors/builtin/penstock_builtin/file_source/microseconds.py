@@ -93,7 +93,7 @@ class MicrosecondContent:
 
 
 def _has_times(kind: pa.DataType) -> bool:
-    """Tell whether a type has times of the day, or nanoseconds, at any depth."""
+    """Return whether a type has times of the day, or nanoseconds, at any depth."""
     if pa.types.is_time(kind) or getattr(kind, "unit", "") == "ns":
         return True
     return any(_has_times(kind.field(at).type) for at in range(kind.num_fields))

@@ -31,6 +31,14 @@ class Placing:
     how: Reading
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    """A file, open, and what reads it by its format."""
+
+    opened: Opened
+    content: Content
+
+
 class PlacedReader:
     """Reads one path from an offset on.
 
@@ -46,8 +54,7 @@ class PlacedReader:
         self.path = path
         self._placing, self._place = placing, placing.place
         self._offset: dict[str, Any] = dict(offset or {})
-        self._opened: Opened | None = None
-        self._content: Content | None = None
+        self._file: _OpenFile | None = None
         self._done = str(self._offset.get("version", "")) if self._offset.get("ended") else ""
         self._told_not_yet = False
         compressed = placing.keys.compression_of(path)
@@ -71,18 +78,17 @@ class PlacedReader:
 
     def left(self) -> int:
         """Return the bytes that are not read yet, of the file as it was opened."""
-        if self._opened is None:
+        if self._file is None:
             return 0
         packed = self._placing.keys.compression_of(self.path)
         read = 0 if packed else int(self._offset.get("position") or 0)
-        return max(self._opened.found.size - read, 0)
+        return max(self._file.opened.found.size - read, 0)
 
     def read(self) -> Chunk | Decoded | None:
         """Return the next rows, or None when there are none now."""
         try:
-            if self._content is None and not self._begin():
-                return None
-            return self._next()
+            file = self._file or self._begin()
+            return None if file is None else self._next(file)
         except NotYet:
             self._not_yet()
         except OtherFile:
@@ -94,7 +100,7 @@ class PlacedReader:
         """None: it says them by itself."""
 
     def is_now_at(self, path: str) -> bool:
-        """Tell whether what was read has another name now, and is no longer at its own."""
+        """Return whether what was read has another name now, and is no longer at its own."""
         if path == self.path or not self._offset.get("version"):
             return False
         there, here = self._place.look(path), self._place.look(self.path)
@@ -105,8 +111,8 @@ class PlacedReader:
         return self._fits(path)
 
     def may_be_left(self) -> bool:
-        """Tell whether nothing of what it read is still to be read under its old name."""
-        return self._content is None
+        """Return whether nothing of what it read is still to be read under its old name."""
+        return self._file is None
 
     def leave(self, *, restart: bool) -> None:
         """Close the file. With `restart`, what is at the path next is another one, read from its
@@ -118,36 +124,36 @@ class PlacedReader:
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._opened is not None:
-            self._opened.close()
-        self._opened = self._content = None
+        if self._file is not None:
+            self._file.opened.close()
+            self._file = None
 
     # ── beginning ────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self) -> bool:
+    def _begin(self) -> _OpenFile | None:
+        """Open the file; None when it may be made later, or has nothing new."""
         found = self._place.look(self.path)
         if found is None:
             if self._placing.keys.tail:
-                return False
+                return None
             raise self._missing()
         if found.version == self._done:
-            return False
+            return None
         try:
-            self._open()
+            self._file = self._open()
         except FileNotFoundError as error:
             if self._placing.keys.tail:
-                return False
+                return None
             raise self._missing() from error
-        return True
+        return self._file
 
-    def _open(self) -> None:
+    def _open(self) -> _OpenFile:
         opened = self._place.open(self.path)
         try:
-            self._content = self._content_of(opened)
+            return _OpenFile(opened, self._content_of(opened))
         except BaseException:
             opened.close()
             raise
-        self._opened = opened
 
     def _content_of(self, opened: Opened) -> Content:
         try:
@@ -163,33 +169,31 @@ class PlacedReader:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _next(self) -> Chunk | Decoded | None:
-        assert self._content is not None  # noqa: S101 - `_begin` said so
-        assert self._opened is not None  # noqa: S101 - as above
-        piece = self._content.next()
+    def _next(self, file: _OpenFile) -> Chunk | Decoded | None:
+        piece = file.content.next()
         if piece is not None:
-            self._store(self._content, self._opened.found)
+            self._store(file)
             return piece
         if not self._grows or self._final:
-            self._end(self._opened.found)
+            self._end(file.opened.found)
             return None
-        return self._behind(self._content, self._opened)
+        return self._behind(file)
 
-    def _behind(self, content: Content, opened: Opened) -> Chunk | None:
+    def _behind(self, file: _OpenFile) -> Chunk | None:
         """At the end of a file that may grow: is it still the one that the path names?"""
         found = self._place.look(self.path)
         if found is None or found.version == self._done:
             return None  # moved or deleted: what is open stays open until there is a new one
         last = None
-        if found.version != opened.found.version and not self._fits(self.path):
-            last = content.last_words()
+        if found.version != file.opened.found.version and not self._fits(self.path):
+            last = file.content.last_words()
             self._offset = {}
             self.close()
-        self._done = found.version if self._content else ""
+        self._done = found.version if self._file else ""
         return last
 
     def _fits(self, path: str) -> bool:
-        """Tell whether a path names what was read, as far as it was read."""
+        """Return whether a path names what was read, as far as it was read."""
         if not (self._offset.get("position") or self._offset.get("row")):
             return True
         try:
@@ -204,9 +208,9 @@ class PlacedReader:
             opened.close()
         return True
 
-    def _store(self, content: Content, found: Found) -> None:
-        ended = content.ended and not self._grows
-        self._offset = {**content.offset(), "version": found.version}
+    def _store(self, file: _OpenFile) -> None:
+        ended = file.content.ended and not self._grows
+        self._offset = {**file.content.offset(), "version": file.opened.found.version}
         if ended:
             self._offset["ended"] = True
 
@@ -219,7 +223,7 @@ class PlacedReader:
         if not self._told_not_yet:
             log.warning("%s is not whole yet: waiting for its rest", self.path)
         self._told_not_yet = True
-        found = self._opened.found if self._opened else self._place.look(self.path)
+        found = self._file.opened.found if self._file else self._place.look(self.path)
         self._done = found.version if found else ""
         self.close()
 

@@ -24,10 +24,10 @@ class Named(Protocol):
         """Return the offset to store."""
 
     def is_now_at(self, path: str) -> bool:
-        """Tell whether what was read has another name now, and is no longer at its own."""
+        """Return whether what was read has another name now, and is no longer at its own."""
 
     def may_be_left(self) -> bool:
-        """Tell whether nothing of what it read is still to be read under its old name."""
+        """Return whether nothing of what it read is still to be read under its old name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from penstock_builtin.file_source.appearing import watch_for_files
 from penstock_builtin.file_source.config import FileSourceConfig
 from penstock_builtin.file_source.files import FilesSource
-from penstock_builtin.file_source.finding import is_pattern, may_grow, plan_files
+from penstock_builtin.file_source.finding import find_files, is_pattern, may_grow, plan_files
+from penstock_builtin.file_source.listed import list_files
 from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch_listing
 from penstock_builtin.file_source.tailing import TailedFiles
 from penstock_builtin.opening import as_file_error, open_regular
+from penstock_builtin.places.local import LocalPlace
 from penstock_builtin.places.s3 import S3Place
-from penstock_connector import Monitor, Partition
+from penstock_connector import Dataset, Monitor, Partition
 
 
 class FileSource(FilesSource[FileSourceConfig]):
@@ -54,14 +56,22 @@ class FileSource(FilesSource[FileSourceConfig]):
         """Return a partition for each file, and for one task alone one for those that come
         later.
         """
-        del known
         if config.urls:
             return listed_plan(S3Place(config), config.tail, max_tasks, config.urls)
         return plan_files(config, max_tasks)
 
     @classmethod
+    def list_datasets(cls, config: FileSourceConfig) -> Iterator[Dataset]:
+        """Yield the files that there are now."""
+        if config.urls:
+            yield from list_files(config, S3Place(config), config.roots)
+            return
+        files = find_files(config.patterns, config.names)
+        yield from list_files(config, LocalPlace(config.roots), config.roots, files)
+
+    @classmethod
     def monitored(cls, config: FileSourceConfig, max_tasks: int) -> bool:
-        """Tell whether files may appear that no task finds by itself."""
+        """Return whether files may appear that no task finds by itself."""
         return max_tasks > 1 and (may_grow(config) or bool(config.urls and config.tail))
 
     @classmethod

@@ -79,10 +79,10 @@ class Reader(Protocol):
         """Return the bytes that are not read yet."""
 
     def is_now_at(self, path: str) -> bool:
-        """Tell whether what was read has another name now, and is no longer at its own."""
+        """Return whether what was read has another name now, and is no longer at its own."""
 
     def may_be_left(self) -> bool:
-        """Tell whether nothing of what it read is still to be read under its old name."""
+        """Return whether nothing of what it read is still to be read under its old name."""
 
     def leave(self, *, restart: bool) -> None:
         """Close the file; with `restart`, another one is at the path."""
@@ -144,7 +144,7 @@ class TailedFiles:
         self._signal.set()
 
     def finished(self) -> bool:
-        """Tell whether a bounded read came to its end."""
+        """Return whether a bounded read came to its end."""
         return not self.config.tail and not self._readers and not self._slices
 
     def remaining(self) -> tuple[int, int]:

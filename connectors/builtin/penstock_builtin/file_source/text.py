@@ -38,7 +38,6 @@ class TextDecoder:
 
     def decode(self, chunk: Chunk, dataset: str) -> Decoded:
         """Return the lines of a chunk."""
-        del dataset
         cleaned = clean(chunk, self._invalid)
         lines = split_lines(cleaned.text, chunk)
         return Decoded(pa.record_batch([lines], schema=SCHEMA), cleaned.bad)

@@ -26,11 +26,17 @@ _log = logging.getLogger(__name__)
 class LogSinkConfig(Reaching):
     """What of the rows is printed, and how many of them."""
 
-    prefix: str = key("", doc="Begins every line.")
-    rows_per_second: int = key(20, doc="Most rows that are printed a second, from 1 to 100.")
+    prefix: str = key("", doc="Begins every line, before the task's id.")
+    rows_per_second: int = key(
+        20,
+        doc="Most rows that are printed a second, from 1 to 100; the others are counted: "
+        "`… 980 rows not shown`.",
+    )
     columns: tuple[str, ...] = key((), doc="Columns to print. Empty: all.")
     secret_columns: tuple[str, ...] = key(
-        (), doc="Columns and nested fields whose values are printed as ***."
+        (),
+        doc="Columns and nested fields, at any depth, whose values are printed as `***`; "
+        "`a.b` is b inside of a.",
     )
     reserved_columns: bool = key(
         False, doc="Print columns like `__op`, too; `__op` of changes always."
@@ -112,7 +118,6 @@ class LogSink(TransactionalSink[LogSinkConfig]):
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Begin a line as the task's."""
-        del epoch
         config = self.config
         self._begin = f"{config.prefix} [{task_id}]".lstrip()
         self._lines = Lines(config.secret_columns, config.row_characters)
@@ -125,12 +130,10 @@ class LogSink(TransactionalSink[LogSinkConfig]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place for the first rows."""
-        del txn_id, slot, attempt, schema
         return LogStaging(dataset, self.config.rows_per_second)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Print: only attempts that count are."""
-        del txn_id, epoch, token
         for staging in staged:
             assert isinstance(staging, LogStaging)  # noqa: S101 - we made them
             self._print(staging)
@@ -138,7 +141,6 @@ class LogSink(TransactionalSink[LogSinkConfig]):
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing is left to do."""
-        del txn_id, epoch, state
 
     def _print(self, staging: LogStaging) -> None:
         shown = 0

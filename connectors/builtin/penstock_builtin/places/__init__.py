@@ -2,7 +2,7 @@
 
 - `port`    what a reader needs of a place: look, open, find
 - `local`   a file system
-- `s3`      an S3-compatible store: `s3_keys` how it is reached, `s3_signing` and `s3_http` one
-            request, `s3_store` the requests that exist, `s3_xml` what the store answers
+- `s3`      a store that speaks S3: `s3_keys` how it is reached, `s3_session` as whom and over which
+            way, `s3_store` the requests that exist, `google_tokens` who asks Google's
 - `sftp`    an SFTP server; `sftp_keys` how it is reached, `sftp_session` the connection
 """

@@ -32,7 +32,7 @@ class Names:
     pattern: Pattern | None = None
 
     def has(self, path: str) -> bool:
-        """Tell whether the last part of a path is such a name.
+        """Return whether the last part of a path is such a name.
 
         Raises:
             ConfigError: `config.slow_pattern`.

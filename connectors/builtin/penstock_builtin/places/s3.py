@@ -1,13 +1,16 @@
-"""Objects of an S3-compatible store, as files to read. They never grow: they are replaced."""
+"""Objects of a store that speaks S3, as files to read. They never grow: they are replaced."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock_builtin.places.port import Found, Names
 from penstock_builtin.places.s3_keys import S3Access, S3Url
-from penstock_builtin.places.s3_store import S3Store
+from penstock_connector import ConfigError
+
+if TYPE_CHECKING:
+    from penstock_builtin.places.s3_store import S3Store
 
 _AHEAD: Final = 4 << 20
 """Bytes that are fetched at once at least. Fewer ask more often than an answer is worth; more is
@@ -15,6 +18,25 @@ memory for every object that is being read."""
 
 _ASK_MOST: Final = 16 << 20
 """Bytes that are asked for at once. More takes longer than a request may on a slow network."""
+
+
+def open_store(url: S3Url, access: S3Access) -> S3Store:
+    """Return the bucket of a URL.
+
+    Raises:
+        ConfigError: `s3.not_installed`; the access is not one.
+    """
+    try:
+        # imported on use: an extra, which takes a moment and 30 MB to load
+        from penstock_builtin.places.s3_store import S3Store  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            "s3.not_installed",
+            f"objects need a library that is not installed ({error.name})",
+            fix="Install it on all workers: pip install 'penstock[s3]'.",
+            config_path="path",
+        ) from error
+    return S3Store(url, access)
 
 
 class S3Named(Protocol):
@@ -28,8 +50,8 @@ class S3Named(Protocol):
     def names(self) -> Names:
         """Which names are wanted."""
 
-    def access(self) -> S3Access:
-        """How the store is reached."""
+    def access(self, url: str) -> S3Access:
+        """How the store of a URL is reached."""
 
 
 class S3Object:
@@ -71,17 +93,18 @@ class S3Place:
     grows = False
 
     def __init__(self, config: S3Named) -> None:
-        access = config.access()
         self._names = config.names
         self._urls = [S3Url.parse(url) for url in config.urls]
-        self._stores = {url.bucket: S3Store(url.bucket, access) for url in self._urls}
+        self._stores = {
+            url.at(""): open_store(url, config.access(url.at(""))) for url in self._urls
+        }
         self._seen: dict[str, Found] = {}
 
     def check(self) -> None:
         """List a little of every URL: so wrong keys and names come early."""
         try:
             for url in self._urls:
-                next(self._stores[url.bucket].listed(url.prefix), None)
+                next(self._stores[url.at("")].listed(url.prefix), None)
         finally:
             self.close()
 
@@ -89,7 +112,7 @@ class S3Place:
         """Return the objects that are meant now."""
         seen: dict[str, Found] = {}
         for url in self._urls:
-            for stored in self._stores[url.bucket].listed(url.prefix):
+            for stored in self._stores[url.at("")].listed(url.prefix):
                 path = url.at(stored.key)
                 if not path.endswith("/") and self._names.has(path):
                     seen[path] = Found(path, stored.size, stored.tag)
@@ -106,7 +129,7 @@ class S3Place:
         if found is None:
             raise FileNotFoundError(path)
         url = next(url for url in self._urls if path.startswith(url.at(url.prefix)))
-        return S3Object(self._stores[url.bucket], url, found)
+        return S3Object(self._stores[url.at("")], url, found)
 
     def close(self) -> None:
         """Close the connections."""

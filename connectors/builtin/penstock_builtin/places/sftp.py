@@ -245,7 +245,7 @@ async def _through_link(client: Any, path: str) -> Any:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Tell whether a name is meant; hidden ones have to be named as such."""
+    """Return whether a name is meant; hidden ones have to be named as such."""
     if name.startswith(".") and not pattern.startswith("."):
         return False
     return fnmatchcase(name, pattern)

@@ -14,12 +14,17 @@ class SftpKeys:
     sftp_host: str = key(doc="Name or address of the server.", required=True)
     sftp_port: int = key(22, doc="Its port.")
     sftp_user: str = key(doc="Name of the user there.", required=True)
-    sftp_password: str = key("", type="password", sensitive=True, doc="The user's password.")
+    sftp_password: str = key(
+        "", type="password", sensitive=True, doc="The user's password; this, or a key."
+    )
     sftp_key: str = key("", type="password", doc="A private key, as the text of its file.")
     sftp_key_file: str = key("", doc="File with the private key, on the worker's machine.")
     sftp_key_passphrase: str = key("", type="password", doc="Opens the private key.")
     sftp_host_key: tuple[str, ...] = key(
-        (), doc="Public keys of the server, as `ssh-keyscan` prints them without the name."
+        (),
+        doc="Public keys of the server, as `ssh-keyscan` prints them without the name "
+        "(`ssh-ed25519 AAAA…`). This or `sftp.known.hosts` is required: no other "
+        "server is talked to.",
     )
     sftp_known_hosts: str = key(
         "", doc="File with public keys of servers, as ssh has them, on the worker's machine."

@@ -16,7 +16,8 @@ class SftpSourceConfig(SftpKeys, ReadingKeys, Reaching):
     """What `sftp-source` reads, and how."""
 
     path: tuple[str, ...] = key(
-        doc="Absolute paths of files or folders on the server, or patterns.", required=True
+        doc="Absolute paths of files, folders and patterns (`*`, `?`, `[…]`, `**`) on the server.",
+        required=True,
     )
     list_interval: float = key(
         5.0, type="duration", doc="Time between two looks for new files and rows."

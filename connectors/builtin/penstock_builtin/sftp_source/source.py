@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from penstock_builtin.file_source.files import FilesSource
+from penstock_builtin.file_source.listed import list_files
 from penstock_builtin.file_source.listing import ListedFiles, listed_plan, watch_listing
+from penstock_builtin.opening import Roots
 from penstock_builtin.places.sftp import SftpPlace
 from penstock_builtin.sftp_source.config import SftpSourceConfig
-from penstock_connector import Monitor, Partition
+from penstock_connector import Dataset, Monitor, Partition
 
 
 class SftpSource(FilesSource[SftpSourceConfig]):
@@ -34,13 +36,17 @@ class SftpSource(FilesSource[SftpSourceConfig]):
         """Return a partition for each file, and for one task alone one for those that come
         later.
         """
-        del known
         place = SftpPlace(config, config)
         return listed_plan(place, config.tail, max_tasks, config.patterns)
 
     @classmethod
+    def list_datasets(cls, config: SftpSourceConfig) -> Iterator[Dataset]:
+        """Yield the files that there are now."""
+        yield from list_files(config, SftpPlace(config, config), Roots())
+
+    @classmethod
     def monitored(cls, config: SftpSourceConfig, max_tasks: int) -> bool:
-        """Tell whether files may appear that no task finds by itself."""
+        """Return whether files may appear that no task finds by itself."""
         return max_tasks > 1 and config.tail
 
     @classmethod

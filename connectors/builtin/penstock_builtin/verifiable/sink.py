@@ -30,8 +30,8 @@ class VerifiableSinkConfig(Reaching):
     )
     mode: str = key(
         "two-phase",
-        doc="`host` commits without looking whether it did already: at least once. The others "
-        "are exactly once; which of them is at work is what `delivery` asks for.",
+        doc="`host` commits without a check whether it did already: at least once. The others are "
+        "exactly once; `delivery` chooses between them.",
         choices=("two-phase", "sink", "host"),
     )
     delay_ms: float = key(
@@ -98,7 +98,6 @@ class VerifiableSink(TransactionalSink[VerifiableSinkConfig]):
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
     ) -> Sequence[str] | None:
         """Refuse rows of anything but the verifiable source."""
-        del key_columns
         found = {field.name: field.type for field in schema}
         if any(found.get(wanted.name) != wanted.type for wanted in SCHEMA):
             raise SchemaError(
@@ -112,7 +111,6 @@ class VerifiableSink(TransactionalSink[VerifiableSinkConfig]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place that notes which rows came."""
-        del txn_id, attempt, dataset, schema
         return RunStaging(slot, self.config.delay_ms)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
@@ -135,7 +133,6 @@ class VerifiableSink(TransactionalSink[VerifiableSinkConfig]):
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Append the lines, unless they are there."""
-        del txn_id, epoch
         fields: dict[str, Any] = json.loads(zlib.decompress(state))
         serial, token = fields["serial"], fields["token"]
         with telling(self.config.ledger):

@@ -29,13 +29,15 @@ class VerifiableSourceConfig(Reaching):
     """How many rows, how fast, and what is forgotten."""
 
     pipeline: str = key("verifiable", doc="Name that every row carries.")
-    partitions: int = key(1, doc="Partitions, each numbered from 0.")
+    partitions: int = key(1, doc='Partitions `{"pipeline", "task"}`, each numbered from 0.')
     tasks: int = key(0, doc="The same under another name; the larger one counts.")
     rows: int = key(0, doc="Rows of each partition; 0: no end.")
     rate: float = key(0.0, doc="Rows a second of each partition; 0: as fast as can be.")
     batch_rows: int = key(100, doc="Rows of a batch.")
     prune: bool = key(
-        False, doc="Forget rows once they are acknowledged; being asked for them is an error then."
+        False,
+        doc="Forget rows once they are acknowledged, durably, in `state.dir`; a request for them "
+        "is `verifiable.gap` then (offset lost).",
     )
     state_dir: str = key("", doc="Folder that remembers what was forgotten; needed for `prune`.")
     gate: int = key(
@@ -90,7 +92,6 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
         cls, config: VerifiableSourceConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return as many partitions as are asked for."""
-        del max_tasks, known
         count = max(config.partitions, config.tasks)
         return [_partition(config, number) for number in range(count)]
 
@@ -137,7 +138,7 @@ class VerifiableSource(Source[VerifiableSourceConfig]):
         self._woken.clear()
 
     def finished(self) -> bool:
-        """Tell whether every partition gave its rows."""
+        """Return whether every partition gave its rows."""
         return not any(map(self._left, self._sequences.values()))
 
     def remaining(self) -> tuple[int, int]:

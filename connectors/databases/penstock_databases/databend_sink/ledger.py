@@ -12,14 +12,14 @@ written first, and read after; from then on anybody else's commit to it ends the
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from penstock_connector import ConfigError, ConnectorError, FencedError
+from penstock_connector import ConfigError, ConnectorError
+from penstock_connector.tables.ledger import LastTxn, TaskLedger
+from penstock_connector.tables.names import TableId
 from penstock_databases.databend_sink.session import Session, transaction
 from penstock_databases.databend_sink.sql import table_sql
-from penstock_databases.names import TableId
 
 _TABLE: Final = "penstock_commits"
 _COLUMNS: Final = (
@@ -33,27 +33,24 @@ _CLEANED_EVERY: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class Last(LastTxn):
     """What the row says. `serial` counts the task's transactions; it only grows."""
 
-    epoch: int = 0
     serial: int = 0
-    txn: int = 0
-    token: bytes = b""
 
 
 class _UndoneError(Exception):
     """Rolls a transaction back."""
 
 
-class Ledger:
+class Ledger(TaskLedger):
     """The commit row, as one task at one epoch sees it."""
 
     def __init__(self, session: Session, database: str, task_id: str, epoch: int) -> None:
-        self._session, self._task, self._epoch = session, task_id, epoch
-        self.folder = hashlib.sha256(task_id.encode()).hexdigest()[:12]
-        self.table = TableId(f"{_TABLE}_{self.folder}", catalog=database)
-        self._sql = table_sql(self.table)
+        super().__init__(task_id, epoch, "databend.fenced")
+        self._session = session
+        self.folder = self.key[:12]
+        self._sql = table_sql(TableId(f"{_TABLE}_{self.folder}", catalog=database))
         self._commits = 0
 
     def claim(self) -> Last:
@@ -68,15 +65,16 @@ class Ledger:
         with transaction(self._session):
             self._session.execute(
                 f'UPDATE {self._sql} SET "epoch" = %s WHERE "task" = %s AND "epoch" <= %s',
-                (self._epoch, self._task, self._epoch),
+                (self._epoch, self._task_id, self._epoch),
             )
             last = self.read()
             if last is None:
                 self._session.execute(
-                    f"INSERT INTO {self._sql} VALUES (%s, %s, 0, 0, '')", (self._task, self._epoch)
+                    f"INSERT INTO {self._sql} VALUES (%s, %s, 0, 0, '')",
+                    (self._task_id, self._epoch),
                 )
                 return Last(self._epoch)
-            self._refuse_newer(last)
+            self.refuse_newer(last.epoch)
         return last
 
     def read(self) -> Last | None:
@@ -84,21 +82,21 @@ class Ledger:
         rows = self._session.query(
             'SELECT to_string("epoch"), to_string("serial"), to_string("txn"), "token" '
             f'FROM {self._sql} WHERE "task" = %s',
-            (self._task,),
+            (self._task_id,),
         )
         if not rows:
             return None
         epoch, serial, txn, token = (value or "" for value in rows[0])
-        return Last(int(epoch), int(serial), int(txn), token.encode("latin-1"))
+        return Last(int(epoch), int(txn), token.encode("latin-1"), int(serial))
 
     def done(self, serial: int) -> bool:
-        """Tell whether a transaction was committed: an answer may be lost where the rows are not.
+        """Return whether a transaction was committed: an answer may be lost where the rows are not.
 
         Raises:
             FencedError: `databend.fenced`.
         """
         last = self.read() or Last()
-        self._refuse_newer(last)
+        self.refuse_newer(last.epoch)
         return last.serial >= serial
 
     def advance(self, last: Last) -> None:
@@ -111,10 +109,10 @@ class Ledger:
         self._session.execute(
             f'UPDATE {self._sql} SET "serial" = %s, "txn" = %s, "token" = %s '
             'WHERE "task" = %s AND "epoch" = %s',
-            (last.serial, last.txn, last.token.decode("latin-1"), self._task, self._epoch),
+            (last.serial, last.txn_id, last.token.decode("latin-1"), self._task_id, self._epoch),
         )
         if self.read() != last:
-            raise self._fenced(self.read() or Last())
+            raise self._fenced((self.read() or Last()).epoch)
 
     def tidy(self) -> None:
         """Remove older versions of the row now and then. It is no harm when that fails."""
@@ -142,14 +140,3 @@ class Ledger:
                 "this Databend has no transactions over several statements",
                 fix="Use a newer one: 1.2.453 has them.",
             )
-
-    def _refuse_newer(self, last: Last) -> None:
-        if last.epoch > self._epoch:
-            raise self._fenced(last)
-
-    def _fenced(self, last: Last) -> FencedError:
-        return FencedError(
-            "databend.fenced",
-            f"epoch {last.epoch} of task {self._task} writes to {self.table.catalog} now, "
-            f"not {self._epoch}",
-        )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Final, Protocol
 
 from penstock_connector import ConnectorError
+from penstock_connector.tables.columns import Shape
+from penstock_connector.tables.names import TableId
+from penstock_databases.databend_sink.config import DatabendSinkConfig
 from penstock_databases.databend_sink.failing import EXISTS, Coded
 from penstock_databases.databend_sink.sql import Value
 from penstock_databases.databend_sink.types import column
-from penstock_databases.dialect import Shape
-from penstock_databases.names import TableId
+from penstock_databases.dialect import Login
 
 ROLLBACK: Final = "ROLLBACK"
 
@@ -95,3 +97,25 @@ def remove(session: Session, names: Sequence[str]) -> None:
     for name in names:
         with contextlib.suppress(ConnectorError):
             session.execute(f"REMOVE @~/{name}")
+
+
+def open_session(config: DatabendSinkConfig, wait: Callable[[float], object]) -> Session:
+    """Return a session, opened within the attempts of the configuration. `wait` sleeps, and returns
+    True when the task is ending.
+
+    Raises:
+        ConnectorError: `sql.unreachable`, `sql.auth`, `databend.in_use`, …
+    """
+    return config.connection_retry.call(lambda: _open(config), wait)
+
+
+def _open(config: DatabendSinkConfig) -> Session:
+    # ruff: noqa: PLC0415 - only one of them is used
+    target = config.target
+    if target.folder:
+        from penstock_databases.databend_sink.embedded import EmbeddedSession
+
+        return EmbeddedSession(target.folder)
+    from penstock_databases.databend_sink.http import HttpSession
+
+    return HttpSession(target, Login(config.connection_user, config.connection_password))

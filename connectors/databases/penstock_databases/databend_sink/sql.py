@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from penstock_databases.names import Naming, TableId
+from penstock_connector.tables.names import Naming, TableId
 
 NAMING: Final = Naming("Databend", '"', 255)
 """Databend takes longer names, and its files are then named by them: file systems do not."""
@@ -33,11 +33,6 @@ def filled(sql: str, values: Sequence[Value] = ()) -> str:
     """Return a statement with its values."""
     left: Iterator[Value] = iter(values)
     return _MARK.sub(lambda mark: literal(next(left)) if mark[1] == "s" else "%", sql)
-
-
-def readable(statement: str) -> str:
-    """Return a statement as a person would type it."""
-    return statement.replace("%%", "%")
 
 
 def quoted(name: str) -> str:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.types as is_kind
 
 from penstock_connector import SchemaError
-from penstock_databases.dialect import Column
-from penstock_databases.types import DECIMAL_MOST, INSTANT, STAMP, field, meaning
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.types import DECIMAL_MOST, INSTANT, STAMP, field
+from penstock_values.semantic_types import semantic_type
 
 NO_ZONE: Final = "penstock: no time zone"
 """Comment of a column whose times are a wall clock's; they are stored as if it stood in UTC."""
@@ -61,7 +62,7 @@ def column_type(of: pa.Field) -> str:
     Raises:
         SchemaError: `databend.type`: there is none.
     """
-    means = meaning(of)
+    means = semantic_type(of)
     exact = _DECIMAL.fullmatch(means)
     if means == "json" and _is_text(of.type):
         return "VARIANT"
@@ -111,7 +112,7 @@ def carried(native: str) -> pa.DataType | None:
 
 
 def is_json(native: str) -> bool:
-    """Tell whether a column takes texts of JSON."""
+    """Return whether a column takes texts of JSON."""
     return native in {"variant", "json"}
 
 

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from penstock_databases.dialect import Column, Shape
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
 from penstock_databases.java.connection import JavaConnection
 from penstock_databases.java.types import row_field
-from penstock_databases.names import TableId
 
 _SYSTEM: Final = frozenset({
     "sys", "system", "information_schema", "sysibm", "syscat", "sysstat", "systools", "sysproc",

@@ -9,14 +9,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import ConnectorError
-from penstock_databases.dialect import Column, Connection, Login, Shape, Stamp
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_connector.tables.types import INSTANT
+from penstock_databases.dialect import Connection, Login, Stamp
 from penstock_databases.failing import sql_error
 from penstock_databases.java import catalog
 from penstock_databases.java.connection import JavaConnection
 from penstock_databases.java.reading import read
 from penstock_databases.java.types import has_order
-from penstock_databases.names import JAVA, TableId
-from penstock_databases.types import INSTANT
+from penstock_databases.names import JAVA
 from penstock_databases.url import Target
 
 _NOW: Final = (
@@ -46,7 +48,6 @@ class JavaDialect:
         self, connection: Connection, kinds: Sequence[str], *, everywhere: bool = False
     ) -> list[TableId]:
         """Return the tables of all schemas."""
-        del everywhere
         return catalog.tables(_ours(connection), kinds)
 
     def shape(self, connection: Connection, table: TableId) -> Shape | None:
@@ -80,7 +81,6 @@ class JavaDialect:
 
     def stamp(self, connection: Connection, source: str, columns: Sequence[Column]) -> Stamp | None:
         """Return the time of rows."""
-        del source
         quoted = [self.naming.quoted(column.name) for column in columns]
         sql = f"COALESCE({', '.join(quoted)})" if len(quoted) > 1 else quoted[0]
         _ours(connection).compared.update(column.name for column in columns)

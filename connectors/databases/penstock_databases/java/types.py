@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_databases.types import INSTANT, STAMP, decimal, field
+from penstock_connector.tables.types import INSTANT, STAMP, decimal, field
 
 _PLAIN: Final = {
     -7: pa.bool_(), 16: pa.bool_(), -6: pa.int16(), 5: pa.int16(), 4: pa.int32(), -5: pa.int64(),
@@ -46,7 +46,7 @@ def row_field(name: str, kind: int, native: str, precision: int, scale: int) -> 
 
 
 def has_order(kind: pa.DataType, native: str) -> bool:
-    """Tell whether rows can be ordered by values of a column, and gone on from one of them."""
+    """Return whether rows can be ordered by values of a column, and gone on from one of them."""
     if pa.types.is_string(kind):
         return any(word in native for word in ("char", "varying")) and "large" not in native
     return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))

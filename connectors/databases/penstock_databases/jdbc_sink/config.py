@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 from zoneinfo import ZoneInfo
 
 from penstock_connector import ConfigError, ConnectorError, key
-from penstock_connector.reach import Reaching
+from penstock_connector.tables.changes import Verb
+from penstock_connector.tables.config import TableKeys
+from penstock_connector.tables.names import Naming, table_parts
 from penstock_databases.url import parse_url, require_target
-
-COORDINATES: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
-"""Columns of `pk.mode=kafka` when `pk.fields` names no others."""
 
 _DIALECTS: Final = {
     "mysql": "mysql", "mariadb": "mysql", "mysqldatabasedialect": "mysql",
@@ -22,24 +22,20 @@ _DIALECTS: Final = {
 }  # fmt: skip
 """What `dialect.name` may be, in lower case → our name."""
 
+_SIMPLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+
 
 @dataclass(frozen=True)
-class JdbcSinkConfig(Reaching):
+class JdbcSinkConfig(TableKeys):
     """Where the tables are, and how rows are written."""
+
+    code_prefix: ClassVar[str] = "jdbc"
 
     connection_url: str = key(
         doc="jdbc:postgresql://host:5432/database, jdbc:mysql://…, jdbc:mariadb://…, or "
         "jdbc:sqlite:/file.",
         required=True,
         group="Connection",
-    )
-    connection_user: str = key("", doc="User of the database.", group="Connection")
-    connection_password: str = key(
-        "", doc="Password of the user.", type="password", group="Connection"
-    )
-    connection_attempts: int = key(3, doc="Most attempts to connect.", group="Connection")
-    connection_backoff_ms: float = key(
-        10.0, doc="Time between attempts to connect.", type="duration", group="Connection"
     )
     dialect_name: str = key(
         "",
@@ -59,12 +55,6 @@ class JdbcSinkConfig(Reaching):
         doc="Rows of a statement, about: what arrives together is not split. 0: no limit.",
         group="Writes",
     )
-    delete_enabled: bool = key(
-        False,
-        doc="Delete the rows whose deletion arrives, and empty a table that was truncated. Needs a "
-        "`pk.mode` that finds rows: `record_key` or `record_value`.",
-        group="Writes",
-    )
     handle_tombstone: bool = key(
         False, doc="Without `delete.enabled`: pass deletions over.", group="Writes"
     )
@@ -76,29 +66,18 @@ class JdbcSinkConfig(Reaching):
         group="Data mapping",
         importance="high",
     )
-    pk_fields: list[str] = key(  # noqa: RUF009 - `key` makes a field with a factory
-        [],
+    pk_fields: tuple[str, ...] = key(
+        (),
         doc="Fields of the key. `record_key`: all of its fields when empty, and the name of the "
         "column when the key is a single value; `record_value`: all fields when empty; `kafka`: "
         "names of the three columns.",
         group="Data mapping",
     )
-    fields_whitelist: list[str] = key(  # noqa: RUF009 - as above
-        [],
-        doc="Fields of a row that are written, beside the key; all when empty.",
-        group="Data mapping",
-    )
-    table_name_format: str = key(
-        "${topic}",
-        doc="The table: ${topic} is the rows' topic, split into schema and table at its dots "
-        'unless it stands in quotes ("${topic}"); ${table} is what follows its last dot.',
-        group="Data mapping",
-    )
     table_name_normalize: bool = key(
         False, doc="Replace all but letters, digits and _ by _ in ${topic}.", group="Data mapping"
     )
-    table_types: list[str] = key(  # noqa: RUF009 - as above
-        ["TABLE"],
+    table_types: tuple[str, ...] = key(
+        ("TABLE",),
         doc="What may be written to: TABLE, PARTITIONED TABLE, VIEW.",
         group="Data mapping",
     )
@@ -121,12 +100,6 @@ class JdbcSinkConfig(Reaching):
         choices=("refuse", "remove"),
         group="Tables",
     )
-    auto_create: bool = key(False, doc="Make a table that is missing.", group="DDL")
-    auto_evolve: bool = key(False, doc="Add columns that are missing.", group="DDL")
-    max_retries: int = key(10, doc="Most attempts to write a transaction again.", group="Retries")
-    retry_backoff_ms: float = key(
-        3.0, doc="Time between attempts.", type="duration", group="Retries"
-    )
     staging_bytes: int = key(
         128 << 20,
         doc="Bytes of rows kept in memory until they are written; more go to a file.",
@@ -141,68 +114,47 @@ class JdbcSinkConfig(Reaching):
             require_target(parse_url(self.connection_url), self.reach, "connection.url")
 
     @property
-    def verb(self) -> str:
-        """How rows are written; `multi` is Aiven's word for a way of inserting."""
-        return "insert" if self.insert_mode == "multi" else self.insert_mode
+    def verb(self) -> Verb:
+        """What is done with rows; `multi` is Aiven's word for a way of inserting."""
+        return Verb.INSERT if self.insert_mode == "multi" else Verb(self.insert_mode)
 
+    def table_parts(self, dataset: str, naming: Naming) -> tuple[str, ...]:
+        """Return the parts of the name of a dataset's table."""
+        topic = re.sub(r"[^A-Za-z0-9_]", "_", dataset) if self.table_name_normalize else dataset
+        parts = table_parts(self.table_name_format, topic, naming)
+        return tuple(self.cased(part, naming) for part in parts)
 
-def problems(config: JdbcSinkConfig) -> Iterator[ConnectorError]:
-    """Yield what is wrong with values that have the right type. Pure."""
-    try:
-        target = parse_url(config.connection_url)
-    except ConfigError as error:
-        yield error
-    else:
-        wanted = _DIALECTS.get(config.dialect_name.lower())
-        if config.dialect_name and wanted != target.dialect:
-            yield _wrong(
-                "jdbc.dialect",
-                f"the URL is one of {target.dialect}, not of {config.dialect_name!r}",
-                "Leave `dialect.name` out: the URL says what it is.",
-                "dialect.name",
+    def cased(self, name: str, naming: Naming) -> str:
+        """Return a name as the database would have it that a person wrote without quotes."""
+        unquoted = self.quote_sql_identifiers == "never" and naming.database == "PostgreSQL"
+        return name.lower() if unquoted and _SIMPLE.fullmatch(name) else name
+
+    def problems(self) -> Iterator[ConnectorError]:
+        """Yield what is wrong with values that have the right type. Pure."""
+        try:
+            target = parse_url(self.connection_url)
+        except ConfigError as error:
+            yield error
+        else:
+            wanted = _DIALECTS.get(self.dialect_name.lower())
+            if self.dialect_name and wanted != target.dialect:
+                yield self.wrong(
+                    "dialect",
+                    f"the URL is one of {target.dialect}, not of {self.dialect_name!r}",
+                    "Leave `dialect.name` out: the URL says what it is.",
+                    "dialect.name",
+                )
+        yield from super().problems()
+        if self.batch_size < 0:
+            yield self.wrong(
+                "negative", "`batch.size` is at least 0", "Correct the number.", "batch.size"
             )
-    yield from _key_problems(config)
-    if config.connection_attempts < 1 or config.batch_size < 0 or config.max_retries < 0:
-        yield _wrong(
-            "jdbc.negative",
-            "`connection.attempts` is at least 1, `batch.size` and `max.retries` at least 0",
-            "Correct the number.",
-            "batch.size",
-        )
-    try:
-        ZoneInfo(config.db_timezone)
-    except (OSError, ValueError, KeyError):
-        yield _wrong(
-            "jdbc.timezone",
-            f"there is no time zone {config.db_timezone!r}",
-            "Write a name like Europe/Berlin, or UTC.",
-            "db.timezone",
-        )
-
-
-def _key_problems(config: JdbcSinkConfig) -> Iterator[ConnectorError]:
-    if config.verb != "insert" and config.pk_mode == "none":
-        yield _wrong(
-            "jdbc.pk_mode",
-            f"`insert.mode={config.insert_mode}` has to know by which key a row is found",
-            "Set `pk.mode` to record_key or record_value.",
-            "pk.mode",
-        )
-    if config.delete_enabled and config.pk_mode not in {"record_key", "record_value"}:
-        yield _wrong(
-            "jdbc.delete_needs_key",
-            f"`delete.enabled` cannot find rows with `pk.mode={config.pk_mode}`",
-            "Set `pk.mode` to record_key.",
-            "delete.enabled",
-        )
-    if config.pk_mode == "kafka" and len(config.pk_fields) not in {0, len(COORDINATES)}:
-        yield _wrong(
-            "jdbc.pk_fields",
-            "`pk.mode=kafka` has three columns: topic, partition and offset",
-            "Name three columns in `pk.fields`, or none.",
-            "pk.fields",
-        )
-
-
-def _wrong(code: str, message: str, fix: str, path: str) -> ConfigError:
-    return ConfigError(code, message, fix=fix, config_path=path)
+        try:
+            ZoneInfo(self.db_timezone)
+        except (OSError, ValueError, KeyError):
+            yield self.wrong(
+                "timezone",
+                f"there is no time zone {self.db_timezone!r}",
+                "Write a name like Europe/Berlin, or UTC.",
+                "db.timezone",
+            )

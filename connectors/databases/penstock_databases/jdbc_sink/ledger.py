@@ -10,39 +10,28 @@ wakes up can never commit (invariant 4).
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
 from typing import Final
 
-from penstock_connector import AuthError, ConnectorError, FencedError
+from penstock_connector import AuthError, ConnectorError
+from penstock_connector.tables.ledger import LastTxn, TaskLedger
+from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection
-from penstock_databases.names import TableId
 from penstock_databases.writing import Writer
 
 NAME: Final = "penstock_commits"
-_READABLE_MOST: Final = 255
+_MAX_READABLE: Final = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The last transaction of a task."""
-
-    txn_id: int
-    epoch: int
-    token: bytes
-
-
-class Ledger:
+class Ledger(TaskLedger):
     """The row of one task."""
 
     def __init__(self, writer: Writer, task_id: str, epoch: int) -> None:
-        self.key = hashlib.sha256(task_id.encode()).hexdigest()
-        self._readable = task_id[:_READABLE_MOST]
-        self._task_id, self._epoch = task_id, epoch
+        super().__init__(task_id, epoch, "jdbc.fenced")
+        self._readable = task_id[:_MAX_READABLE]
         self._writer = writer
         self._sql = ""
 
-    def claim(self, connection: Connection) -> Last | None:
+    def claim(self, connection: Connection) -> LastTxn | None:
         """Raise the stored epoch to ours, and return the last transaction.
 
         Whoever has the task in a session of its own loses it: its open transaction would keep the
@@ -53,11 +42,11 @@ class Ledger:
         """
         table = self._made(connection)
         self._sql = table.sql(self._writer.naming)
-        self._refuse(self._stored(connection, ""))
+        self.refuse_newer(self._stored(connection, ""))
         self._writer.evict(connection, self.key)
         self._enter(connection)
         connection.begin()
-        self._refuse(self._stored(connection, self._writer.locking))
+        self.refuse_newer(self._stored(connection, self._writer.locking))
         connection.changed(
             f"UPDATE {self._sql} SET epoch = %s WHERE task_key = %s",
             (self._epoch, self.key),
@@ -72,7 +61,7 @@ class Ledger:
         Raises:
             FencedError: `jdbc.fenced`.
         """
-        self._refuse(self._stored(connection, self._writer.locking))
+        self.refuse_newer(self._stored(connection, self._writer.locking))
 
     def store(self, connection: Connection, txn_id: int, token: bytes) -> None:
         """Store how far the task is, with the rows."""
@@ -114,17 +103,10 @@ class Ledger:
         )
         return int(rows[0][0]) if rows else None
 
-    def _last(self, connection: Connection) -> Last | None:
+    def _last(self, connection: Connection) -> LastTxn | None:
         rows = connection.execute(
             f"SELECT txn_id, txn_epoch, token FROM {self._sql} "
             "WHERE task_key = %s AND token IS NOT NULL",
             (self.key,),
         )
-        return Last(int(rows[0][0]), int(rows[0][1]), bytes(rows[0][2])) if rows else None
-
-    def _refuse(self, stored: int | None) -> None:
-        if stored is not None and stored > self._epoch:
-            raise FencedError(
-                "jdbc.fenced",
-                f"task {self._task_id!r} has a newer owner: epoch {stored}, this is {self._epoch}",
-            )
+        return LastTxn(int(rows[0][1]), int(rows[0][0]), bytes(rows[0][2])) if rows else None

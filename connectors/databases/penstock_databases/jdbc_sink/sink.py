@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 import pyarrow as pa
 
 from penstock_connector import (
-    CommitMode,
     ConfigError,
     ConnectorError,
     PreparedTxn,
     RetriableError,
     SchemaError,
     Staging,
-    TransactionalSink,
 )
+from penstock_connector.connection import Retry
+from penstock_connector.staging import Spill
+from penstock_connector.tables.changes import Verb
+from penstock_connector.tables.columns import Shape
+from penstock_connector.tables.evolution import Ddl
+from penstock_connector.tables.mapping import ColumnMapping
+from penstock_connector.tables.names import TableId
+from penstock_connector.tables.sink import TableSink
 from penstock_databases.dialect import Connection, Login
-from penstock_databases.jdbc_sink import evolve
-from penstock_databases.jdbc_sink.config import JdbcSinkConfig, problems
-from penstock_databases.jdbc_sink.keys import Places, places
+from penstock_databases.jdbc_sink.config import JdbcSinkConfig
 from penstock_databases.jdbc_sink.ledger import Ledger
-from penstock_databases.jdbc_sink.naming import cased, table_parts
-from penstock_databases.jdbc_sink.owning import Owning
-from penstock_databases.jdbc_sink.route import Piece, Route
-from penstock_databases.jdbc_sink.staging import Budget, JdbcStaging
-from penstock_databases.names import TableId
+from penstock_databases.jdbc_sink.route import JdbcRoute, JdbcStaging, Piece
+from penstock_databases.jdbc_sink.session import TaskSession
 from penstock_databases.writers import reached_by
 
-_WRITE_WITHIN: Final = 100.0
+_WRITE_WITHIN_S: Final = 100.0
 """Seconds after which a transaction is not tried again: the host waits 120 s for Prepare."""
 
 
-class JdbcSink(TransactionalSink[JdbcSinkConfig]):
+class JdbcSink(TableSink[JdbcSinkConfig, JdbcRoute]):
     """Tables of MariaDB, MySQL, PostgreSQL or SQLite.
 
     Inserts, upserts, updates and deletes; makes tables and adds columns. Exactly once: a row in the
@@ -48,12 +48,6 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
         "io.aiven.connect.jdbc.JdbcSinkConnector",
     )
     title = "Tables of a database"
-    commit_modes: ClassVar[tuple[CommitMode, ...]] = (CommitMode.SINK,)
-
-    @classmethod
-    def validate(cls, config: JdbcSinkConfig) -> list[ConnectorError]:
-        """Return what is wrong with the configuration."""
-        return list(problems(config))
 
     @classmethod
     def check(cls, config: JdbcSinkConfig) -> None:
@@ -65,9 +59,8 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
         """Take the configuration."""
         super().init(config)
         self._target, self._writer = reached_by(config.connection_url)
-        self._routes: dict[tuple[str, bytes], Route] = {}
-        self._budget = Budget(config.staging_bytes)
-        self._owning: Owning | None = None
+        self._spill = Spill(config.staging_bytes, "jdbc.staging_full", "jdbc.staging_failed")
+        self._session: TaskSession | None = None
         self._open: int | None = None
         self._done: int | None = None
         self._token = b""
@@ -75,8 +68,10 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
     def connect(self, task_id: str, epoch: int) -> None:
         """Fence older owners, and find out how far the task is."""
         self._ledger = Ledger(self._writer, task_id, epoch)
-        self._owning = Owning(self.config, self._target, self._writer, self._ledger, self.stopping)
-        self._owning.connection()
+        self._session = TaskSession(
+            self.config, self._target, self._writer, self._ledger, self.stopping
+        )
+        self._session.connection()
 
     def committed(self) -> tuple[int, int, bytes] | None:
         """Return the last transaction in the database: the token is stored with the rows."""
@@ -86,56 +81,38 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
     def recover(self, last: PreparedTxn) -> None:
         """Nothing is left to do: the database knows what is committed."""
 
-    # ── schemas ──────────────────────────────────────────────────────────────────────────────────
+    # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
-    def columns(self, dataset: str) -> pa.Schema | None:
-        """Return the columns of a table; None when it is not there."""
-        parts = table_parts(self.config, dataset, self._writer.naming)
-        table = self._writer.table(parts, self._target)
-        shape = self._writer.shape(self._idle(), table)
-        return pa.schema([column.field for column in shape.columns]) if shape else None
+    @property
+    def ddl(self) -> Ddl:
+        """The statements of the database."""
+        return self._writer
 
-    def apply_schema(
-        self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
-    ) -> Sequence[str] | None:
-        """Make the table, or add the columns that it lacks."""
-        naming = self._writer.naming
-        wanted = places(
-            self.config, schema, key_columns, lambda name: cased(self.config, name, naming)
-        )
-        try:
-            table = self._writer.table(table_parts(self.config, dataset, naming), self._target)
-            told = self._fitted(table, wanted)
-            self._routes[dataset, _fingerprint(schema)] = self._route(dataset, table, wanted)
-        except ConfigError as error:
-            if error.code != "sql.bad_name":
-                raise
-            # a name that came with the rows: the policy for schemas decides, not the connector
-            raise SchemaError(error.code, error.message, fix=error.fix, dataset=dataset) from error
-        return told or None
+    def table(self, dataset: str) -> TableId:
+        """Return the table of a dataset."""
+        parts = self.config.table_parts(dataset, self._writer.naming)
+        return self._writer.table(parts, self._target)
 
-    def _fitted(self, table: TableId, wanted: Places) -> list[str]:
-        """Make and add what is missing; others may do the same at this moment."""
-        for last in (False, True):
-            connection = self._idle()
-            shape = self._writer.shape(connection, table)
-            change = evolve.change(self.config, self._writer, table, shape, wanted)
-            try:
-                for statement in change.statements:
-                    connection.execute(statement)
-            except ConnectorError:
-                if last:
-                    raise
-                self._lose()  # somebody may have been faster: look again, once
-            else:
-                return change.told
-        return []
+    def cased(self, name: str) -> str:
+        """Return the name of a field's column."""
+        return self.config.cased(name, self._writer.naming)
 
-    def _route(self, dataset: str, table: TableId, wanted: Places) -> Route:
-        connection = self._idle()
-        shape = self._writer.shape(connection, table)
-        if shape is None:
-            raise RetriableError("jdbc.table_gone", f"{table} was dropped just now")
+    def shape(self, table: TableId) -> Shape | None:
+        """Return a table's columns."""
+        return self._writer.shape(self._idle(), table)
+
+    def execute_ddl(self, statement: str) -> None:
+        """Run a statement."""
+        self._idle().execute(statement)
+
+    def looks_again(self, error: ConnectorError) -> bool:
+        """Look in a new session."""
+        self._lose()
+        return True
+
+    def route(self, dataset: str, shape: Shape, mapping: ColumnMapping) -> JdbcRoute:
+        """Return the way of rows into a table that can be written to."""
+        connection, table = self._idle(), shape.table
         kind = self._writer.kind(connection, table)
         if kind not in {name.upper() for name in self.config.table_types}:
             raise SchemaError(
@@ -151,9 +128,29 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
                 fix="Change it: ALTER TABLE … ENGINE=InnoDB.",
             )
         unique = self._writer.unique_keys(connection, table)
-        evolve.check(self.config, shape, wanted, unique)
+        key = frozenset(mapped.field.name for mapped in mapping.key)
+        if self.config.verb is Verb.UPSERT and key not in unique:
+            raise SchemaError(
+                "jdbc.no_unique_key",
+                f"{table} has no unique index over exactly {', '.join(sorted(key))}: "
+                "an upsert could not find rows",
+                fix="Make one, or correct `pk.fields`.",
+                config_path="pk.fields",
+            )
         direct = self._writer.direct(connection, table)
-        return Route(self.config, self._writer, dataset, shape, wanted, unique, direct=direct)
+        return JdbcRoute(self.config, self._writer, dataset, shape, mapping, unique, direct=direct)
+
+    def apply_schema(
+        self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
+    ) -> Sequence[str] | None:
+        """Make the table, or add the columns that it lacks."""
+        try:
+            return super().apply_schema(dataset, schema, key_columns)
+        except ConfigError as error:
+            if error.code != "sql.bad_name":
+                raise
+            # a name that came with the rows: the policy for schemas decides, not the connector
+            raise SchemaError(error.code, error.message, fix=error.fix, dataset=dataset) from error
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
@@ -161,26 +158,18 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place for rows, in memory or a file without a name."""
-        del txn_id, slot, attempt
-        return JdbcStaging(self._routes[dataset, _fingerprint(schema)], self._budget)
+        return JdbcStaging(self.routed(dataset, schema), self._spill)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Write the rows and how far the task is in a transaction that is not committed yet."""
-        del epoch  # that of `connect`: the host opens a task anew for another one
+        # the epoch is that of `connect`: the host opens a task anew for another one
         ours = [staging for staging in staged if isinstance(staging, JdbcStaging)]
-        groups = list(_grouped((p for s in ours for p in s.pieces()), self.config.batch_size))
-        end = time.monotonic() + _WRITE_WITHIN
+        groups = list(_grouped((p for s in ours for p in s.parts()), self.config.batch_size))
+        retry = Retry(
+            self.config.max_retries + 1, self.config.retry_backoff_ms, within_s=_WRITE_WITHIN_S
+        )
         try:
-            for attempt in range(self.config.max_retries + 1):
-                try:
-                    self._write(groups, txn_id, token)
-                    break
-                except RetriableError:
-                    self._lose()
-                    late = time.monotonic() + self.config.retry_backoff_ms > end
-                    if late or attempt == self.config.max_retries or self.stopping.is_set():
-                        raise
-                    self.stopping.wait(self.config.retry_backoff_ms)
+            retry.call(lambda: self._write(groups, txn_id, token), self.stopping.wait, self._lose)
         except BaseException:
             self._lose()
             raise
@@ -206,7 +195,6 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Make the rows visible; nothing is left to do when they are."""
-        del epoch, state
         if self._open == txn_id:
             self._commit()
         elif self._done != txn_id:
@@ -231,7 +219,7 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
 
     def close(self) -> None:
         """Undo what is open, and end the session."""
-        if self._owning is not None:
+        if self._session is not None:
             self._lose()
 
     # ── the session ──────────────────────────────────────────────────────────────────────────────
@@ -247,9 +235,9 @@ class JdbcSink(TransactionalSink[JdbcSinkConfig]):
         return self._owned.connection()
 
     @property
-    def _owned(self) -> Owning:
-        assert self._owning is not None  # noqa: S101 - `connect` came before
-        return self._owning
+    def _owned(self) -> TaskSession:
+        assert self._session is not None  # noqa: S101 - `connect` came before
+        return self._session
 
     def _lose(self) -> None:
         self._open = None
@@ -269,7 +257,3 @@ def _grouped(pieces: Iterator[Piece], most: int) -> Iterator[list[Piece]]:
         rows += piece.rows
     if group:
         yield group
-
-
-def _fingerprint(schema: pa.Schema) -> bytes:
-    return bytes(schema.serialize())

@@ -17,7 +17,8 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector import RetriableError
-from penstock_databases.dialect import Column, Connection
+from penstock_connector.tables.columns import Column
+from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.chunk import Chunk
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 from penstock_databases.jdbc_source.modes import compared, order

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock_connector import Batch
-from penstock_databases.dialect import Column, Connection
+from penstock_connector.tables.columns import Column
+from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.chunk import Chunk
 from penstock_databases.jdbc_source.modes import Where, after, order
 from penstock_databases.jdbc_source.places import plain

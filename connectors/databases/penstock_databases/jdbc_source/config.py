@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from penstock_connector import ConfigError, Pattern, key
-from penstock_connector.reach import Reaching
+from penstock_connector.connection import ConnectionKeys
 from penstock_databases.dialect import Dialect, Login
 from penstock_databases.dialects import DIALECTS
 from penstock_databases.java.url import any_url
@@ -31,24 +31,16 @@ _DIALECT_NAMES = {
 
 
 @dataclass(frozen=True)
-class JdbcSourceConfig(Reaching):
+class JdbcSourceConfig(ConnectionKeys):
     """Which database, which rows of it, how often."""
 
     connection_url: str = key(
         doc="JDBC URL without credentials: MySQL, MariaDB, PostgreSQL, SQLite, any with a driver.",
         required=True,
-        group="Database",
-    )
-    connection_user: str = key("", doc="User.", group="Database")
-    connection_password: str = key("", doc="Password.", type="password", group="Database")
-    connection_attempts: int = key(
-        3, doc="Attempts to connect before the task fails and is tried again.", group="Database"
-    )
-    connection_backoff_ms: float = key(
-        10.0, doc="Time between two attempts.", type="duration", group="Database"
+        group="Connection",
     )
     dialect_name: str = key(
-        "", doc="Kind of database, when the URL is not to say it.", choices=tuple(_DIALECT_NAMES)
+        "", doc="Kind of database, when the URL does not decide it.", choices=tuple(_DIALECT_NAMES)
     )
     mode: str = key(
         doc="How new rows are found: all of them each time, by a growing column, by a time.",
@@ -122,7 +114,7 @@ class JdbcSourceConfig(Reaching):
     odd_values: str = key(
         "",
         doc="What becomes of a value that rows cannot hold (infinity, year 0). Empty: fail; "
-        "in MySQL what `zeroDateTimeBehavior` of the URL says.",
+        "in MySQL `zeroDateTimeBehavior` of the URL.",
         choices=("", "fail", "null", "round"),
     )
 

@@ -42,7 +42,7 @@ class Gap:
     looked: float
 
     def is_due(self, now: float) -> bool:
-        """Tell whether it is time to look again."""
+        """Return whether it is time to look again."""
         return now - self.looked >= (self.looked - self.since) / _RARER
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import Batch
-from penstock_databases.dialect import Column, Connection
+from penstock_connector.tables.columns import Column
+from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source import gaps
 from penstock_databases.jdbc_source.ahead import Ahead, Span
 from penstock_databases.jdbc_source.chunk import Chunk
@@ -78,7 +79,7 @@ class IncrementingReader:
             self._may_be_large = False
             self._ahead = self._start_ahead(connection, relation, column)
         if self._ahead is not None:
-            return self._poll_ahead(connection, column)
+            return self._poll_ahead(self._ahead, connection, column)
         return self._poll_next(session, relation, column)
 
     def _poll_next(self, session: Session, relation: Relation, column: Column) -> Batch | None:
@@ -146,10 +147,9 @@ class IncrementingReader:
             return None
         return Ahead(config, relation, column, Span(int(first), int(last)))
 
-    def _poll_ahead(self, connection: Connection, column: Column) -> Batch | None:
+    def _poll_ahead(self, ahead: Ahead, connection: Connection, column: Column) -> Batch | None:
         """Return the rows of the next range."""
-        assert self._ahead is not None  # noqa: S101 - the caller looked
-        rows = self._ahead.next()
+        rows = ahead.next()
         if rows is None:
             self.close()
             self.more = True

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock_connector import Batch, DataError, SchemaError
-from penstock_databases.dialect import Column, Connection
+from penstock_connector.tables.columns import Column
+from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 from penstock_databases.jdbc_source.relation import Relation, mapped
 from penstock_databases.jdbc_source.session import Session

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import ConfigError, SchemaError
-from penstock_databases.dialect import Column, Connection, Dialect
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.names import TableId
+from penstock_connector.tables.types import INSTANT, STAMP, field
+from penstock_databases.dialect import Connection, Dialect
 from penstock_databases.failing import sql_error
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 from penstock_databases.jdbc_source.tables import dataset_of
-from penstock_databases.names import TableId
-from penstock_databases.types import INSTANT, STAMP, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,13 @@ def mapped(config: JdbcSourceConfig, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays.append(array)
         fields.append(of if array.type == of.type else field(of.name, array.type))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def row_schema(config: JdbcSourceConfig, columns: Sequence[Column]) -> pa.Schema:
+    """Return the schema of rows of these columns, as `mapped` makes them."""
+    schema = pa.schema([column.field for column in columns])
+    none = [pa.array([], of.type) for of in schema]
+    return mapped(config, pa.RecordBatch.from_arrays(none, schema=schema)).schema
 
 
 def _number(kind: pa.DataType, config: JdbcSourceConfig) -> pa.DataType | None:

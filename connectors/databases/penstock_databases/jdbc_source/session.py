@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from penstock_connector import RetriableError
 from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
 
@@ -48,14 +47,10 @@ class Session:
         return self._open
 
     def _connect(self) -> Connection:
-        for attempt in range(self._config.connection_attempts):
-            try:
-                return self._config.dialect.connect(self._config.target, self._config.login)
-            except RetriableError:
-                last = attempt + 1 == self._config.connection_attempts
-                if last or self._stopping.wait(self._config.connection_backoff_ms):
-                    raise
-        raise AssertionError("there is at least one attempt")
+        config = self._config
+        return config.connection_retry.call(
+            lambda: config.dialect.connect(config.target, config.login), self._stopping.wait
+        )
 
     def close(self) -> None:
         """End it. It can be opened again."""

@@ -6,7 +6,8 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock_databases.dialect import Column, Stamp
+from penstock_connector.tables.columns import Column
+from penstock_databases.dialect import Stamp
 from penstock_databases.jdbc_source.modes import Where, after, compared
 from penstock_databases.jdbc_source.places import Place, time_value
 from penstock_databases.jdbc_source.window import MOST, Window

@@ -5,11 +5,19 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock_connector import Batch, ConnectorError, Monitor, Partition, RetriableError, Source
+from penstock_connector import (
+    Batch,
+    ConnectorError,
+    Dataset,
+    Monitor,
+    Partition,
+    RetriableError,
+    Source,
+)
 from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.bulk import BulkReader
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
@@ -21,11 +29,22 @@ from penstock_databases.jdbc_source.relation import (
     Relation,
     incrementing_column,
     look_up,
+    row_schema,
     timestamp_columns,
 )
 from penstock_databases.jdbc_source.session import Session
 from penstock_databases.jdbc_source.stamped import StampedReader
-from penstock_databases.jdbc_source.tables import check_key, no_tables, planned, table_of
+from penstock_databases.jdbc_source.tables import (
+    check_key,
+    chosen,
+    dataset_of,
+    find_tables,
+    no_tables,
+    planned,
+    table_of,
+    text_of,
+)
+from penstock_databases.listing import with_columns
 
 _SHARE: Final = 10
 """Polls of quiet tables take at most one part in so many of the time: very many tables are polled
@@ -79,7 +98,6 @@ class JdbcSource(Source[JdbcSourceConfig]):
         cls, config: JdbcSourceConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return a partition for each table."""
-        del max_tasks, known
         connection = config.dialect.connect(config.target, config.login)
         try:
             return planned(config, connection)
@@ -87,9 +105,17 @@ class JdbcSource(Source[JdbcSourceConfig]):
             connection.close()
 
     @classmethod
+    def list_datasets(cls, config: JdbcSourceConfig) -> Iterator[Dataset]:
+        """Yield the tables, or the query."""
+        connection = config.dialect.connect(config.target, config.login)
+        try:
+            yield from _datasets(config, connection)
+        finally:
+            connection.close()
+
+    @classmethod
     def monitored(cls, config: JdbcSourceConfig, max_tasks: int) -> bool:
-        """Tell whether tables may come and go."""
-        del max_tasks
+        """Return whether tables may come and go."""
         return not config.query
 
     @classmethod
@@ -108,7 +134,6 @@ class JdbcSource(Source[JdbcSourceConfig]):
         cls, config: JdbcSourceConfig, partitions: Sequence[Partition], *, dry_run: bool
     ) -> Sequence[Partition]:
         """Refuse offsets that the mode cannot go on from."""
-        del dry_run
         for partition in partitions:
             if partition.offset is not None:
                 check_key(partition, is_query=bool(config.query))
@@ -197,6 +222,25 @@ class JdbcSource(Source[JdbcSourceConfig]):
         self._session.close()
         if self._failures > 1:
             self.stopping.wait(self.config.connection_backoff_ms)
+
+
+def _datasets(config: JdbcSourceConfig, connection: Connection) -> Iterator[Dataset]:
+    if config.query:
+        relation = look_up(config, connection, None)
+        schema = row_schema(config, relation.columns)
+        yield Dataset("query", relation.dataset, schema)
+        return
+    dialect, tables = config.dialect, find_tables(config, connection)
+    selected = set(chosen(config, tables))
+    datasets = {
+        table: Dataset(
+            text_of(table, dialect.naming), dataset_of(config, table), selected=table in selected
+        )
+        for table in tables
+    }
+    yield from with_columns(
+        datasets, dialect, connection, lambda shape: row_schema(config, shape.columns)
+    )
 
 
 def _find(config: JdbcSourceConfig, partition: Partition, connection: Connection) -> Relation:

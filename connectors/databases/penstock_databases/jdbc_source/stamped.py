@@ -16,7 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import Batch
-from penstock_databases.dialect import Column, Connection, Stamp
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.types import INSTANT, STAMP
+from penstock_databases.dialect import Connection, Stamp
 from penstock_databases.jdbc_source.chunk import Chunk
 from penstock_databases.jdbc_source.modes import order
 from penstock_databases.jdbc_source.places import Place, micros, place_of, place_offset, plain
@@ -39,7 +41,6 @@ from penstock_databases.jdbc_source.settling import (
     whole_runs,
 )
 from penstock_databases.jdbc_source.window import MOST, Window, digests
-from penstock_databases.types import INSTANT, STAMP
 
 _FEW: Final = 256
 """Young rows that are read again with every poll; more are read again once in a while."""
@@ -84,7 +85,7 @@ class StampedReader:
         """Return the next rows."""
         connection = session.connection()
         if self._run is not None:
-            return self._poll_run(connection)
+            return self._poll_run(self._run, connection)
         relation = self._source.relation(connection)
         columns = timestamp_columns(self._config, relation)
         stamp = relation.dialect.stamp(connection, relation.source, columns)
@@ -178,15 +179,14 @@ class StampedReader:
         self._settled, self._newest, self._window = settled, newest, window
         return batch
 
-    def _poll_run(self, connection: Connection) -> Batch | None:
+    def _poll_run(self, run: Run, connection: Connection) -> Batch | None:
         """Return the next rows of a long run of equal times; its end is the next place."""
-        assert self._run is not None  # noqa: S101 - the caller looked
-        rows = self._run.next(self._window)
+        rows = run.next(self._window)
         if rows is None:
             return None
-        if not self._run.ended:
+        if not run.ended:
             return self._source.batch(rows, None, connection)
-        settled = Place(self._run.at, ())
+        settled = Place(run.at, ())
         self._run = None
         self._settled = settled
         self._newest = max(self._newest, settled, key=lambda place: place.at)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from penstock_connector import ConfigError, Partition, Pattern
+from penstock_connector.tables.names import Naming, TableId
 from penstock_databases.dialect import Connection
 from penstock_databases.jdbc_source.config import JdbcSourceConfig
-from penstock_databases.names import Naming, TableId
 
 _PLAIN = re.compile(r"[^.\"`]+")
 
@@ -20,16 +20,20 @@ def planned(config: JdbcSourceConfig, connection: Connection) -> list[Partition]
     if config.query:
         digest = blake2b(config.query.encode(), digest_size=8).hexdigest()
         return [Partition({"query": digest}, datasets=(config.topic_prefix,))]
-    everywhere = config.catalog_pattern is not None
-    tables = config.dialect.tables(connection, config.table_types, everywhere=everywhere)
     return [
         Partition(
             {"table": text_of(table, config.dialect.naming)},
             payload=json.dumps([table.catalog, table.schema, table.name]).encode(),
             datasets=(dataset_of(config, table),),
         )
-        for table in chosen(config, tables)
+        for table in chosen(config, find_tables(config, connection))
     ]
+
+
+def find_tables(config: JdbcSourceConfig, connection: Connection) -> list[TableId]:
+    """Return the tables of the databases that the configuration looks in, of its kinds."""
+    everywhere = config.catalog_pattern is not None
+    return config.dialect.tables(connection, config.table_types, everywhere=everywhere)
 
 
 def table_of(partition: Partition, naming: Naming) -> TableId:
@@ -110,8 +114,8 @@ def _like(pattern: str, key: str) -> Pattern:
 
 
 def _is_named(table: TableId, names: Iterable[tuple[str, ...]], others: Sequence[TableId]) -> bool:
-    """Tell whether a table is named: `table`, `schema.table`, `database.table`. The case of a name
-    counts only when several tables differ in nothing else.
+    """Return whether a table is named: `table`, `schema.table`, `database.table`. The case of a
+    name counts only when several tables differ in nothing else.
     """
     parts = _parts(table)
     for name in names:
@@ -129,7 +133,7 @@ def _parts(table: TableId) -> tuple[str, ...]:
 
 
 def _fits(table: TableId, patterns: Iterable[Pattern]) -> bool:
-    """Tell whether a pattern means a table: all of `database.table`, or all of its name."""
+    """Return whether a pattern means a table: all of `database.table`, or all of its name."""
     texts = (str(table), table.name)
     return any(pattern.matches(text) for pattern in patterns for text in texts)
 

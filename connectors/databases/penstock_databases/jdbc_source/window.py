@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock_databases.dialect import Column
+from penstock_connector.tables.columns import Column
 
 MOST: Final = 8192
 """Rows that are remembered. More make the offset larger than 64 KiB. When it is full, younger rows

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock_databases.dialect import Column, Connection, Shape
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_databases.dialect import Connection
 from penstock_databases.mysql.types import row_field
-from penstock_databases.names import TableId
 
 _KINDS: Final = {"TABLE": "BASE TABLE", "VIEW": "VIEW", "SYSTEM TABLE": "SYSTEM VIEW"}
 _SYSTEM: Final = ("information_schema", "performance_schema", "mysql", "sys")

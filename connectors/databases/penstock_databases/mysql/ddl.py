@@ -8,13 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_databases.casting import is_binary
-from penstock_databases.dialect import Column
-from penstock_databases.fitting import DAYS, STAMPS, UUID, Limit
+from penstock_connector.tables.casting import is_binary
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.evolution import NewColumn, create_table
+from penstock_connector.tables.fitting import DAYS, STAMPS, UUID, Limit
+from penstock_connector.tables.names import TableId
 from penstock_databases.mysql.types import GEOMETRY
-from penstock_databases.names import MYSQL, TableId
-from penstock_databases.types import meaning
-from penstock_databases.writing import NewColumn
+from penstock_databases.names import MYSQL
+from penstock_values.semantic_types import semantic_type
 
 _PLAIN: Final = {
     pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int",
@@ -35,7 +36,7 @@ _KEY_TEXT: Final = "varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 def column_type(field: pa.Field, *, key: bool = False) -> str:
     """Return the type of a column for a field of rows."""
-    meant = meaning(field)
+    meant = semantic_type(field)
     if meant in _MEANT and not (key and meant in {"json", "wkb"}):
         return _MEANT[meant]
     sized = _SIZED.fullmatch(meant)
@@ -71,14 +72,8 @@ def _decimal(digits: int, scale: int) -> str:
 
 def create(table: TableId, columns: Sequence[NewColumn]) -> str:
     """Return the statement that makes a table."""
-    lines = [_defined(column) for column in columns]
-    keys = [MYSQL.quoted(column.field.name) for column in columns if column.key]
-    if keys:
-        lines.append(f"PRIMARY KEY ({', '.join(keys)})")
-    return (
-        f"CREATE TABLE {table.sql(MYSQL)} ({', '.join(lines)}) "
-        "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4"
-    )
+    made = create_table(table, MYSQL, columns, _defined)
+    return f"{made} ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4"
 
 
 def add(table: TableId, columns: Sequence[NewColumn]) -> list[str]:

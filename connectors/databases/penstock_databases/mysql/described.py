@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pymysql.constants import FIELD_TYPE, FLAG
 
-from penstock_databases.dialect import Column
+from penstock_connector.tables.columns import Column
 from penstock_databases.mysql.connection import MysqlConnection, telling
 from penstock_databases.mysql.types import row_field
 

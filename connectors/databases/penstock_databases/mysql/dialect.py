@@ -8,15 +8,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_connector.tables.types import INSTANT
 from penstock_databases import names
-from penstock_databases.dialect import Column, Connection, Login, Shape, Stamp
+from penstock_databases.dialect import Connection, Login, Stamp
 from penstock_databases.mysql import catalog
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql.described import described
 from penstock_databases.mysql.reading import read
 from penstock_databases.mysql.types import GEOMETRY
-from penstock_databases.names import TableId
-from penstock_databases.types import INSTANT
 from penstock_databases.url import Target
 
 _UNORDERED: Final = ("float", "json", "bit", "vector", *GEOMETRY)
@@ -85,7 +86,6 @@ class MysqlDialect:
 
     def stamp(self, connection: Connection, source: str, columns: Sequence[Column]) -> Stamp | None:
         """Return the time of rows."""
-        del connection, source
         listed = ", ".join(self.naming.quoted(column.name) for column in columns)
         instant = all(column.field.type == INSTANT for column in columns)
         return Stamp(f"COALESCE({listed})" if len(columns) > 1 else listed, instant=instant)

@@ -22,11 +22,12 @@ from pymysql.constants import COMMAND
 from pymysql.protocol import OKPacketWrapper
 
 from penstock_connector import ConnectorError, DataError
-from penstock_databases.dialect import Column
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.names import TableId
 from penstock_databases.failing import sql_error
 from penstock_databases.mysql.connection import MysqlConnection, mysql_error, telling
 from penstock_databases.mysql.ddl import wrapped
-from penstock_databases.names import MYSQL, TableId
+from penstock_databases.names import MYSQL
 from penstock_databases.writing import Text
 
 _NOT_ALLOWED: Final = frozenset({1148, 3948, 4166})

@@ -158,7 +158,7 @@ def one_row(row: bytes, count: int) -> list[pa.Array]:
 
 
 def sequence_fits(data: bytearray, starts: Places, number: int) -> bool:
-    """Tell whether packets carry the numbers that follow on one."""
+    """Return whether packets carry the numbers that follow on one."""
     block: Any = np.frombuffer(data, np.uint8)
     wanted = ((np.arange(len(starts)) + number) & 0xFF).astype(np.uint8)
     return bool((block[starts + 3] == wanted).all())

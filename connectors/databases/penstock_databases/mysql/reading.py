@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock_connector.tables.columns import Column
 from penstock_databases.cells import typed
-from penstock_databases.dialect import Column
 from penstock_databases.mysql.connection import MysqlConnection, telling
 from penstock_databases.mysql.wire import RowStream
 

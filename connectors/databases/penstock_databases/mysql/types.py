@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_databases.types import INSTANT, STAMP, decimal, field
+from penstock_connector.tables.types import INSTANT, STAMP, decimal, field
 
 _SHAPE: Final = re.compile(r"([a-z ]+?)(?:\((\d+)(?:,(\d+))?\))?((?: unsigned| zerofill)*)(?: .*)?")
 

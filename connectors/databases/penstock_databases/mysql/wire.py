@@ -105,8 +105,8 @@ class RowStream:
         self._size += count
 
     def _has_end(self) -> bool:
-        """Tell whether what came may end with the last packet. Looked for from behind, so it can be
-        a cell that looks like it: then there is simply less in the block.
+        """Return whether what came may end with the last packet. Looked for from behind, so it can
+        be a cell that looks like it: then there is simply less in the block.
         """
         data, size = self._data, self._size
         end = data[size - 9 : size - 4] if size >= 9 else b""

@@ -13,15 +13,19 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector import ConfigError, ConnectorError
-from penstock_databases.dialect import Column, Connection, Login, Shape
+from penstock_connector.tables.changes import Verb
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.evolution import NewColumn
+from penstock_connector.tables.fitting import Limit
+from penstock_connector.tables.names import TableId
+from penstock_databases.dialect import Connection, Login
 from penstock_databases.encode import Style, lines
-from penstock_databases.fitting import Limit
 from penstock_databases.mysql import catalog, ddl
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql.loading import Loader
-from penstock_databases.names import MYSQL, TableId
+from penstock_databases.names import MYSQL
 from penstock_databases.url import Target
-from penstock_databases.writing import Layout, NewColumn, Session, Text, Verb
+from penstock_databases.writing import Layout, Session, Text
 
 _STYLE: Final = Style(digits=True, wide=True)
 
@@ -92,11 +96,10 @@ class MysqlWriter:
 
     def direct(self, connection: Connection, table: TableId) -> bool:
         """It is, for views, too."""
-        del connection, table
         return True
 
     def transactional(self, connection: Connection, table: TableId) -> bool:
-        """Tell whether the table's engine has transactions."""
+        """Return whether the table's engine has transactions."""
         rows = connection.execute(_KIND, (table.catalog, table.name))
         return not rows or rows[0][1] != "NO"
 
@@ -129,7 +132,6 @@ class MysqlWriter:
 
     def encode(self, columns: Sequence[Column], values: Sequence[pa.Array]) -> Text:
         """Return rows as LOAD DATA's text."""
-        del columns
         return lines(values, _STYLE)
 
     def evict(self, connection: Connection, task_key: str) -> None:

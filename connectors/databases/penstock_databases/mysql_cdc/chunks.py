@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -14,18 +11,18 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import ConnectorError, RetriableError
-from penstock_databases.dialect import Column, Shape
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_databases.cdc import snapshot
+from penstock_databases.cdc.chunks import PIECE_BYTES, Chunk, Piece, StalledError
+from penstock_databases.cdc.progress import Key, Window, Work
 from penstock_databases.mysql.catalog import shape
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql.dialect import MysqlDialect
 from penstock_databases.mysql.reading import read
-from penstock_databases.mysql_cdc.position import Place
-from penstock_databases.mysql_cdc.progress import Key, KeyValue
+from penstock_databases.mysql_cdc.position import KeyValue, Place
 from penstock_databases.mysql_cdc.statements import TableName
-from penstock_databases.names import MYSQL, TableId
-
-_PIECES_MOST: Final = 4
-"""Pieces of a chunk that wait to be given. More take memory; fewer let the reader wait."""
+from penstock_databases.names import MYSQL
 
 _PATIENCE: Final = 30.0
 """Seconds in which the server must come to a snapshot that has what its log has. It is a matter of
@@ -41,88 +38,29 @@ _EXACT: Final = frozenset({"InnoDB", "ROCKSDB"})
 """Engines whose tables are read as they were at one place in the log."""
 
 
-_PIECE: Final = 2 << 20
-"""Bytes of a piece. Smaller ones cost more frames and offsets; larger ones take memory."""
+class TableChunk(Chunk[TableName, Place]):
+    """A chunk of a MariaDB or MySQL table.
 
-_STALLED: Final = 60.0
-"""Seconds that a chunk is kept open while nobody takes its rows. An open chunk keeps others from
-altering its table, and the server from forgetting old rows; the rest is read anew, later."""
-
-
-class StalledError(RetriableError):
-    """A chunk was given up because nobody took its rows. It says nothing of the server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of a chunk.
-
-    Attributes:
-        shape: The table's columns.
-        rows: The rows.
-        after: The key before them; None: the beginning.
-        upto: The key up to which they are all; None: the end of the table.
-        place: Where in the log they are from; of the last of a chunk that is not exact: the place
-            that all of its rows are not behind.
-        exact: Whether that is exact.
-        stamp: When they were read, in microseconds.
-        done: They are the table's last.
-    """
-
-    shape: Shape
-    rows: pa.RecordBatch
-    after: Key | None
-    upto: Key | None
-    place: Place
-    exact: bool
-    stamp: int
-    done: bool
-
-
-@dataclass(slots=True)
-class Chunk:
-    """A chunk that is read in a thread of its own.
-
-    Attributes:
-        table: The table.
-        after: The key after which it begins.
-        size: About how many rows.
+    Args:
         floor: The place in the log that it must have.
         exact: Whether the server tells the exact place of a snapshot.
-        wake: Called when there is something new.
-        place: Where in the log it is from; None until known.
-        upto: Where it ends; None: at the table's end, when `bounded` is set.
-        bounded: Whether `upto` is known.
-        cancelled: Nobody wants it any more.
-        gone: There is no such table.
     """
 
-    table: TableName
-    after: Key | None
-    size: int
-    floor: int
-    exact: bool
-    wake: Callable[[], None]
-    place: Place | None = None
-    upto: Key | None = None
-    bounded: bool = False
-    gone: bool = False
-    error: BaseException | None = None
-    cancelled: threading.Event = field(default_factory=threading.Event)
-    pieces: queue.Queue[Piece] = field(default_factory=lambda: queue.Queue(_PIECES_MOST))
-    ended: bool = False
+    def __init__(
+        self,
+        work: Work[TableName],
+        after: Key | None,
+        size: int,
+        wake: Callable[[], None],
+        *,
+        floor: int,
+        exact: bool,
+    ) -> None:
+        super().__init__(work, after, size, wake)
+        self.floor, self.exact = floor, exact
 
-    def run(self, connection: MysqlConnection) -> None:
-        """Read it. Runs in its thread."""
-        try:
-            self._read(connection)
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever takes the pieces
-            self.error = error
-        finally:
-            self.ended = True
-            self.wake()
-
-    def _read(self, connection: MysqlConnection) -> None:
+    def read(self, connection: MysqlConnection) -> Iterator[Piece[TableName, Place]]:
+        """Read it, as it was at one place in the log."""
         place = self._opened(connection)
         found = self._shape(connection)
         if found is None:
@@ -135,25 +73,11 @@ class Chunk:
             "AND table_name = %s",
             self.table,
         )[0][0]
+        self.whole = not keys
+        self.opened(place, self._end(connection, found, keys))
         exact = self.exact and engine in _EXACT
-        upto = self._end(connection, found, keys)
-        self.upto, self.place, self.bounded = upto, place, True
-        self.wake()
-        for piece in self._pieces(connection, found, keys, place, exact=exact):
-            self._put(piece)
+        yield from self._pieces(connection, found, keys, place, exact=exact)
         connection.commit()
-
-    def _put(self, piece: Piece) -> None:
-        keyless = piece.upto is None and not piece.done
-        end = time.monotonic() + _STALLED
-        while not self.cancelled.is_set() and (keyless or time.monotonic() < end):
-            try:
-                self.pieces.put(piece, timeout=0.2)
-            except queue.Full:
-                continue
-            self.wake()
-            return
-        raise StalledError("cdc.chunk_stalled", "nobody takes the rows of the chunk")
 
     def _opened(self, connection: MysqlConnection) -> Place:
         """Begin a snapshot that has all that was read of the log; returns where it is.
@@ -224,30 +148,39 @@ class Chunk:
     def _pieces(
         self, connection: MysqlConnection, found: Shape, keys: tuple[Column, ...], place: Place,
         *, exact: bool,
-    ) -> Iterator[Piece]:  # fmt: skip
+    ) -> Iterator[Piece[TableName, Place]]:  # fmt: skip
         names = [MYSQL.quoted(column.name) for column in keys]
         where, values = _range(names, self.after, self.upto)
         order = f" ORDER BY {', '.join(names)}" if names else ""
         columns = _selected(found.columns)
         sql = f"SELECT {columns} FROM {found.table.sql(MYSQL)}{where}{order}"  # noqa: S608 - quoted names
         stamp = int(time.time() * 1_000_000)
-        after = self.after
+        after, table = self.after, self.table
         held: list[pa.RecordBatch] = []
         for rows in read(connection, sql, values, found.columns):
-            if sum(one.nbytes for one in held) >= _PIECE:
+            if sum(one.nbytes for one in held) >= PIECE_BYTES:
                 last = key_of(held[-1], -1, keys)
                 joined = pa.concat_batches(held)
-                yield Piece(found, joined, after, last, place, exact, stamp, done=False)
+                window = Window(table, after, last, place, exact)
+                yield Piece(found, joined, window, stamp, done=False)
                 after, held = last, []
             held.append(rows)
             if self.cancelled.is_set():
                 raise StalledError("cdc.chunk_stalled", "the chunk is not wanted any more")
         schema = pa.schema([column.field for column in found.columns])
         joined = pa.concat_batches([*held, pa.RecordBatch.from_pylist([], schema=schema)])
-        done = self.upto is None
         if not exact:  # the rows may have what came into the log while they were read
             place = _end_of_log(connection)
-        yield Piece(found, joined, after, self.upto, place, exact, stamp, done=done)
+        window = Window(table, after, self.upto, place, exact)
+        yield Piece(found, joined, window, stamp, done=self.upto is None)
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether a chunk that failed so is read again; a table may be altered while it begins."""
+    altered = isinstance(error, ConnectorError) and (
+        "(1412)" in error.message or error.code == "sql.no_column"
+    )
+    return altered or snapshot.is_retriable(error)
 
 
 def chunk_key(found: Shape) -> tuple[Column, ...]:

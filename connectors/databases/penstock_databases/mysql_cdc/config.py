@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock_connector import ConfigError, ConnectorError, Pattern, key
+from penstock_connector import ConfigError, ConnectorError, key
+from penstock_connector.connection import Retry
 from penstock_connector.reach import Reaching
+from penstock_databases.cdc.selection import Lists, TableFilter
 from penstock_databases.dialect import Login
 from penstock_databases.url import Target, parse_url, require_target
 
@@ -19,6 +20,7 @@ _TLS: Final = {
     "verify_ca": "verify-ca", "verify_identity": "verify-full",
 }  # fmt: skip
 _PORT: Final = 3306
+_SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class MysqlCdcConfig(Reaching):
     connection_url: str = key("", doc="jdbc:mariadb://host:port/, instead of database.hostname.")
     connection_user: str = key("", doc="User; or database.user.")
     connection_password: str = key("", doc="Its password.", type="password")
-    connection_attempts: int = key(3, doc="Attempts to connect before the host is told.")
+    connection_attempts: int = key(3, doc="Attempts to connect before the host gets an error.")
     connection_backoff_ms: float = key(1.0, type="duration", doc="Time between two attempts.")
     database_hostname: str = key("", doc="The server.")
     database_port: int = key(_PORT, doc="Its port.")
@@ -63,7 +65,7 @@ class MysqlCdcConfig(Reaching):
     )
     zero_dates: str = key(
         "",
-        doc="What dates of zeros become: null, 0001-01-01, or an error; empty: as the URL says.",
+        doc="What dates of zeros become: null, 0001-01-01, or an error; empty: as in the URL.",
         choices=("", "null", "round", "fail"),
     )
 
@@ -115,6 +117,11 @@ class MysqlCdcConfig(Reaching):
         )
 
     @property
+    def retry(self) -> Retry:
+        """When a connection that failed is opened again."""
+        return Retry(self.connection_attempts, self.connection_backoff_ms)
+
+    @property
     def lists(self) -> Lists:
         """The lists that say which tables are meant, by their keys; only those that are set."""
         lists = {
@@ -126,9 +133,9 @@ class MysqlCdcConfig(Reaching):
         return {name: list(patterns) for name, patterns in lists.items() if patterns}
 
     @property
-    def chosen(self) -> Chosen:
-        """The rule that says which tables are meant."""
-        return Chosen.of(self.lists)
+    def chosen(self) -> TableFilter:
+        """Which tables are meant."""
+        return table_filter(self.lists)
 
     def dataset(self, database: str, table: str) -> str:
         """Return the dataset of a table's rows."""
@@ -145,54 +152,9 @@ class MysqlCdcConfig(Reaching):
         return self.offset_lost == "snapshot" or self.snapshot_mode == "when_needed"
 
 
-Lists = Mapping[str, Sequence[str]]
-"""Patterns of databases and tables, by the keys of the configuration."""
-
-_SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which tables are meant. The databases of the system itself never are."""
-
-    databases: Sequence[Pattern] = ()
-    not_databases: Sequence[Pattern] = ()
-    tables: Sequence[Pattern] = ()
-    not_tables: Sequence[Pattern] = ()
-
-    @staticmethod
-    def of(lists: Lists) -> Chosen:
-        """Return the rule of some lists."""
-        return Chosen(
-            _compiled("database.include.list", lists),
-            _compiled("database.exclude.list", lists),
-            _compiled("table.include.list", lists),
-            _compiled("table.exclude.list", lists),
-        )
-
-    def includes(self, database: str, table: str) -> bool:
-        """Tell whether a table is meant.
-
-        Raises:
-            ConfigError: `config.slow_pattern`.
-        """
-        name = f"{database}.{table}"
-        return (
-            database.lower() not in _SYSTEM
-            and (not self.databases or _any(self.databases, database))
-            and not _any(self.not_databases, database)
-            and (not self.tables or _any(self.tables, name))
-            and not _any(self.not_tables, name)
-        )
-
-
-def _any(patterns: Sequence[Pattern], name: str) -> bool:
-    return any(pattern.matches(name) for pattern in patterns)
-
-
-def _compiled(path: str, lists: Lists) -> tuple[Pattern, ...]:
-    patterns = lists.get(path, ())
-    return tuple(Pattern.compile(pattern, path, ignore_case=True) for pattern in patterns)
+def table_filter(lists: Lists) -> TableFilter:
+    """Return which tables lists mean. The databases of the system itself never are."""
+    return TableFilter.of(lists, "database", _SYSTEM, ignore_case=True)
 
 
 def _invalid(name: str, what: str) -> ConnectorError:

@@ -136,7 +136,7 @@ def rotation(body: bytes) -> tuple[str, int]:
 
 
 def checksummed(body: bytes) -> bool:
-    """Tell whether events after this FORMAT_DESCRIPTION have a checksum.
+    """Return whether events after this FORMAT_DESCRIPTION have a checksum.
 
     The algorithm stands before the event's own checksum, which is always there.
     """

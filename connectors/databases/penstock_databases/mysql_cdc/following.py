@@ -12,7 +12,8 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
-from penstock_connector import ConfigError, ConnectorError, Op, RetriableError, SchemaError
+from penstock_connector import ConfigError, ConnectorError, Op, SchemaError
+from penstock_connector.connection import Retry
 from penstock_databases.mysql_cdc.events import (
     Event,
     Kind,
@@ -115,7 +116,7 @@ class Follower:
                 dump.close()
         self._dump = self._second = None
 
-    def connect(self, attempts: int, backoff: float, stopping: threading.Event) -> None:
+    def connect(self, retry: Retry, stopping: threading.Event) -> None:
         """Connect, or connect again, where the log was read up to: no row comes twice.
 
         Raises:
@@ -125,14 +126,7 @@ class Follower:
         self.track.again()
         self._prepares = False
         self._maps.clear()
-        for attempt in range(1, attempts + 1):
-            try:
-                self._dump = self._dial(self.track.place, False)
-            except RetriableError:
-                if attempt == attempts or stopping.wait(backoff):
-                    raise
-            else:
-                return
+        self._dump = retry.call(lambda: self._dial(self.track.place, False), stopping.wait)
 
     def read(self, limit: int | None, *, to_commit: bool = False) -> Halt | Statement:
         """Read what has arrived of the log.

@@ -17,11 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import Batch, Op
+from penstock_databases.cdc.rows import BEFORE, reserved_fields, snapshot_columns
 from penstock_databases.mysql_cdc.arena import Arena, Ints
 from penstock_databases.mysql_cdc.rows import Layout
+from penstock_databases.mysql_cdc.statements import TableName
 
-OP: Final = pa.field("__op", pa.int8())
-TS_US: Final = pa.field("__ts_us", pa.int64())
+_SCHEMA_CHANGE: Final = pa.schema([
+    ("database", pa.string()), ("table", pa.string()), ("ddl", pa.string()),
+    ("__op", pa.int8()), ("__ts_us", pa.int64()),
+])  # fmt: skip
 
 Ops = npt.NDArray[np.int8]
 
@@ -52,10 +56,7 @@ class Table:
 
 def batch_schema(fields: tuple[pa.Field, ...], *, before: bool) -> pa.Schema:
     """Return the schema of batches: the row, and the reserved columns."""
-    reserved = [OP, TS_US]
-    if before:
-        reserved.append(pa.field("__before", pa.struct(list(fields))))
-    return pa.schema([*fields, *reserved])
+    return pa.schema([*fields, *reserved_fields(fields, before=before)])
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class _Pile:
         if not before:
             found.before = None
         elif found.before is None:
-            found.before = pa.nulls(len(ops), self.table.schema.field("__before").type)
+            found.before = pa.nulls(len(ops), self.table.schema.field(BEFORE).type)
         return found
 
     def _before(self, arena: Arena, starts: Ints, updated: npt.NDArray[np.bool_]) -> pa.Array:
@@ -201,7 +202,7 @@ class Gathering:
         self._piles: dict[tuple[str, str], _Pile] = {}
 
     def changed(self, table: Table) -> bool:
-        """Tell whether rows of an older form of the table are held: they must be given first."""
+        """Return whether rows of an older form of the table are held: they must be given first."""
         pile = self._piles.get((table.database, table.name))
         return pile is not None and pile.table.layout is not table.layout
 
@@ -229,3 +230,31 @@ class Gathering:
         self._piles.clear()
         self.bytes = self.count = 0
         return batches
+
+
+# ── batches that are not rows of the log ─────────────────────────────────────────────────────────
+
+
+def snapshot_batch(table: Table, rows: pa.RecordBatch, stamp: int) -> Batch:
+    """Return rows of a chunk."""
+    columns = [*rows.columns, *snapshot_columns(rows.num_rows, stamp)]
+    if len(columns) < len(table.schema):
+        columns.append(pa.nulls(rows.num_rows, table.schema.field(BEFORE).type))
+    made = pa.RecordBatch.from_arrays(columns, schema=table.schema)
+    return Batch(made, dataset=table.dataset, key_columns=table.key)
+
+
+def truncate_batch(table: Table, stamp: int) -> Batch:
+    """Return the row that says that a table is empty."""
+    nulls = [pa.nulls(1, field.type) for field in table.schema]
+    width = len(table.layout.fields)
+    nulls[width], nulls[width + 1] = pa.array([int(Op.TRUNCATE)], pa.int8()), pa.array([stamp])
+    rows = pa.RecordBatch.from_arrays(nulls, schema=table.schema)
+    return Batch(rows, dataset=table.dataset, key_columns=table.key)
+
+
+def schema_change_batch(dataset: str, table: TableName, statement: str, stamp: int) -> Batch:
+    """Return the row that tells of a statement that changed a table."""
+    row: dict[str, str | int] = {"database": table[0], "table": table[1], "ddl": statement}
+    row |= {"__op": int(Op.UNSPECIFIED), "__ts_us": stamp}
+    return Batch(pa.RecordBatch.from_pylist([row], schema=_SCHEMA_CHANGE), dataset=dataset)

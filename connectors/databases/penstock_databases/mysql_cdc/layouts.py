@@ -14,7 +14,8 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from penstock_connector import ConfigError, ConnectorError, SchemaError
-from penstock_databases.dialect import Column, Shape
+from penstock_connector.tables.columns import Column, Shape
+from penstock_databases.cdc.rows import RESERVED
 from penstock_databases.mysql.types import row_field
 from penstock_databases.mysql_cdc import texts
 from penstock_databases.mysql_cdc.moments import Dates, Instants, OldStamps, Stamps, Times
@@ -28,10 +29,6 @@ from penstock_databases.mysql_cdc.numbers import (
 )
 from penstock_databases.mysql_cdc.rows import Decoder, Layout
 from penstock_databases.mysql_cdc.tablemap import LoggedColumn, TableMap, Type
-
-RESERVED: Final = frozenset({
-    "__op", "__ts_us", "__key", "__before", "__headers", "__offset", "__raw_key", "__raw_value",
-})  # fmt: skip
 
 _BINARY: Final = 63
 """The collation of bytes."""
@@ -91,7 +88,7 @@ def layout_of(table: TableMap, server: Server, zeros: str) -> Layout:
 
 
 def _asks(column: LoggedColumn) -> bool:
-    """Tell whether the log leaves open what a column is: MariaDB's UUIDs look like bytes there."""
+    """Whether the log leaves open what a column is: MariaDB's UUIDs look like bytes there."""
     address = column.kind == Type.STRING and column.size in {4, 16}
     return address and column.collation in {0, _BINARY}
 
@@ -134,7 +131,7 @@ def _members(native: str) -> tuple[bytes, ...]:
 
 
 def _alike(logged: tuple[LoggedColumn, ...], known: tuple[Column, ...]) -> bool:
-    """Tell whether columns of the log can be those of the catalog."""
+    """Return whether columns of the log can be those of the catalog."""
     return len(logged) == len(known) and all(
         _kind_word(column, other.native) for column, other in zip(logged, known, strict=True)
     )

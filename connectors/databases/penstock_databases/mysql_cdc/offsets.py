@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock_connector import ConfigError
-from penstock_databases.mysql_cdc.config import Lists
-from penstock_databases.mysql_cdc.position import Place
-from penstock_databases.mysql_cdc.progress import Key, KeyValue, Progress, Window, Work
+from penstock_databases.cdc.progress import Key, Window, Work
+from penstock_databases.cdc.selection import Lists
+from penstock_databases.mysql_cdc.position import KeyValue, Place
+from penstock_databases.mysql_cdc.progress import TableProgress
 from penstock_databases.mysql_cdc.statements import TableName
 
 
@@ -41,7 +42,7 @@ class Offset:
     rows: int = 0
     txn: str = ""
     prepared: Mapping[str, Place] = field(default_factory=dict)
-    progress: Progress = field(default_factory=Progress)
+    progress: TableProgress = field(default_factory=TableProgress)
     lists: Lists | None = None
 
 
@@ -75,7 +76,7 @@ def from_fields(fields: Mapping[str, Any]) -> Offset:
     """
     try:
         snapshot = fields.get("snapshot") or {}
-        progress = Progress()
+        progress = TableProgress()
         for one in snapshot.get("work") or []:
             work = _read_work(one)
             progress.work[work.table] = work
@@ -113,7 +114,7 @@ def _read_lists(lists: Mapping[str, Any] | None) -> Lists | None:
     return {str(name): [str(one) for one in patterns] for name, patterns in lists.items()}
 
 
-def _work(work: Work) -> dict[str, Any]:
+def _work(work: Work[TableName]) -> dict[str, Any]:
     fields: dict[str, Any] = {"table": list(work.table)}
     if work.begun:
         fields |= {"begun": True, "last": _key(work.last)}
@@ -122,7 +123,7 @@ def _work(work: Work) -> dict[str, Any]:
     return fields
 
 
-def _read_work(fields: Mapping[str, Any]) -> Work:
+def _read_work(fields: Mapping[str, Any]) -> Work[TableName]:
     return Work(
         _table(fields["table"]),
         _read_key(fields.get("last")),
@@ -131,7 +132,7 @@ def _read_work(fields: Mapping[str, Any]) -> Work:
     )
 
 
-def _window(window: Window) -> dict[str, Any]:
+def _window(window: Window[TableName, Place]) -> dict[str, Any]:
     return {
         "table": list(window.table),
         "after": _key(window.after),
@@ -142,7 +143,7 @@ def _window(window: Window) -> dict[str, Any]:
     }
 
 
-def _read_window(fields: Mapping[str, Any]) -> Window:
+def _read_window(fields: Mapping[str, Any]) -> Window[TableName, Place]:
     return Window(
         _table(fields["table"]),
         _read_key(fields.get("after")),

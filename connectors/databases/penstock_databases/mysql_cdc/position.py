@@ -13,6 +13,9 @@ from typing import Final
 
 _NUMBER: Final = re.compile(r"\.(\d+)$")
 
+KeyValue = int | str | bytes
+"""A value of a column of a key, as offsets have it."""
+
 _SHIFT: Final = 40
 """Bits of a position within one number: a file of a terabyte."""
 

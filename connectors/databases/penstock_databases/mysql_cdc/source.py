@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,27 +13,34 @@ import pyarrow as pa
 
 from penstock_connector import (
     Batch,
+    Dataset,
     OffsetLostError,
     Op,
     Partition,
     RetriableError,
     Source,
 )
-from penstock_databases.mysql_cdc.batches import (
+from penstock_databases.cdc.progress import Key, Work
+from penstock_databases.cdc.snapshot import Snapshot
+from penstock_databases.cdc.waiting import Bell
+from penstock_databases.dialects import DIALECTS
+from penstock_databases.listing import with_columns
+from penstock_databases.mysql_cdc.chunks import TableChunk, is_retriable
+from penstock_databases.mysql_cdc.config import MysqlCdcConfig, table_filter
+from penstock_databases.mysql_cdc.following import Follower, Halt
+from penstock_databases.mysql_cdc.gathering import (
+    Changes,
+    Gathering,
+    Table,
     schema_change_batch,
     snapshot_batch,
     truncate_batch,
 )
-from penstock_databases.mysql_cdc.config import Chosen, MysqlCdcConfig
-from penstock_databases.mysql_cdc.following import Follower, Halt
-from penstock_databases.mysql_cdc.gathering import Changes, Gathering, Table
 from penstock_databases.mysql_cdc.offsets import Offset, from_fields, to_fields
-from penstock_databases.mysql_cdc.origin import Origin
 from penstock_databases.mysql_cdc.position import Place
-from penstock_databases.mysql_cdc.progress import Window
-from penstock_databases.mysql_cdc.snapshot import Snapshot
+from penstock_databases.mysql_cdc.progress import WINDOWS_MOST
+from penstock_databases.mysql_cdc.server import Origin
 from penstock_databases.mysql_cdc.statements import Means, Statement, TableName
-from penstock_databases.mysql_cdc.waiting import Bell
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,9 +85,28 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         cls, config: MysqlCdcConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return one partition: a log has one order."""
-        del max_tasks, known
         host, port = config.target.hosts[0]
         return [Partition({"server": config.topic_prefix or f"{host}:{port}"})]
+
+    @classmethod
+    def list_datasets(cls, config: MysqlCdcConfig) -> Iterator[Dataset]:
+        """Yield the tables of all databases."""
+        dialect, chosen = DIALECTS["mysql"], config.chosen
+        connection = dialect.connect(config.target, config.login)
+        try:
+            datasets = {
+                table: Dataset(
+                    f"{table.catalog}.{table.name}",
+                    config.dataset(table.catalog, table.name),
+                    selected=chosen.includes(table.catalog, table.name),
+                )
+                for table in dialect.tables(connection, ("TABLE",), everywhere=True)
+            }
+            yield from with_columns(
+                datasets, dialect, connection, lambda shape: [c.field for c in shape.columns]
+            )
+        finally:
+            connection.close()
 
     def init(self, config: MysqlCdcConfig) -> None:
         """Take the configuration."""
@@ -95,7 +121,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._moved_at = time.monotonic()
         self._told: Place | None = None
         self._follower: Follower | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: Snapshot[TableName, Place] | None = None
 
     def connect(self, partitions: Sequence[Partition]) -> None:
         """Go on where the offset says, or begin."""
@@ -116,7 +142,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         self._tables = origin.tables
         self._lists = self.config.lists if offset.lists is None else offset.lists
         if self._chooses:
-            self._tables.choose(Chosen.of(self._lists))
+            self._tables.choose(table_filter(self._lists))
         self._progress = offset.progress
         self._progress.resumed()
         self._follower = Follower(
@@ -127,7 +153,23 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             mariadb=origin.server.mariadb,
         )
         self._snapshot = Snapshot(
-            self.config, self._progress, origin.link.open, self.wake, exact=origin.exact
+            self._progress,
+            origin.link.open,
+            parallelism=self.config.snapshot_parallelism,
+            windows_most=WINDOWS_MOST,
+            retry=self.config.retry,
+            retriable=is_retriable,
+        )
+
+    def _chunk(self, work: Work[TableName], after: Key | None) -> TableChunk:
+        follower, _ = self._task()
+        return TableChunk(
+            work,
+            after,
+            self.config.snapshot_fetch_size,
+            self.wake,
+            floor=follower.track.floor,
+            exact=self._origin.exact,
         )
 
     def _elsewhere(self, now: Place) -> None:
@@ -155,14 +197,14 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         if not follower.connected:
             self._connect(follower)
         if self._chooses and not follower.track.midway:
-            self._choose(snapshot)
+            self._choose()
         self._limited = False
         if self._progress.running:
             self._progress.passed(follower.track.number)
             if not (
                 follower.track.open or self._chooses
             ):  # else where the chunk must be behind is not known
-                snapshot.start(follower.track.floor)
+                snapshot.start(self._chunk)
             if self._rows_next and self._give_piece(snapshot):
                 self._rows_next = False
                 return
@@ -179,19 +221,18 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         """Whether other tables are to be meant soon: the offset is of other lists than ours."""
         return self._lists != self.config.lists
 
-    def _choose(self, snapshot: Snapshot) -> None:
+    def _choose(self) -> None:
         """Mean the tables that the configuration names now, which were others before. Not in the
         middle of a transaction: what was given of it is known by the number of its rows.
         """
         origin = self._origin
-        was = Chosen.of(self._lists)
+        was = table_filter(self._lists)
         self._tables.choose(self.config.chosen)
         self._lists = self.config.lists
         begun = {one.table for one in self._progress.windows} | self._progress.work.keys()
         left_out = [name for name in begun if not self._tables.meant(*name)]
         for name in left_out:
             self._progress.forget(name)
-            snapshot.drop(name)
         added = [
             name
             for name in origin.chosen()
@@ -206,16 +247,15 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             _names(added),
         )
 
-    def _task(self) -> tuple[Follower, Snapshot]:
+    def _task(self) -> tuple[Follower, Snapshot[TableName, Place]]:
         assert self._follower is not None  # noqa: S101 - connect came before
         assert self._snapshot is not None  # noqa: S101 - as above
         return self._follower, self._snapshot
 
     def _connect(self, follower: Follower) -> None:
-        config = self.config
-        follower.connect(config.connection_attempts, config.connection_backoff_ms, self.stopping)
+        follower.connect(self.config.retry, self.stopping)
 
-    def _follow(self, follower: Follower, snapshot: Snapshot) -> Halt | Statement:
+    def _follow(self, follower: Follower, snapshot: Snapshot[TableName, Place]) -> Halt | Statement:
         """Read of the log, and give what is complete."""
         try:
             limit = snapshot.limit(follower.track.number)
@@ -279,22 +319,23 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     # ── the snapshot ─────────────────────────────────────────────────────────────────────────────
 
-    def _give_piece(self, snapshot: Snapshot) -> bool:
+    def _give_piece(self, snapshot: Snapshot[TableName, Place]) -> bool:
         """Give rows of a chunk, when there are any."""
         found = snapshot.next()
         if found is None:
             return False
-        name, piece = found
+        chunk, piece = found
         if self._gathering.count:
             self._flush()
+        if self._progress.work.get(chunk.table) is not chunk.work:
+            return True  # a signal in the rows before it: the table is read again
         if piece is None:
-            self._progress.forget(name)
+            self._progress.forget(chunk.table)
             return True
         table = self._tables.of_shape(piece.shape)
-        window = Window(name, piece.after, piece.upto, piece.place, piece.exact)
-        self._progress.given(window, done=piece.done)
+        self._progress.given(piece.window, done=piece.done)
         if piece.rows.num_rows:
-            self._ready.append(snapshot_batch(table, piece))
+            self._ready.append(snapshot_batch(table, piece.rows, piece.stamp))
         self._announce()
         return True
 
@@ -302,7 +343,6 @@ class MysqlCdc(Source[MysqlCdcConfig]):
 
     def _obey(self, statement: Statement, follower: Follower) -> None:
         """Do what a statement in the log means for rows."""
-        _, snapshot = self._task()
         if statement.means == Means.XA_COMMIT and self.config.reads_tables:
             _LOG.warning("rows were prepared (XA) before the log was read: tables are read again")
             self._progress.add(
@@ -313,7 +353,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             if not self._tables.meant(*name):
                 continue
             if statement.means == Means.TRUNCATE:
-                self._truncated(name, statement, follower, snapshot)
+                self._truncated(name, statement, follower)
             if self.config.include_schema_changes:
                 dataset = self.config.topic_prefix or "schema_changes"
                 self._ready.append(
@@ -327,22 +367,17 @@ class MysqlCdc(Source[MysqlCdcConfig]):
                     ".".join(old),
                     ".".join(new),
                 )
-            if self._progress.forget(old) is not None:
-                snapshot.drop(old)
-                if self._tables.meant(*new):
-                    self._progress.add([new], keep=not self._origin.exact)
+            if self._progress.forget(old) is not None and self._tables.meant(*new):
+                self._progress.add([new], keep=not self._origin.exact)
         self._announce()
 
-    def _truncated(
-        self, name: TableName, statement: Statement, follower: Follower, snapshot: Snapshot
-    ) -> None:
+    def _truncated(self, name: TableName, statement: Statement, follower: Follower) -> None:
         """Give a truncate. What was read after it must be read again."""
         ahead = any(
             one.table == name and one.place.number >= follower.track.number
             for one in self._progress.windows
         )
         work = self._progress.forget(name)
-        snapshot.drop(name)
         if work is not None or ahead:
             self._progress.add([name], keep=not self._origin.exact)
         if work is not None and not work.begun:
@@ -365,7 +400,6 @@ class MysqlCdc(Source[MysqlCdcConfig]):
         }
         for table in self._origin.chosen():
             if ".".join(table) in wanted:
-                self._task()[1].drop(table)
                 self._progress.add([table], keep=True)
         return not self._tables.meant(database, name)
 
@@ -390,7 +424,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._awaiting = False
 
     def finished(self) -> bool:
-        """Tell whether only the snapshot was wanted, and it is complete."""
+        """Return whether only the snapshot was wanted, and it is complete."""
         only = self.config.snapshot_mode == "initial_only"
         left = self._progress.running or self._ready or self._awaiting or self._chooses
         return only and not left

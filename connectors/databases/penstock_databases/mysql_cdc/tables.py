@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock_databases.dialect import Shape
-from penstock_databases.mysql_cdc.config import Chosen, MysqlCdcConfig
+from penstock_connector.tables.columns import Shape
+from penstock_databases.cdc.selection import TableFilter
+from penstock_databases.mysql_cdc.config import MysqlCdcConfig
 from penstock_databases.mysql_cdc.gathering import Table, batch_schema
 from penstock_databases.mysql_cdc.layouts import Server, layout_of
 from penstock_databases.mysql_cdc.rows import Layout
@@ -29,7 +30,7 @@ class Tables:
         self._meant: dict[tuple[str, str], bool] = {}
 
     def meant(self, database: str, table: str) -> bool:
-        """Tell whether rows of a table are given."""
+        """Return whether rows of a table are given."""
         name = database, table
         found = self._meant.get(name)
         if found is None:
@@ -52,7 +53,7 @@ class Tables:
         self._known[body] = table
         return table
 
-    def choose(self, chosen: Chosen) -> None:
+    def choose(self, chosen: TableFilter) -> None:
         """Mean other tables from now on."""
         self._chosen = chosen
         self._meant.clear()

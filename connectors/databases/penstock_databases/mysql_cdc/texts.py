@@ -210,5 +210,5 @@ def singlebyte(table: str) -> Decode:
 
 
 def has_ascii(charset: str) -> bool:
-    """Tell whether bytes below 128 are ASCII in a character set."""
+    """Return whether bytes below 128 are ASCII in a character set."""
     return charset not in {"ucs2", "utf16", "utf16le", "utf32", "swe7"}

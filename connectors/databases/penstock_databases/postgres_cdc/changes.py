@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from penstock_connector import Op
 from penstock_databases.postgres_cdc import pgoutput
-from penstock_databases.postgres_cdc.offsets import Plan, Position
+from penstock_databases.postgres_cdc.offsets import Position
 from penstock_databases.postgres_cdc.pgoutput import UNSENT, Begin, Change, Message, Relation, Value
+from penstock_databases.postgres_cdc.progress import Rule, TableProgress, rule_for
 from penstock_databases.postgres_cdc.rows import Group, RowShape, picked, without_unsent
-from penstock_databases.postgres_cdc.rules import Rule, rule_for, truncated
 
 _ALL: Final = 1 << 62
 _RECENT: Final = 4096
@@ -76,14 +76,16 @@ class Changes:
 
     Attributes:
         position: The place that what was taken leads to, at the last end of a transaction.
-        plan: What is still to be read of tables.
+        progress: What is still to be read of tables.
         inside: In the middle of a transaction.
         recent: The last transactions.
     """
 
-    def __init__(self, outside: Outside, position: Position, plan: Plan, limits: Limits) -> None:
+    def __init__(
+        self, outside: Outside, position: Position, progress: TableProgress, limits: Limits
+    ) -> None:
         self.position = position
-        self.plan = plan
+        self.progress = progress
         self.recent: deque[int] = deque(maxlen=_RECENT)
         self._outside = outside
         self._limits = limits
@@ -127,7 +129,7 @@ class Changes:
             raise pgoutput.unreadable(data, error) from error
 
     def is_full(self) -> bool:
-        """Tell whether a batch is to be given now."""
+        """Return whether a batch is to be given now."""
         times = 1 if self._begin is None else _HUGE
         return self._rows >= self._limits.rows * times or self._size >= self._limits.size * times
 
@@ -213,7 +215,7 @@ class Changes:
             table = self._tables.get(oid)
             if table is None:
                 continue
-            gives = truncated(self.plan, oid)
+            gives = self.progress.truncated(oid)
             self._version += 1
             if gives:
                 self._group(table).truncate(self._begin.stamp)
@@ -227,7 +229,7 @@ class Changes:
         if table is None:
             return
         rule = None
-        if self.plan:
+        if self.progress.running:
             if table.ruled != self._version:
                 self._rule(table, self._begin.xid)
             rule = table.rule
@@ -244,10 +246,10 @@ class Changes:
 
     def _rule(self, table: _Table, xid: int) -> None:
         shape = table.shape
-        table.rule = rule_for(self.plan, shape.oid, xid, shape.key, shape.order)
+        table.rule = rule_for(self.progress, shape.oid, xid, shape.key, shape.order)
         table.ruled = self._version
         if table.rule is not None and table.rule.waits:
-            self.plan.pending.add(xid)
+            self.progress.pending.add(xid)
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 from penstock_connector import ConfigError, Pattern, key
+from penstock_connector.connection import Retry
 from penstock_connector.reach import Reaching
+from penstock_connector.tables.names import TableId
+from penstock_databases.cdc.selection import TableFilter, compiled_list
 from penstock_databases.dialect import Login
-from penstock_databases.names import TableId
 from penstock_databases.url import Target, parse_url, require_target
 
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
+_SYSTEM: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
+_BACKOFF_MOST_S: Final = 10.0
 _TLS: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -68,7 +72,8 @@ class PostgresCdcConfig(Reaching):
         "start; `never`, `no_data`; `when_needed` also when the slot is lost; `initial_only` "
         "once, and nothing more.",
     )
-    snapshot_fetch_size: int = key(20_000, doc="Rows that are read at once.")
+    snapshot_fetch_size: int = key(20_000, doc="Rows of a chunk of the snapshot.")
+    snapshot_parallelism: int = key(2, doc="Chunks that are read at once.")
     toast_missing: Literal["fail", "null"] = key(
         "fail",
         doc="Large values that an update left as they were, and the log does not have: an error, "
@@ -101,11 +106,13 @@ class PostgresCdcConfig(Reaching):
             raise _bad("slot.name", "slots are named with a-z, 0-9 and _, at most 63")
         if self.snapshot_fetch_size < 1 or self.max_batch_size < 1 or self.connection_attempts < 1:
             raise ConfigError("config.invalid_value", "sizes and attempts are at least 1")
+        if not 1 <= self.snapshot_parallelism <= 64:
+            raise _bad("snapshot.parallelism", "must be between 1 and 64")
         target = self.target()
         if not target.database:
             raise _bad("database.dbname", "it names no database")
-        for name, patterns in self._patterns().items():
-            _compiled(name, patterns)
+        self.chosen  # noqa: B018 - raises for what is no regex
+        self.hidden()
 
     def require_reach(self) -> None:
         """Refuse a server that may not be reached."""
@@ -145,39 +152,28 @@ class PostgresCdcConfig(Reaching):
         )
 
     def wanted(self, table: TableId) -> bool:
-        """Tell whether a table is to be followed."""
-        name, schema = str(table), table.schema
-        patterns = self._patterns()
-        return (
-            _allows(patterns, "schema", schema)
-            and _allows(patterns, "table", name)
-            and schema not in {"pg_catalog", "information_schema", "pg_toast"}
-        )
+        """Return whether a table is to be followed."""
+        return self.chosen.includes(table.schema, table.name)
 
     def hidden(self) -> tuple[Pattern, ...]:
         """Return the patterns of columns that are left out."""
-        return _compiled("column.exclude.list", self.column_exclude_list)
+        return compiled_list("column.exclude.list", self.column_exclude_list)
 
-    def _patterns(self) -> dict[str, Sequence[str]]:
-        return {
+    @cached_property
+    def chosen(self) -> TableFilter:
+        """Which tables are meant."""
+        lists = {
             "schema.include.list": self.schema_include_list,
             "schema.exclude.list": self.schema_exclude_list,
             "table.include.list": self.table_include_list,
             "table.exclude.list": self.table_exclude_list,
-            "column.exclude.list": self.column_exclude_list,
         }
+        return TableFilter.of(lists, "schema", _SYSTEM)
 
-
-def _allows(patterns: dict[str, Sequence[str]], what: str, name: str) -> bool:
-    include = _compiled(f"{what}.include.list", patterns[f"{what}.include.list"])
-    exclude = _compiled(f"{what}.exclude.list", patterns[f"{what}.exclude.list"])
-    if include and not any(pattern.matches(name) for pattern in include):
-        return False
-    return not any(pattern.matches(name) for pattern in exclude)
-
-
-def _compiled(path: str, patterns: Sequence[str]) -> tuple[Pattern, ...]:
-    return tuple(Pattern.compile(pattern, path) for pattern in patterns)  # `regex` remembers them
+    @property
+    def retry(self) -> Retry:
+        """When a connection that was lost is opened again."""
+        return Retry(self.connection_attempts, self.connection_backoff_ms, _BACKOFF_MOST_S)
 
 
 def _bad(path: str, why: str) -> ConfigError:

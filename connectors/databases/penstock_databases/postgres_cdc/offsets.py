@@ -5,18 +5,23 @@
 
 `lsn` is the place behind the last transaction that was given out; `within` is the commit of a
 transaction that was cut, and how many of its events were given; `tables` are the numbers of the
-tables that are followed; `snapshot` is there while tables are still read.
+tables that are followed; `snapshot` is there while tables are still read:
+
+    {"todo": [[16384, false]],                  tables that are not begun; true: given before
+     "work": [16390, false, ["id"], ["41"]],    one that is: by which key, and how far; or several
+     "windows": [[16390, null, ["41"], "735:735:", "0/16B3748", false]], "pending": [736]}
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock_connector import ConfigError
-from penstock_databases.postgres_cdc.visibility import Seen
+from penstock_databases.cdc.progress import Key, Window, Work
+from penstock_databases.postgres_cdc.progress import Moment, Seen, TableProgress
 
 _LSN: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 
@@ -55,73 +60,14 @@ class Position:
     cut_events: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Rows that were read from a table, while the log is not yet past that moment.
-
-    Attributes:
-        table: The table's number.
-        low, high: Keys of the rows: above `low`, up to `high`. None: no bound.
-        seen: The transactions that the reading saw.
-        until: Place in the log behind all of these.
-        again: The rows were given before.
-    """
-
-    table: int
-    low: tuple[str, ...] | None
-    high: tuple[str, ...] | None
-    seen: Seen
-    until: int
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The table that is being read.
-
-    Attributes:
-        table: Its number.
-        again: Its rows were given before.
-        key: Columns of its key, the order of reading; none when it is read in one go.
-        last: Key of the last row that was given, as texts.
-    """
-
-    table: int
-    again: bool = False
-    key: tuple[str, ...] = ()
-    last: tuple[str, ...] | None = None
-
-
-@dataclass(slots=True)
-class Plan:
-    """What is still to be read of tables.
-
-    Attributes:
-        todo: Numbers of tables that were not begun, in their order; with True they were given
-            before and are read again.
-        work: The table in work.
-        windows: What was read and the log is not past.
-        pending: Transactions whose changes were left out, or came before rows of their table: the
-            next rows must have seen them. A transaction can be in the log before readers see it.
-    """
-
-    todo: dict[int, bool] = field(default_factory=dict)
-    work: Work | None = None
-    windows: list[Window] = field(default_factory=list)
-    pending: set[int] = field(default_factory=set)
-
-    def __bool__(self) -> bool:
-        return bool(self.todo or self.work or self.windows)
-
-
-def to_offset(position: Position, tables: Iterable[int], plan: Plan) -> dict[str, Any]:
+def to_offset(position: Position, tables: Iterable[int], progress: TableProgress) -> dict[str, Any]:
     """Return the offset of a place."""
     offset: dict[str, Any] = {"lsn": lsn_text(position.lsn)}
     if position.cut_commit:
         offset["within"] = [lsn_text(position.cut_commit), position.cut_events]
     offset["tables"] = _packed(tables)
-    if plan:
-        offset["snapshot"] = _plan_offset(plan)
+    if progress.running:
+        offset["snapshot"] = _progress_offset(progress)
     return offset
 
 
@@ -153,37 +99,56 @@ def _packed(tables: Iterable[int]) -> str:
     return ",".join(steps)
 
 
-def _plan_offset(plan: Plan) -> dict[str, Any]:
-    work = plan.work
+def _progress_offset(progress: TableProgress) -> dict[str, Any]:
+    begun = [
+        [work.table, work.keep, list(work.columns), _listed(work.last)]
+        for work in progress.work.values()
+        if work.begun
+    ]
     return {
-        "todo": [[table, again] for table, again in plan.todo.items()],
-        "work": work and [work.table, work.again, list(work.key), _listed(work.last)],
+        "todo": [[work.table, work.keep] for work in progress.work.values() if not work.begun],
+        "work": begun[0] if len(begun) == 1 else begun or None,
         "windows": [
-            [w.table, _listed(w.low), _listed(w.high), str(w.seen), lsn_text(w.until), w.again]
-            for w in plan.windows
+            [w.table, _listed(w.after), _listed(w.upto), str(w.place.seen),
+             lsn_text(w.place.number), not w.exact]
+            for w in progress.windows
         ],
-        "pending": sorted(plan.pending),
-    }
+        "pending": sorted(progress.pending),
+    }  # fmt: skip
 
 
-def plan_of(offset: Mapping[str, Any]) -> Plan:
+def progress_of(offset: Mapping[str, Any]) -> TableProgress:
     """Return what an offset says is still to be read."""
     snapshot = offset.get("snapshot") or {}
-    plan = Plan({int(table): bool(again) for table, again in snapshot.get("todo", ())})
-    if work := snapshot.get("work"):
-        table, again, key, last = work
-        plan.work = Work(int(table), bool(again), tuple(key), _tupled(last))
-    plan.windows = [
-        Window(int(table), _tupled(low), _tupled(high), Seen.of(seen), lsn_of(until), bool(again))
-        for table, low, high, seen, until, again in snapshot.get("windows", ())
+    progress = TableProgress()
+    progress.windows = [
+        Window(
+            int(table),
+            _tupled(after),
+            _tupled(upto),
+            Moment(Seen.of(seen), lsn_of(until)),
+            exact=not again,
+        )
+        for table, after, upto, seen, until, again in snapshot.get("windows", ())
     ]
-    plan.pending = {int(xid) for xid in snapshot.get("pending", ())}
-    return plan
+    begun = snapshot.get("work") or []
+    for table, again, key, last in begun if not begun or isinstance(begun[0], list) else [begun]:
+        progress.work[int(table)] = Work(
+            int(table),
+            _tupled(last),
+            begun=last is not None or bool(progress.windows_of(int(table))),
+            keep=bool(again),
+            columns=tuple(key),
+        )
+    for table, again in snapshot.get("todo", ()):
+        progress.add([int(table)], keep=bool(again))
+    progress.pending = {int(xid) for xid in snapshot.get("pending", ())}
+    return progress
 
 
-def _listed(key: tuple[str, ...] | None) -> list[str] | None:
+def _listed(key: Key | None) -> list[str] | None:
     return None if key is None else list(key)
 
 
-def _tupled(key: Iterable[Any] | None) -> tuple[str, ...] | None:
+def _tupled(key: Iterable[Any] | None) -> Key | None:
     return None if key is None else tuple(map(str, key))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock_connector import ConfigError
+from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection
-from penstock_databases.names import POSTGRESQL, TableId
+from penstock_databases.names import POSTGRESQL
 
 _PUBLICATION: Final = (
     "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate "

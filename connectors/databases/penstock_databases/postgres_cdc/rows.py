@@ -9,14 +9,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import DataError, Op
+from penstock_databases.cdc.rows import HEADERS, OP, TS_US, reserved_fields
 from penstock_databases.postgres_cdc.pgoutput import UNSENT
-from penstock_databases.postgres_cdc.rules import Order
+from penstock_databases.postgres_cdc.progress import Order
 from penstock_databases.postgresql.values import typed
 
-OP: Final = pa.field("__op", pa.int8())
-STAMP: Final = pa.field("__ts_us", pa.int64())
-BEFORE: Final = "__before"
-HEADERS: Final = pa.field("__headers", pa.map_(pa.string(), pa.binary()))
 MISSING: Final = "penstock.missing"
 """Header of a row with large values that the log does not have: their columns, by commas."""
 
@@ -63,15 +60,13 @@ class RowShape:
         """Return rows with their reserved columns. The columns are the same for every batch of a
         table's version: rows that were read have no row before.
         """
-        arrays, fields = [*columns, ops, stamps], [*self.fields, OP, STAMP]
+        reserved = reserved_fields(self.fields, before=self.before, headers=self.headers)
+        arrays = [*columns, ops, stamps]
         if self.before:
-            kind = pa.struct(self.fields)
-            fields.append(pa.field(BEFORE, kind))
-            arrays.append(_before(kind, before, has_before, len(ops)))
+            arrays.append(_before(pa.struct(self.fields), before, has_before, len(ops)))
         if self.headers:
-            fields.append(HEADERS)
             arrays.append(pa.nulls(len(ops), HEADERS.type) if headers is None else headers)
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*self.fields, *reserved]))
 
 
 def _before(
@@ -129,7 +124,7 @@ class Group:
         return shape.batch(
             self._typed(self._rows),
             pa.array(self._ops, OP.type),
-            pa.array(self._stamps, STAMP.type),
+            pa.array(self._stamps, TS_US.type),
             before,
             has_before,
             self._headers() if self._missing else None,

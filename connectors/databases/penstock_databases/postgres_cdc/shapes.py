@@ -14,12 +14,14 @@ from typing import Final
 import pyarrow as pa
 
 from penstock_connector import ConfigError, Pattern
+from penstock_connector.tables.columns import Shape
+from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection
-from penstock_databases.names import POSTGRESQL, TableId
+from penstock_databases.names import POSTGRESQL
 from penstock_databases.postgres_cdc.pgoutput import Relation, RelationColumn
+from penstock_databases.postgres_cdc.progress import order_of
 from penstock_databases.postgres_cdc.publication import Published
 from penstock_databases.postgres_cdc.rows import RowShape
-from penstock_databases.postgres_cdc.rules import order_of
 from penstock_databases.postgresql import catalog
 from penstock_databases.postgresql.types import row_field
 
@@ -74,8 +76,18 @@ class Naming:
         return f"{self.prefix}.{table}" if self.prefix else str(table)
 
     def hides(self, table: TableId, column: str) -> bool:
-        """Tell whether a column is left out."""
+        """Return whether a column is left out."""
         return any(pattern.matches(f"{table}.{column}") for pattern in self.hidden)
+
+
+def logged_fields(shape: Shape, naming: Naming) -> list[pa.Field]:
+    """Return the fields of rows of a table, as the catalog has it."""
+    return [
+        column.field
+        for column in shape.columns
+        if not column.generated  # the log does not have them
+        and not naming.hides(shape.table, column.name)
+    ]
 
 
 class Shapes:
@@ -110,11 +122,9 @@ class Shapes:
         if known is None:
             return None
         fields = [
-            column.field
-            for column in known.columns
-            if not column.generated  # the log does not have them
-            and (found.columns is None or column.name in found.columns)
-            and not self.naming.hides(found.table, column.name)
+            field
+            for field in logged_fields(known, self.naming)
+            if found.columns is None or field.name in found.columns
         ]
         self._tell_generated(found, [c.name for c in known.columns if c.generated])
         key = _key(connection, found.oid)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from penstock_connector import ApplyAction, Batch, Partition, RetriableError, Source
-from penstock_databases.postgres_cdc import rules
+from penstock_connector import ApplyAction, Batch, Dataset, Partition, RetriableError, Source
+from penstock_databases.cdc.progress import Key, Work
+from penstock_databases.cdc.rows import snapshot_columns
+from penstock_databases.cdc.snapshot import Snapshot
+from penstock_databases.cdc.waiting import Bell, Every
+from penstock_databases.dialects import DIALECTS
+from penstock_databases.listing import with_columns
+from penstock_databases.postgres_cdc import pgoutput
 from penstock_databases.postgres_cdc.changes import Changes, Limits
+from penstock_databases.postgres_cdc.chunks import TableChunk, moment
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_of, to_offset
-from penstock_databases.postgres_cdc.pacing import Every
-from penstock_databases.postgres_cdc.reading import Reading
-from penstock_databases.postgres_cdc.removal import remove
+from penstock_databases.postgres_cdc.progress import Moment
 from penstock_databases.postgres_cdc.rows import RowShape
-from penstock_databases.postgres_cdc.sessions import Sessions
-from penstock_databases.postgres_cdc.start import Start, start, try_out
-from penstock_databases.postgres_cdc.stream import TELL_EVERY, Stream
+from penstock_databases.postgres_cdc.shapes import Naming, logged_fields
+from penstock_databases.postgres_cdc.start import Start, remove, start, try_out
+from penstock_databases.postgres_cdc.stream import TELL_EVERY, Sessions, Stream
+from penstock_databases.postgresql.connection import PostgresqlConnection
 
 _BURST: Final = 512
 """Messages that are taken at once. More would let acknowledgements wait."""
@@ -32,7 +38,12 @@ small where many small transactions come."""
 _SETTLE: Final = 0.02
 """Seconds until it is asked again whether a transaction can be seen."""
 
-_BACKOFF_MOST: Final = 10.0
+_CHUNK_WAIT: Final = 0.2
+"""Seconds of a wait while tables are read: a chunk that failed is begun again by looking."""
+
+WINDOWS_MOST: Final = 16
+"""Windows that may be open. Each makes changes of its table dearer to judge, and makes the offset
+larger."""
 
 
 class PostgresCdcSource(Source[PostgresCdcConfig]):
@@ -58,9 +69,24 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         cls, config: PostgresCdcConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return one partition: a log has one order."""
-        del max_tasks, known
         key = {"database": config.target().database, "slot": config.slot_name}
         return [Partition(key, bounded=config.snapshot_mode == "initial_only")]
+
+    @classmethod
+    def list_datasets(cls, config: PostgresCdcConfig) -> Iterator[Dataset]:
+        """Yield the tables of the database, with the columns that the log has."""
+        dialect, naming = DIALECTS["postgresql"], Naming(config.topic_prefix, config.hidden())
+        connection = dialect.connect(config.target(), config.login())
+        try:
+            datasets = {
+                table: Dataset(str(table), naming.dataset(table), selected=config.wanted(table))
+                for table in dialect.tables(connection, ("TABLE",))
+            }
+            yield from with_columns(
+                datasets, dialect, connection, lambda shape: logged_fields(shape, naming)
+            )
+        finally:
+            connection.close()
 
     @classmethod
     def apply_action(
@@ -71,7 +97,7 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         last: PostgresCdcConfig | None = None,
     ) -> Sequence[str]:
         """Drop the slot, which would keep the log for ever, and a publication made here."""
-        del last  # a slot that is not named any more may hold what was not read
+        # a slot that only `last` names may hold what was not read: it stays
         deleted = action is ApplyAction.DELETE and config.slot_drop_on_delete
         if not (deleted or action is ApplyAction.RESET):
             return ()
@@ -83,12 +109,14 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._ready: deque[Batch] = deque()
         self._messages: deque[bytes] = deque()
         self._sessions = Sessions(config)
-        self._reading: Reading | None = None
+        self._bell = Bell()
+        self._snapshot: Snapshot[int, Moment] | None = None
+        self._held: int | None = None
         self._acknowledged = 0
         self._failures = 0
         self._next_try = 0.0
         self._awaits = False
-        self._turn_of_tables = True
+        self._rows_next = True
         self._settling = self._has_more = False
 
     def connect(self, partitions: Sequence[Partition]) -> None:
@@ -104,6 +132,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 self._turn()
                 self._failures = 0
             except RetriableError as error:
+                if self._snapshot is not None and self._snapshot.exhausted:
+                    raise
                 self._lost(error)
         if not self._ready:
             return None
@@ -122,19 +152,14 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         elif self._settling:
             due.append(_SETTLE)
         due += [max(each.left(now), _SETTLE) for each in (self._heartbeat, self._look)]
-        stream = self._sessions.stream
-        if stream is None:
-            self._woken.wait(max(min(due), 0))
-        elif not self._woken.is_set():
-            stream.wait(min(due))
-        self._woken.clear()
+        if self._snapshot is not None and self._snapshot.active:
+            due.append(_CHUNK_WAIT)
+        stream = self._sessions.stream if self._held is None else None
+        self._bell.wait(min(due), *([stream] if stream is not None else []))
 
     def wake(self) -> None:
         """End a wait."""
-        self._woken.set()
-        stream = self._sessions.stream
-        if stream is not None:
-            stream.wake()
+        self._bell.ring()
 
     def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
         """Let the server forget what is durable: only now (invariant 1)."""
@@ -150,13 +175,16 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 self._lost(error)
 
     def finished(self) -> bool:
-        """Tell whether all tables were read, when nothing more is wanted."""
+        """Return whether all tables were read, when nothing more is wanted."""
         only = self.config.snapshot_mode == "initial_only"
-        return only and not self._awaits and not self._plan and not self._ready
+        return only and not self._awaits and not self._progress.running and not self._ready
 
     def close(self) -> None:
         """End the sessions; drop the slot when that is wanted."""
+        if self._snapshot is not None:
+            self._snapshot.close()
         self._disconnect()
+        self._bell.close()
         if self.config.slot_drop_on_stop:
             self._sessions.drop_slot()
 
@@ -165,20 +193,19 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
     def _begin(self, begun: Start) -> None:
         config = self.config
         self._tables = begun.tables
-        self._plan = begun.tables.plan
+        self._progress = begun.tables.progress
         self._version = begun.version
         self._acknowledged = begun.acknowledged
         limits = Limits(config.max_batch_size, config.max_batch_bytes, config.toast_missing)
-        self._changes = Changes(self._tables, begun.position, self._plan, limits)
-        self._reading = Reading(
-            self._plan,
-            self._tables.find,
-            self._tables.shapes,
-            config.target(),
-            config.login(),
-            config.snapshot_fetch_size,
+        self._changes = Changes(self._tables, begun.position, self._progress, limits)
+        self._snapshot = Snapshot(
+            self._progress,
+            lambda: PostgresqlConnection(config.target(), config.login()),
+            parallelism=config.snapshot_parallelism,
+            windows_most=WINDOWS_MOST,
+            retry=config.retry,
         )
-        self._given, self._plan_given = begun.position, bool(self._plan)
+        self._given, self._snapshot_given = begun.position, self._progress.running
         self._heartbeat = Every(config.heartbeat_interval_ms)
         self._look = Every(config.table_poll_interval_ms)
         if begun.is_new:
@@ -194,8 +221,9 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
     def _disconnect(self) -> None:
         self._sessions.close()
         self._messages.clear()
-        if self._reading is not None:
-            self._reading.close()
+        self._held = None
+        if self._snapshot is not None:
+            self._snapshot.cancel()
 
     def _lost(self, error: RetriableError) -> None:
         """Connect again after a time, and go on where the last rows were."""
@@ -203,40 +231,83 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
         self._failures += 1
         if self._failures >= self.config.connection_attempts:
             raise error
-        backoff = self.config.connection_backoff_ms * 2 ** (self._failures - 1)
-        self._next_try = time.monotonic() + min(backoff, _BACKOFF_MOST)
+        self._next_try = time.monotonic() + self.config.retry.pause_s(self._failures)
         self._give_changes()
         self._changes.again()
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────
 
     def _turn(self) -> None:
-        """Read some of the log, or a piece of a table: in turns when both have more."""
-        stream = self._connected()
+        """Read some of the log, or give a piece of a table: in turns when both have more."""
+        stream, changes, snapshot = self._connected(), self._changes, self._chunks()
         self._settling = self._has_more = False
-        if not (self._turn_of_tables and self._tables_are_due()):
+        if not changes.inside:
+            snapshot.start(self._chunk)
+        if self._rows_next and self._give_piece(stream):
+            self._rows_next = False
+        else:
+            self._rows_next = True
             self._has_more = self._read_log(stream)
-        if not self._changes.inside:
-            if not self._messages:  # it is behind all of these
-                self._changes.passed(stream.passed)
-            rules.close_windows(self._plan, self._changes.position.lsn)
-        if self._changes.rows and (self._changes.is_full() or not self._changes.inside):
-            self._give_changes()
-            self._turn_of_tables = True
-        elif self._tables_are_due():
-            self._read_tables(stream)
-            self._turn_of_tables = False
-        elif self._plan and not self._changes.inside:
-            stream.tell(ask=True)  # how far is the log? windows close behind it
-            self._settling = True
+            if not changes.inside:
+                if not self._messages:  # it is behind all of these
+                    changes.passed(stream.passed)
+                self._progress.passed(changes.position.lsn)
+            if changes.rows and (changes.is_full() or not changes.inside):
+                self._give_changes()
+            elif not self._give_piece(stream) and self._progress.windows and not changes.inside:
+                stream.tell(ask=True)  # how far is the log? windows close behind it
+                self._settling = True
         self._do_by_the_clock(stream, time.monotonic())
 
-    def _pieces(self) -> Reading:
-        assert self._reading is not None  # noqa: S101 - `connect` made it
-        return self._reading
+    def _chunks(self) -> Snapshot[int, Moment]:
+        assert self._snapshot is not None  # noqa: S101 - `connect` made it
+        return self._snapshot
 
-    def _tables_are_due(self) -> bool:
-        return self._pieces().is_due() and not self._changes.inside and not self._changes.rows
+    def _chunk(self, work: Work[int], after: Key | None) -> TableChunk:
+        """Return a chunk that sees all that was given of the log, and what waits there for others.
+
+        It would let that wait for longer otherwise.
+        """
+        required = set(self._progress.pending)
+        if self._held is not None:
+            required.add(self._held)
+        if work.keep and not work.begun:
+            required.update(self._changes.recent)
+        return TableChunk(
+            work,
+            after,
+            self.config.snapshot_fetch_size,
+            self.wake,
+            table=self._tables.find(work.table),
+            shapes=self._tables.shapes,
+            required=frozenset(required),
+        )
+
+    def _give_piece(self, stream: Stream) -> bool:
+        """Give rows of a chunk, when there are any and no changes stand before them."""
+        if self._changes.inside or self._changes.rows:
+            return False
+        found = self._chunks().next()
+        if found is None:
+            return False
+        chunk, piece = found
+        self._changes.replan()
+        if piece is None:
+            self._progress.forget(chunk.table)
+            if isinstance(chunk, TableChunk) and chunk.rekeyed:
+                self._progress.add([chunk.table], keep=True)
+            self._settling = True
+            return True
+        self._progress.given(piece.window, done=piece.done)
+        self._progress.settle(piece.window.place)
+        rows, shape = piece.rows, piece.shape
+        if rows.num_rows:
+            made = shape.batch(rows.columns, *snapshot_columns(rows.num_rows, piece.stamp))
+            self._ready.append(self._batch(shape, made, offset=True))
+        else:
+            self._ready.append(self._batch(offset=True))
+        stream.tell(ask=True)
+        return True
 
     def _do_by_the_clock(self, stream: Stream, now: float) -> None:
         if self._changes.inside or self._changes.rows:
@@ -248,12 +319,14 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
             if self._changes.position != self._given:
                 # nothing changed here, but the server may forget its log
                 self._ready.append(self._batch(offset=True))
-        if self._plan_given and not self._plan:
+        if self._snapshot_given and not self._progress.running:
             self._ready.append(self._batch(offset=True))  # tables are read: offsets are small now
 
     def _read_log(self, stream: Stream) -> bool:
         """Take messages until a batch is full, or it took long enough: then there may be more."""
         changes, messages = self._changes, self._messages
+        guarded = bool(self._chunks().chunks)
+        self._held = None
         end = time.monotonic() + _LONGEST_TURN
         while True:
             if not messages:
@@ -263,26 +336,33 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
                 if not messages:
                     return False
             while messages:
+                if guarded and self._is_held(messages[0]):
+                    return False
                 changes.take(messages.popleft())
                 if changes.is_full():
                     return True
 
-    def _read_tables(self, stream: Stream) -> None:
-        piece = self._pieces().piece(self._sessions.side(), list(self._changes.recent))
-        self._changes.replan()
-        if piece is None:
-            self._settling = True
-            return
-        stream.tell(ask=True)
-        self._ready.append(self._batch(piece.shape, piece.rows, offset=True))
+    def _is_held(self, message: bytes) -> bool:
+        """Return whether a transaction waits for rows that do not have it: they come before it."""
+        self._held = None
+        if message[0] != pgoutput.BEGIN:
+            return False
+        xid = pgoutput.read_begin(message).xid
+        for chunk in self._chunks().chunks:
+            if chunk.whole and chunk.work.begun:
+                continue  # it is one window, which is open
+            if chunk.place is None or not chunk.place.seen.has(xid):
+                self._held = xid
+                return True
+        return False
 
     def _give_changes(self) -> None:
-        batches, position = self._changes.cut()
+        if self._progress.pending and self._sessions.stream is not None:
+            self._progress.settle(moment(self._sessions.side())[0])
+        batches, position = self._changes.cut()  # nothing may fail from here on
         if not batches:
             return
         self._given = position
-        if self._plan.pending and self._sessions.stream is not None:
-            self._pieces().settle(self._sessions.side())
         for shape, rows in batches[:-1]:
             self._ready.append(self._batch(shape, rows))
         self._ready.append(self._batch(*batches[-1], offset=True))
@@ -297,8 +377,8 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
     ) -> Batch:
         place = None
         if offset:
-            place = to_offset(self._changes.position, self._tables.followed, self._plan)
-            self._given, self._plan_given = self._changes.position, bool(self._plan)
+            place = to_offset(self._changes.position, self._tables.followed, self._progress)
+            self._given, self._snapshot_given = self._changes.position, self._progress.running
             self._heartbeat.again()
         return Batch(
             rows,

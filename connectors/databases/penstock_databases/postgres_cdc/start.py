@@ -1,19 +1,22 @@
-"""How a task begins: the publication and the slot are made, the offset is checked against them."""
+"""How a task begins: the publication and the slot are made, the offset is checked against them.
+
+And what is removed from the server when its connector is.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock_connector import OffsetLostError
 from penstock_databases.dialect import Connection
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
-from penstock_databases.postgres_cdc.offsets import Plan, Position, plan_of, position_of, tables_of
-from penstock_databases.postgres_cdc.publication import published
+from penstock_databases.postgres_cdc.offsets import Position, position_of, progress_of, tables_of
+from penstock_databases.postgres_cdc.progress import TableProgress
+from penstock_databases.postgres_cdc.publication import drop_publication, is_made_here, published
 from penstock_databases.postgres_cdc.slot import (
-    Slot,
     check_server,
     check_slot,
     drop_slot,
@@ -75,12 +78,13 @@ def start(
         if slot is not None and slot.lost:
             drop_slot(connection, config.slot_name)
         return _anew(connection, config, version, again=True)
-    known, plan = tables_of(offset), plan_of(offset)
-    tables = Tables(config, known or (), plan)
+    known, progress = tables_of(offset), progress_of(offset)
+    tables = Tables(config, known or (), progress)
     tables.leave_out(connection)
     tables.look(connection, version, first=True)
     if known is None:
-        plan.todo.clear()  # an offset of a person: the log from there on
+        for table in [work.table for work in progress.work.values() if not work.begun]:
+            progress.work.pop(table)  # an offset of a person: the log from there on
     if config.snapshot_mode == "always":
         tables.read_all(again=True)
     return Start(position, max(position.lsn, slot.confirmed), tables, version, is_new=False)
@@ -88,7 +92,7 @@ def start(
 
 def _anew(connection: Connection, config: PostgresCdcConfig, version: int, *, again: bool) -> Start:
     """Begin without an offset. The publication is made first: the log before it knows none."""
-    tables = Tables(config, (), Plan())
+    tables = Tables(config, (), TableProgress())
     tables.look(connection, version, first=True, new=True)
     slot = find_slot(connection, config.slot_name)
     if slot is not None:
@@ -97,8 +101,25 @@ def _anew(connection: Connection, config: PostgresCdcConfig, version: int, *, ag
         slot = make_slot(connection, config.slot_name, config.target())
     if again:
         tables.read_all(again=True)
-    return _begin_at(slot, tables, version)
-
-
-def _begin_at(slot: Slot, tables: Tables, version: int) -> Start:
     return Start(Position(slot.confirmed), slot.confirmed, tables, version, is_new=True)
+
+
+def remove(config: PostgresCdcConfig, *, publication: bool) -> Sequence[str]:
+    """Remove the slot, and with `publication` the publication; return what was done.
+
+    Raises:
+        ConnectorError: the server cannot be reached or refuses; a task may still read the slot.
+    """
+    slot, published = config.slot_name, config.publication_name
+    done = []
+    connection = PostgresqlConnection(config.target(), config.login())
+    try:
+        if find_slot(connection, slot) is not None:
+            done.append(f"drop the replication slot {slot}")
+            drop_slot(connection, slot)
+        if publication and is_made_here(connection, published):
+            done.append(f"drop the publication {published}")
+            drop_publication(connection, published)
+    finally:
+        connection.close()
+    return done

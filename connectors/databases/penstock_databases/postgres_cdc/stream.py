@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import select
-import socket
 import struct
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any, Final
 
 from psycopg import pq
 
 from penstock_connector import ConnectorError
-from penstock_databases.dialect import Login
 from penstock_databases.failing import sql_error
 from penstock_databases.names import POSTGRESQL
+from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_text
 from penstock_databases.postgres_cdc.pgoutput import EPOCH_US
-from penstock_databases.postgres_cdc.slot import replication_error
-from penstock_databases.postgresql.connection import open_driver, telling
-from penstock_databases.url import Target
+from penstock_databases.postgres_cdc.slot import drop_slot, replication_error
+from penstock_databases.postgresql.connection import PostgresqlConnection, open_driver, telling
 
 TELL_EVERY: Final = 10.0
 """Seconds between two acknowledgements. The server gives up after 60 by default; shorter only
@@ -51,28 +48,16 @@ _status = struct.Struct(">cQQQQB").pack
 _LISTS_MESSAGES_FROM: Final = 140_000
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """What is read.
-
-    Attributes:
-        slot: Name of the slot.
-        publication: Name of the publication.
+def _command(config: PostgresCdcConfig, lsn: int, version: int) -> bytes:
+    """Return what begins the log. Values are of the replication protocol, which has no parameters:
+    the slot's name is letters and digits, the publication's is quoted twice.
     """
-
-    slot: str
-    publication: str
-
-    def command(self, lsn: int, version: int) -> bytes:
-        """Return the command that begins. Values are of the replication protocol, which has no
-        parameters: the slot's name is letters and digits, the publication's is quoted twice.
-        """
-        name = POSTGRESQL.quoted(self.publication).replace("%%", "%").replace("'", "''")
-        messages = ", messages 'true'" if version >= _LISTS_MESSAGES_FROM else ""
-        return (
-            f'START_REPLICATION SLOT "{self.slot}" LOGICAL {lsn_text(lsn)} '
-            f"(proto_version '1', publication_names '{name}'{messages})"
-        ).encode()
+    name = POSTGRESQL.quoted(config.publication_name).replace("%%", "%").replace("'", "''")
+    messages = ", messages 'true'" if version >= _LISTS_MESSAGES_FROM else ""
+    return (
+        f'START_REPLICATION SLOT "{config.slot_name}" LOGICAL {lsn_text(lsn)} '
+        f"(proto_version '1', publication_names '{name}'{messages})"
+    ).encode()
 
 
 class Stream:
@@ -83,25 +68,24 @@ class Stream:
         acknowledged: The task gave all before this place, durably.
     """
 
-    def __init__(
-        self, target: Target, login: Login, feed: Feed, lsn: int, acknowledged: int
-    ) -> None:
+    def __init__(self, config: PostgresCdcConfig, lsn: int, acknowledged: int) -> None:
         """Connect and begin; raises `sql.…` and `cdc.slot_…`."""
         self.passed = lsn
         self.acknowledged = acknowledged
-        self._where = target
+        self._where, self._slot = config.target(), config.slot_name
         self._lock = threading.Lock()
         self._told_at = 0.0
         self._closed = threading.Event()
-        self._driver = open_driver(target, login, replication="database", options=_SESSION)
+        self._driver = open_driver(
+            self._where, config.login(), replication="database", options=_SESSION
+        )
         self._server = self._driver.pgconn
-        self._wake, self._waker = _wakers()
         try:
-            self._begin(feed.command(lsn, self._server.server_version), feed)
+            self._begin(_command(config, lsn, self._server.server_version))
         except BaseException:
             self._release()
             raise
-        self._keeper = threading.Thread(target=self._keep, name=f"cdc-{feed.slot}", daemon=True)
+        self._keeper = threading.Thread(target=self._keep, name=f"cdc-{self._slot}", daemon=True)
         self._keeper.start()
 
     def read(self, most: int) -> list[bytes]:
@@ -128,19 +112,10 @@ class Stream:
                 fed = False
         return found
 
-    def wait(self, timeout: float) -> None:
-        """Block until there is something to read, somebody wakes, or the time is over."""
-        poll = select.poll()
-        poll.register(self._server.socket, select.POLLIN)
-        poll.register(self._wake, select.POLLIN)
-        poll.poll(max(timeout, 0) * 1000)
-        with contextlib.suppress(BlockingIOError):
-            self._wake.recv(4096)
-
-    def wake(self) -> None:
-        """End a wait. Any thread."""
-        with contextlib.suppress(OSError):
-            self._waker.send(b"w")
+    def fileno(self) -> int:
+        """Return the socket's number, for waiting."""
+        number: int = self._server.socket
+        return number
 
     def tell(self, *, ask: bool = False) -> None:
         """Send what is acknowledged; `ask` for an answer that says how far the log was sent."""
@@ -152,7 +127,7 @@ class Stream:
         self._closed.set()
         self._release()
 
-    def _begin(self, command: bytes, feed: Feed) -> None:
+    def _begin(self, command: bytes) -> None:
         self._server.nonblocking = 1
         with telling(self._where):
             self._server.send_query(command)
@@ -164,8 +139,7 @@ class Stream:
                 self._server.consume_input()
             result = self._server.get_result()
         if result is None or result.status != pq.ExecStatus.COPY_BOTH:
-            raise replication_error(result, feed.slot, self._where)
-        self._feed = feed
+            raise replication_error(result, self._slot, self._where)
 
     def _kept(self, data: Any) -> None:
         passed, _, ask = _keepalive(data)
@@ -192,7 +166,7 @@ class Stream:
 
     def _ended(self) -> ConnectorError:
         result = self._server.get_result()
-        return replication_error(result, self._feed.slot, self._where)
+        return replication_error(result, self._slot, self._where)
 
     def _readable(self, seconds: float) -> bool:
         poll = select.poll()
@@ -200,15 +174,45 @@ class Stream:
         return bool(poll.poll(max(seconds, 0) * 1000))
 
     def _release(self) -> None:
-        with self._lock:
-            with contextlib.suppress(Exception):
-                self._driver.close()
-            self._wake.close()
-            self._waker.close()
+        with self._lock, contextlib.suppress(Exception):
+            self._driver.close()
 
 
-def _wakers() -> tuple[socket.socket, socket.socket]:
-    one, other = socket.socketpair()
-    one.setblocking(False)
-    other.setblocking(False)
-    return one, other
+class Sessions:
+    """Opens sessions when they are needed.
+
+    Attributes:
+        stream: The log; None while there is no connection.
+    """
+
+    def __init__(self, config: PostgresCdcConfig) -> None:
+        self.stream: Stream | None = None
+        self._config = config
+        self._side: PostgresqlConnection | None = None
+
+    def side(self) -> PostgresqlConnection:
+        """Return the session beside the log."""
+        if self._side is None:
+            self._side = PostgresqlConnection(self._config.target(), self._config.login())
+        return self._side
+
+    def follow(self, lsn: int, acknowledged: int) -> Stream:
+        """Begin to read the log from a place on."""
+        self.stream = Stream(self._config, lsn, acknowledged)
+        return self.stream
+
+    def close(self) -> None:
+        """End both. They are opened again when they are needed."""
+        stream, self.stream = self.stream, None
+        side, self._side = self._side, None
+        if stream is not None:
+            stream.close()
+        if side is not None:
+            side.close()
+
+    def drop_slot(self) -> None:
+        """Drop the slot."""
+        try:
+            drop_slot(self.side(), self._config.slot_name)
+        finally:
+            self.close()

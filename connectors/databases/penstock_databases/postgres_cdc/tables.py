@@ -10,12 +10,11 @@ import json
 import logging
 from collections.abc import Iterable
 
+from penstock_connector.tables.names import TableId
 from penstock_databases.dialect import Connection
-from penstock_databases.names import TableId
-from penstock_databases.postgres_cdc import rules
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
-from penstock_databases.postgres_cdc.offsets import Plan
 from penstock_databases.postgres_cdc.pgoutput import Message, Relation
+from penstock_databases.postgres_cdc.progress import TableProgress
 from penstock_databases.postgres_cdc.publication import (
     Membership,
     Published,
@@ -37,14 +36,16 @@ class Tables:
     """The tables of a task.
 
     Attributes:
-        followed: Numbers of those that are followed: they were read, or are in the plan.
-        plan: What is still to be read.
+        followed: Numbers of those that are followed: they were read, or are to be.
+        progress: What is still to be read.
         shapes: What their rows look like.
     """
 
-    def __init__(self, config: PostgresCdcConfig, followed: Iterable[int], plan: Plan) -> None:
+    def __init__(
+        self, config: PostgresCdcConfig, followed: Iterable[int], progress: TableProgress
+    ) -> None:
         self.followed = set(followed)
-        self.plan = plan
+        self.progress = progress
         self.shapes = Shapes(
             Naming(config.topic_prefix, config.hidden(), config.toast_missing == "null")
         )
@@ -90,7 +91,7 @@ class Tables:
         left_out = unwanted(connection, self.followed, self._config.wanted)
         for oid in left_out:
             self.followed.discard(oid)
-            rules.forget(self.plan, oid)
+            self.progress.forget(oid)
         if left_out:
             names = ", ".join(sorted(map(str, left_out.values()))[:10])
             _log.info("%d tables are not wanted any more: %s", len(left_out), names)
@@ -101,9 +102,8 @@ class Tables:
 
     def read_all(self, *, again: bool) -> None:
         """Plan to read all tables."""
-        for oid in self._published:
-            self.followed.add(oid)
-            self.plan.todo[oid] = again
+        self.followed.update(self._published)
+        self.progress.add(self._published, keep=again)
 
     # ── what the log tells ───────────────────────────────────────────────────────────────────────
 
@@ -133,16 +133,12 @@ class Tables:
         for oid, found in self._published.items():
             if str(found.table) in wanted:
                 wanted.discard(str(found.table))
-                self._again(oid)
+                if oid not in self.progress.work:
+                    self.progress.add([oid], keep=True)
         if wanted:
             _log.warning("a signal names tables that are not followed: %s", sorted(wanted)[:10])
-
-    def _again(self, oid: int) -> None:
-        in_work = self.plan.work is not None and self.plan.work.table == oid
-        if oid not in self.plan.todo and not in_work:
-            self.plan.todo[oid] = True
 
     def _follow(self, oid: int, *, born: bool) -> None:
         self.followed.add(oid)
         if self._reads and not born:
-            self.plan.todo[oid] = False
+            self.progress.add([oid])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from penstock_databases.dialect import Column, Connection, Shape
-from penstock_databases.names import TableId
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_databases.dialect import Connection
 from penstock_databases.postgresql.types import row_field
 
 _KINDS: Final = {

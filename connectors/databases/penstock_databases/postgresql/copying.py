@@ -86,7 +86,7 @@ def _expect(connection: PostgresqlConnection, status: ExecStatus) -> None:
 
 
 def _drained(connection: PostgresqlConnection) -> bool:
-    """Tell whether the statement is over, and the session free for another one."""
+    """Return whether the statement is over, and the session free for another one."""
     pgconn = connection.driver.pgconn
     deadline = time.monotonic() + connection.target.connect_timeout
     try:

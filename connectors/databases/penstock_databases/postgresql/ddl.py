@@ -8,12 +8,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_databases.casting import is_binary
-from penstock_databases.dialect import Column
-from penstock_databases.fitting import DAYS, NUMBER, STAMPS, UUID, Limit
-from penstock_databases.names import POSTGRESQL, TableId
-from penstock_databases.types import meaning
-from penstock_databases.writing import NewColumn
+from penstock_connector.tables.casting import is_binary
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.evolution import NewColumn, create_table
+from penstock_connector.tables.fitting import DAYS, NUMBER, STAMPS, UUID, Limit
+from penstock_connector.tables.names import TableId
+from penstock_databases.names import POSTGRESQL
+from penstock_values.semantic_types import semantic_type
 
 _PLAIN: Final = {
     pa.bool_(): "boolean", pa.int8(): "smallint", pa.int16(): "smallint", pa.int32(): "integer",
@@ -34,7 +35,7 @@ _TIME: Final = r"^(([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?|24:00(:00(\.0+)?)?
 
 def column_type(field: pa.Field) -> str:
     """Return the type of a column for a field of rows."""
-    meant = meaning(field)
+    meant = semantic_type(field)
     if meant in _MEANT:
         return _MEANT[meant]
     sized = _SIZED.fullmatch(meant)
@@ -70,24 +71,19 @@ def _sized(match: re.Match[str]) -> str:
 
 def create(table: TableId, columns: Sequence[NewColumn]) -> str:
     """Return the statement that makes a table."""
-    lines = [
-        f"{POSTGRESQL.quoted(column.field.name)} {column_type(column.field)}"
-        + (" NOT NULL" if column.key else "")
-        for column in columns
-    ]
-    keys = [POSTGRESQL.quoted(column.field.name) for column in columns if column.key]
-    if keys:
-        lines.append(f"PRIMARY KEY ({', '.join(keys)})")
-    return f"CREATE TABLE {table.sql(POSTGRESQL)} ({', '.join(lines)})"
+    return create_table(
+        table, POSTGRESQL, columns, lambda one: _defined(one) + (" NOT NULL" if one.key else "")
+    )
 
 
 def add(table: TableId, columns: Sequence[NewColumn]) -> list[str]:
     """Return the statement that adds columns; all of them, or none."""
-    added = ", ".join(
-        f"ADD COLUMN {POSTGRESQL.quoted(column.field.name)} {column_type(column.field)}"
-        for column in columns
-    )
+    added = ", ".join(f"ADD COLUMN {_defined(column)}" for column in columns)
     return [f"ALTER TABLE {table.sql(POSTGRESQL)} {added}"]
+
+
+def _defined(column: NewColumn) -> str:
+    return f"{POSTGRESQL.quoted(column.field.name)} {column_type(column.field)}"
 
 
 _CHARS: Final = re.compile(r"character(?: varying)?\((\d+)\)")

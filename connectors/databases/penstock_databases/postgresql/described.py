@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock_databases.dialect import Column
+from penstock_connector.tables.columns import Column
 from penstock_databases.postgresql.connection import PostgresqlConnection, telling
 from penstock_databases.postgresql.types import row_field
 

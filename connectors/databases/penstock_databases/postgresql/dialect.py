@@ -8,15 +8,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_connector.tables.types import INSTANT
 from penstock_databases import names
-from penstock_databases.dialect import Column, Connection, Login, Shape, Stamp
-from penstock_databases.names import TableId
+from penstock_databases.dialect import Connection, Login, Stamp
 from penstock_databases.postgresql import catalog
 from penstock_databases.postgresql.connection import PostgresqlConnection
 from penstock_databases.postgresql.described import described
 from penstock_databases.postgresql.reading import read
-from penstock_databases.types import INSTANT, meaning
 from penstock_databases.url import Target
+from penstock_values.semantic_types import semantic_type
 
 _UNORDERED: Final = (
     "json", "xml", "point", "box", "path", "polygon", "circle", "line", "lseg", "xid",
@@ -39,7 +41,6 @@ class PostgresqlDialect:
         self, connection: Connection, kinds: Sequence[str], *, everywhere: bool = False
     ) -> list[TableId]:
         """Return the tables of the database; a session sees only one."""
-        del everywhere
         return catalog.tables(connection, kinds)
 
     def shape(self, connection: Connection, table: TableId) -> Shape | None:
@@ -64,7 +65,7 @@ class PostgresqlDialect:
         name = self.naming.quoted(column.name)
         if pa.types.is_list(column.field.type):
             return f"array_to_json({name}::text[])"
-        return f"ST_AsBinary({name})" if meaning(column.field) == "wkb" else name
+        return f"ST_AsBinary({name})" if semantic_type(column.field) == "wkb" else name
 
     def described(self, connection: Connection, query: str) -> tuple[Column, ...]:
         """Return the columns of a query."""
@@ -75,13 +76,12 @@ class PostgresqlDialect:
         """Return how rows are ordered by a column."""
         is_list = pa.types.is_list(column.field.type)
         unordered = (
-            is_list or column.native.startswith(_UNORDERED) or meaning(column.field) == "wkb"
+            is_list or column.native.startswith(_UNORDERED) or semantic_type(column.field) == "wkb"
         )
         return "" if unordered else self.naming.quoted(column.name)
 
     def stamp(self, connection: Connection, source: str, columns: Sequence[Column]) -> Stamp | None:
         """Return the time of rows."""
-        del connection, source
         listed = ", ".join(self.naming.quoted(column.name) for column in columns)
         instant = any(column.field.type == INSTANT for column in columns)
         return Stamp(f"COALESCE({listed})" if len(columns) > 1 else listed, instant=instant)

@@ -15,8 +15,8 @@ import psycopg
 import pyarrow as pa
 import pyarrow.csv as pcsv
 
+from penstock_connector.tables.columns import Column
 from penstock_databases.cells import typed, unfit
-from penstock_databases.dialect import Column
 from penstock_databases.postgresql.connection import PostgresqlConnection, telling
 from penstock_databases.postgresql.copying import blocks
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import DataError
-from penstock_databases.types import meaning
+from penstock_values.semantic_types import semantic_type
 
 _DAY_US: Final = 86_400_000_000
 _FIRST_DAY: Final = -719_162  # 0001-01-01
@@ -67,7 +67,7 @@ def _at_once(texts: pa.Array, wanted: pa.Field) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pc.equal(texts, "t")
     if pa.types.is_binary(kind):
-        return _geometries(texts) if meaning(wanted) == "wkb" else _bytes(texts)
+        return _geometries(texts) if semantic_type(wanted) == "wkb" else _bytes(texts)
     if pa.types.is_list(kind):
         return _lists(texts, wanted)
     return pc.cast(texts, kind)

@@ -18,15 +18,19 @@ import pyarrow as pa
 from psycopg import sql as composed
 
 from penstock_connector import ConfigError, ConnectorError
-from penstock_databases.dialect import Column, Connection, Login, Shape
+from penstock_connector.tables.changes import Verb
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.evolution import NewColumn
+from penstock_connector.tables.fitting import Limit
+from penstock_connector.tables.names import TableId
+from penstock_databases.dialect import Connection, Login
 from penstock_databases.encode import Style, lines
-from penstock_databases.fitting import Limit
-from penstock_databases.names import POSTGRESQL, TableId
+from penstock_databases.names import POSTGRESQL
 from penstock_databases.postgresql import catalog, ddl
 from penstock_databases.postgresql.connection import PostgresqlConnection, telling
-from penstock_databases.types import meaning
 from penstock_databases.url import Target
-from penstock_databases.writing import Layout, NewColumn, Session, Text, Verb
+from penstock_databases.writing import Layout, Session, Text
+from penstock_values.semantic_types import semantic_type
 
 _STYLE: Final = Style(hex_prefix="\\\\x")
 _TWICE: Final = "21000"
@@ -105,7 +109,7 @@ class PostgresqlWriter:
         return _KINDS.get(rows[0][0], "TABLE") if rows else "TABLE"
 
     def direct(self, connection: Connection, table: TableId) -> bool:
-        """Tell whether COPY takes it: a table without policies for rows."""
+        """Return whether COPY takes it: a table without policies for rows."""
         rows = connection.execute(
             "SELECT relkind IN ('r', 'p') AND NOT pg_catalog.row_security_active(oid) "
             "FROM pg_catalog.pg_class WHERE oid = %s::regclass",
@@ -115,7 +119,6 @@ class PostgresqlWriter:
 
     def transactional(self, connection: Connection, table: TableId) -> bool:
         """Everything is."""
-        del connection, table
         return True
 
     def unique_keys(self, connection: Connection, table: TableId) -> list[frozenset[str]]:
@@ -134,7 +137,7 @@ class PostgresqlWriter:
         """Return the statement that gives a column another type. What an application calls a time
         may be longer than a day, and PostgreSQL's is not.
         """
-        kind = "text" if meaning(field) == "time" else ddl.column_type(field)
+        kind = "text" if semantic_type(field) == "time" else ddl.column_type(field)
         name = POSTGRESQL.quoted(field.name)
         return f"ALTER TABLE {table.sql(POSTGRESQL)} ALTER COLUMN {name} TYPE {kind}"
 
@@ -144,7 +147,6 @@ class PostgresqlWriter:
 
     def encode(self, columns: Sequence[Column], values: Sequence[pa.Array]) -> Text:
         """Return rows as COPY's text."""
-        del columns
         return lines(values, _STYLE)
 
     def evict(self, connection: Connection, task_key: str) -> None:

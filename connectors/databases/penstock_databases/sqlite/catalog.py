@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock_databases.dialect import Column, Connection, Shape
-from penstock_databases.names import TableId
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
+from penstock_databases.dialect import Connection
 from penstock_databases.sqlite.types import row_field
 
 _HIDDEN_GENERATED = (2, 3)

@@ -67,7 +67,7 @@ class SqliteConnection:
     """One connection; see `dialect.Connection`. Values stand at `%s`, as elsewhere."""
 
     def __init__(self, target: Target, login: Login) -> None:
-        del login  # a file has none
+        # a file has no login
         self.target = target
         path = Path(target.database)
         with telling(target):

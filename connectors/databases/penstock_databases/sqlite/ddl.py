@@ -11,12 +11,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_databases.casting import is_binary
-from penstock_databases.dialect import Column
-from penstock_databases.fitting import DAYS, STAMPS, Limit
-from penstock_databases.names import SQLITE, TableId
-from penstock_databases.types import meaning
-from penstock_databases.writing import NewColumn
+from penstock_connector.tables.casting import is_binary
+from penstock_connector.tables.columns import Column
+from penstock_connector.tables.evolution import NewColumn, create_table
+from penstock_connector.tables.fitting import DAYS, STAMPS, Limit
+from penstock_connector.tables.names import TableId
+from penstock_databases.names import SQLITE
+from penstock_values.semantic_types import semantic_type
 
 _EXACT_DIGITS: Final = 15
 """Digits of a decimal that survive the REAL that SQLite makes of it."""
@@ -25,7 +26,7 @@ _EXACT_DIGITS: Final = 15
 def column_type(field: pa.Field, *, key: bool = False) -> str:
     """Return the declared type of a column for a field of rows."""
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if (meaning(field) and pa.types.is_string(kind)) or pa.types.is_uint64(kind):
+    if (semantic_type(field) and pa.types.is_string(kind)) or pa.types.is_uint64(kind):
         return "TEXT"
     if pa.types.is_integer(kind) and key:
         return "INTEGER"  # of a lone key it is the rowid itself
@@ -49,11 +50,9 @@ _OTHERS: Final = (
 
 def create(table: TableId, columns: Sequence[NewColumn]) -> str:
     """Return the statement that makes a table."""
-    lines = [_defined(column) + (" NOT NULL" if column.key else "") for column in columns]
-    keys = [SQLITE.quoted(column.field.name) for column in columns if column.key]
-    if keys:
-        lines.append(f"PRIMARY KEY ({', '.join(keys)})")
-    return f"CREATE TABLE {table.sql(SQLITE)} ({', '.join(lines)})"
+    return create_table(
+        table, SQLITE, columns, lambda one: _defined(one) + (" NOT NULL" if one.key else "")
+    )
 
 
 def add(table: TableId, columns: Sequence[NewColumn]) -> list[str]:

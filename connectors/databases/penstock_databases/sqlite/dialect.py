@@ -9,9 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import SchemaError
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.names import TableId
 from penstock_databases import names
-from penstock_databases.dialect import Column, Connection, Login, Shape, Stamp
-from penstock_databases.names import TableId
+from penstock_databases.dialect import Connection, Login, Stamp
 from penstock_databases.sqlite import catalog
 from penstock_databases.sqlite.connection import SqliteConnection
 from penstock_databases.sqlite.reading import read
@@ -36,7 +37,6 @@ class SqliteDialect:
         self, connection: Connection, kinds: Sequence[str], *, everywhere: bool = False
     ) -> list[TableId]:
         """Return the tables of the file."""
-        del everywhere
         return catalog.tables(connection, kinds)
 
     def shape(self, connection: Connection, table: TableId) -> Shape | None:
@@ -102,5 +102,4 @@ class SqliteDialect:
 
     def offset(self, connection: Connection) -> timedelta:
         """Return nothing: SQLite's times are UTC."""
-        del connection
         return timedelta()

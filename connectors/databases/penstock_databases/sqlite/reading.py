@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock_connector.tables.columns import Column
 from penstock_databases.cells import typed, unfit
-from penstock_databases.dialect import Column
 from penstock_databases.sqlite.connection import SqliteConnection, telling
 
 _ROWS: Final = 8192
@@ -54,8 +54,7 @@ def column_of(cells: list[Any], field: pa.Field, odd: str) -> pa.Array:
     return typed(pa.array(texts, pa.string()), field, odd)
 
 
-def _as_bytes(cell: Any, field: pa.Field, odd: str) -> bytes:
-    del field, odd
+def _as_bytes(cell: Any, _field: pa.Field, _odd: str) -> bytes:
     return cell if isinstance(cell, bytes) else str(cell).encode()
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock_databases.types import INSTANT, STAMP, decimal, field
+from penstock_connector.tables.types import INSTANT, STAMP, decimal, field
 
 _DECIMAL: Final = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 

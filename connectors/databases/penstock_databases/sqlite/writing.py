@@ -10,13 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock_databases.dialect import Column, Connection, Login, Shape
-from penstock_databases.fitting import Limit
-from penstock_databases.names import SQLITE, TableId
+from penstock_connector.tables.changes import Verb
+from penstock_connector.tables.columns import Column, Shape
+from penstock_connector.tables.evolution import NewColumn
+from penstock_connector.tables.fitting import Limit
+from penstock_connector.tables.names import TableId
+from penstock_databases.dialect import Connection, Login
+from penstock_databases.names import SQLITE
 from penstock_databases.sqlite import catalog, ddl
 from penstock_databases.sqlite.connection import SqliteConnection, telling
 from penstock_databases.url import Target
-from penstock_databases.writing import Layout, NewColumn, Session, Text, Verb
+from penstock_databases.writing import Layout, Session, Text
 
 _LEDGER = (
     "CREATE TABLE IF NOT EXISTS {table} (task_key TEXT NOT NULL PRIMARY KEY, "
@@ -47,7 +51,6 @@ class SqliteWriter:
 
     def table(self, parts: Sequence[str], target: Target) -> TableId:
         """Return the table; a file has no schemas, so that dots are part of the name."""
-        del target
         return TableId(".".join(parts))
 
     def shape(self, connection: Connection, table: TableId) -> Shape | None:
@@ -61,12 +64,10 @@ class SqliteWriter:
 
     def direct(self, connection: Connection, table: TableId) -> bool:
         """It is."""
-        del connection, table
         return True
 
     def transactional(self, connection: Connection, table: TableId) -> bool:
         """Everything is."""
-        del connection, table
         return True
 
     def unique_keys(self, connection: Connection, table: TableId) -> list[frozenset[str]]:
@@ -88,7 +89,6 @@ class SqliteWriter:
 
     def retype(self, table: TableId, field: pa.Field) -> str:
         """SQLite has no statement that changes the type of a column."""
-        del table, field
         return ""
 
     def limit(self, column: Column) -> Limit:
@@ -109,7 +109,6 @@ class SqliteWriter:
 
     def ledger(self, connection: Connection, name: str) -> tuple[TableId, str]:
         """Return the ledger's table, and the statement that makes it."""
-        del connection
         table = TableId(name)
         return table, _LEDGER.format(table=table.sql(SQLITE))
 

@@ -14,9 +14,8 @@ import pytest
 from penstock_connector import FencedError, RetriableError
 from penstock_connector.testing import RemoteError, Testbed
 from penstock_databases.databend_sink import DatabendSink, DatabendSinkConfig
-from penstock_databases.databend_sink.ledger import Ledger
-from penstock_databases.databend_sink.opening import opened
-from penstock_databases.databend_sink.session import transaction
+from penstock_databases.databend_sink.ledger import Last, Ledger
+from penstock_databases.databend_sink.session import open_session, transaction
 
 sys.path.insert(0, str(Path(__file__).parent))
 import databend_life
@@ -139,17 +138,17 @@ def test_an_epoch_that_begins_during_a_commit_ends_it(server):
         connection_user=server.login["connection.user"],
         connection_password=server.login["connection.password"],
     )
-    old, new = (opened(config, lambda _: None) for _ in range(2))
+    old, new = (open_session(config, lambda _: None) for _ in range(2))
     try:
         first = Ledger(old, server.database, "task", 1)
-        last = first.claim()
+        first.claim()
         with pytest.raises(RetriableError), transaction(old):  # noqa: PT012 - the order is the test
-            first.advance(last.__class__(1, 1, 1, b"old"))
+            first.advance(Last(1, 1, b"old", serial=1))
             Ledger(new, server.database, "task", 2).claim()
         with pytest.raises(FencedError):
             first.done(1)
         with pytest.raises(FencedError), transaction(old):
-            first.advance(last.__class__(1, 1, 1, b"old"))
+            first.advance(Last(1, 1, b"old", serial=1))
     finally:
         old.close()
         new.close()

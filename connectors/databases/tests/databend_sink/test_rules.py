@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_connector import ConfigError, Op, SchemaError
+from penstock_connector.tables.changes import effect
+from penstock_connector.tables.columns import Shape
+from penstock_connector.tables.evolution import check_columns, plan_statements
+from penstock_connector.tables.mapping import map_columns
+from penstock_connector.tables.names import TableId
 from penstock_connector.testing import validate
-from penstock_databases.changes import effect
 from penstock_databases.databend_sink import DatabendSink, DatabendSinkConfig
-from penstock_databases.databend_sink.evolve import change, check
+from penstock_databases.databend_sink.ddl import DatabendDdl
 from penstock_databases.databend_sink.failing import Coded, databend_error
-from penstock_databases.databend_sink.keys import places
-from penstock_databases.databend_sink.naming import table_of
 from penstock_databases.databend_sink.sql import filled, literal
 from penstock_databases.databend_sink.types import carried, column
 from penstock_databases.databend_sink.url import DatabendTarget, parse_url
-from penstock_databases.dialect import Shape
-from penstock_databases.names import TableId
 
 URL = "jdbc:databend://localhost:8000"
 
@@ -133,7 +133,7 @@ def test_neither_engine_is_imported_before_it_is_asked_for():
     ],
 )
 def test_tables_are_named(form, topic, table):
-    found = table_of(config(table_name_format=form, connection_database="shop"), topic)
+    found = config(table_name_format=form, connection_database="shop").table(topic)
     assert (found.catalog, found.name) == table
 
 
@@ -143,7 +143,7 @@ def test_tables_are_named(form, topic, table):
 )
 def test_a_name_with_too_many_parts_is_told(form, topic):
     with pytest.raises(ConfigError) as caught:
-        table_of(config(table_name_format=form), topic)
+        config(table_name_format=form).table(topic)
     assert caught.value.code == "databend.table_name"
 
 
@@ -165,7 +165,7 @@ ROWS = pa.schema([("__key", STRUCT), ("__op", pa.int8()), ("id", pa.int64()), ("
     ],
 )
 def test_keys_are_found(keys, schema, columns, paths, others):
-    found = places(config(**keys), schema, columns)
+    found = map_columns(config(**keys), schema, columns)
     assert [place.path for place in found.key] == paths
     assert [place.field.name for place in found.others] == others
 
@@ -182,14 +182,18 @@ def test_keys_are_found(keys, schema, columns, paths, others):
 )
 def test_keys_that_are_not_there_are_told(keys, schema, code):
     with pytest.raises((ConfigError, SchemaError)) as caught:
-        places(config(**keys), schema, ())
+        map_columns(config(**keys), schema, ())
     assert caught.value.code == code
+
+
+def plan(keys, table, there, mapping):
+    return plan_statements(keys, DatabendDdl(), table, there, mapping)
 
 
 def test_tables_are_made_with_their_key_first():
     schema = pa.schema([("v", pa.timestamp("us")), ("id", pa.int32()), ('q"%', pa.float16())])
     keys = config(auto_create=True, pk_mode="record_value", pk_fields=("id",))
-    (sql,) = change(keys, TableId("t", catalog="d"), None, places(keys, schema, ()))
+    (sql,) = plan(keys, TableId("t", catalog="d"), None, map_columns(keys, schema, ()))
     assert filled(sql) == (
         'CREATE TABLE IF NOT EXISTS "d"."t" ("id" INT NOT NULL, '
         '"v" TIMESTAMP NULL COMMENT \'penstock: no time zone\', "q""%" FLOAT NULL) '
@@ -204,12 +208,12 @@ def shape(*columns):
 
 def test_columns_are_added_that_can_be_null():
     schema = pa.schema([("id", pa.int64()), ("new", pa.string())])
-    wanted = places(config(), schema, ())
+    wanted = map_columns(config(), schema, ())
     there = shape(("id", True))
-    (sql,) = change(config(auto_evolve=True), there.table, there, wanted)
+    (sql,) = plan(config(auto_evolve=True), there.table, there, wanted)
     assert sql == 'ALTER TABLE "d"."t" ADD COLUMN "new" STRING NULL'
     with pytest.raises(SchemaError, match="no column 'new'") as caught:
-        change(config(), there.table, there, wanted)
+        plan(config(), there.table, there, wanted)
     assert sql in caught.value.fix
 
 
@@ -217,14 +221,14 @@ def test_a_key_is_not_added_to_rows_that_are_there():
     keys = config(auto_evolve=True, pk_mode="record_value", pk_fields=("id",))
     there = shape(("v", True))
     with pytest.raises(SchemaError) as caught:
-        change(keys, there.table, there, places(keys, pa.schema([("id", pa.int64())]), ()))
+        plan(keys, there.table, there, map_columns(keys, pa.schema([("id", pa.int64())]), ()))
     assert caught.value.code == "databend.new_key_column"
 
 
 def test_a_column_that_must_have_a_value_is_told():
-    wanted = places(config(), pa.schema([("id", pa.int64())]), ())
+    wanted = map_columns(config(), pa.schema([("id", pa.int64())]), ())
     with pytest.raises(SchemaError) as caught:
-        check(shape(("id", True), ("must", False)), wanted)
+        check_columns(config(), shape(("id", True), ("must", False)), wanted)
     assert caught.value.code == "databend.column_required"
 
 

@@ -16,7 +16,7 @@ from penstock_connector.testing import RemoteError
 from penstock_databases.databend_sink import DatabendSink, DatabendSinkConfig, embedded
 from penstock_databases.databend_sink.embedded import EmbeddedSession
 from penstock_databases.databend_sink.http import HttpSession
-from penstock_databases.databend_sink.opening import opened
+from penstock_databases.databend_sink.session import open_session
 from penstock_databases.databend_sink.url import parse_url
 from penstock_databases.dialect import Login
 from support.databend import PASSWORD, USER
@@ -71,7 +71,7 @@ def test_a_server_that_is_away_is_tried_again_a_number_of_times(server, free_por
         connection_backoff_ms=0.01,
     )
     with pytest.raises(RetriableError) as caught:
-        opened(config, waits.append)
+        open_session(config, waits.append)
     assert caught.value.code == "sql.unreachable"
     assert PASSWORD not in str(caught.value)
     assert len(waits) == 2
@@ -112,7 +112,7 @@ def test_check_logs_in(server, free_port):
 
 @pytest.fixture
 def free_port():
-    from support.ports import free_ports
+    from support.processes import free_ports
 
     return free_ports(1)[0]
 

@@ -117,6 +117,16 @@ def test_deletions_and_truncations_are_in_order(place):
     assert place.rows("t") == [(6, "f")]
 
 
+def test_an_update_that_changes_the_key_moves_the_row(folder):
+    with folder.task(delete_enabled="true", **UPSERTS) as task:
+        task.write([{"__op": 1, "__before": None, "id": n, "v": "a"} for n in (1, 2)], dataset="t")
+        moved = {"__op": 2, "__before": {"id": 1, "v": "a"}, "id": 5, "v": "b"}
+        gone = {"__op": 3, "__before": {"id": 2, "v": "a"}, "id": None, "v": None}
+        task.write([moved, gone], dataset="t")
+        task.close()
+    assert folder.rows("t") == [(5, "b")]
+
+
 def test_a_deletion_in_insert_mode_removes_what_came_before_it(folder):
     keys = {"pk_mode": "record_value", "pk_fields": "id", "delete_enabled": "true"}
     with folder.task(**keys) as task:
@@ -147,7 +157,8 @@ def test_rows_of_two_shapes_in_one_transaction_keep_their_order(folder):
     assert folder.rows("t", '"id"') == [(1, "a", None), (2, "b", None)]
 
 
-def test_many_rows_go_through_a_file(folder):
+def test_many_rows_go_through_a_file(folder, monkeypatch):
+    monkeypatch.setattr("penstock_databases.databend_sink.sink._MEMORY_BYTES", 8 << 20)
     rows = pa.table({"id": range(300_000), "v": ["x" * 40] * 300_000})
     with folder.task(**UPSERTS) as task:
         task.write(rows, dataset="t")

@@ -5,8 +5,8 @@ import threading
 import pyarrow as pa
 import pytest
 
+from penstock_connector.tables import sink as module
 from penstock_connector.testing import RemoteError
-from penstock_databases.jdbc_sink import sink as module
 
 AUTO = {"auto_create": "true", "auto_evolve": "true"}
 
@@ -190,16 +190,16 @@ def test_tasks_that_make_and_alter_a_table_at_once_do_no_harm(db):
 
 
 def test_a_table_that_somebody_made_between_look_and_create_is_taken(db, monkeypatch):
-    real = module.evolve.change
+    real = module.plan_statements
     made = []
 
-    def change(config, writer, table, shape, wanted):
-        found = real(config, writer, table, shape, wanted)
+    def plan(*about):
+        found = real(*about)
         if not made:
             made.append(db.sql("CREATE TABLE t (id BIGINT)"))
         return found
 
-    monkeypatch.setattr(module.evolve, "change", change)
+    monkeypatch.setattr(module, "plan_statements", plan)
     with db.sink(**AUTO) as task:
         task.write([{"id": 1, "n": 2}], dataset="t")
     assert db.rows("t") == [(1, 2)]

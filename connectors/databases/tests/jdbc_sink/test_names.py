@@ -3,7 +3,6 @@
 import pytest
 
 from penstock_databases.jdbc_sink.config import JdbcSinkConfig
-from penstock_databases.jdbc_sink.naming import table_parts
 from penstock_databases.names import MYSQL, POSTGRESQL
 
 NAMES = [
@@ -74,20 +73,20 @@ def test_a_name_that_would_be_cut_short_is_refused(typed_db, where):
 )
 def test_the_format_of_names(pattern, topic, parts):
     config = JdbcSinkConfig(connection_url="", table_name_format=pattern)
-    assert table_parts(config, topic, POSTGRESQL) == parts
-    assert table_parts(config, topic, MYSQL) == parts
+    assert config.table_parts(topic, POSTGRESQL) == parts
+    assert config.table_parts(topic, MYSQL) == parts
 
 
 def test_unquoted_names_are_in_the_case_that_the_database_gives_them():
     config = JdbcSinkConfig(connection_url="", quote_sql_identifiers="never")
-    assert table_parts(config, "Shop.Orders", POSTGRESQL) == ("shop", "orders")
-    assert table_parts(config, "Two Words", POSTGRESQL) == ("Two Words",)
-    assert table_parts(config, "Orders", MYSQL) == ("Orders",)
+    assert config.table_parts("Shop.Orders", POSTGRESQL) == ("shop", "orders")
+    assert config.table_parts("Two Words", POSTGRESQL) == ("Two Words",)
+    assert config.table_parts("Orders", MYSQL) == ("Orders",)
 
 
 def test_normalized_names_have_letters_digits_and_underscores():
     config = JdbcSinkConfig(connection_url="", table_name_normalize=True)
-    assert table_parts(config, "a.b-c", POSTGRESQL) == ("a_b_c",)
+    assert config.table_parts("a.b-c", POSTGRESQL) == ("a_b_c",)
 
 
 def test_tables_of_several_schemas_are_written_in_one_transaction(pg):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from penstock_connector import Op
 from penstock_connector._config import parse_config
+from penstock_connector.tables.changes import effect, unique
 from penstock_connector.testing import validate
-from penstock_databases.changes import effect, unique
 from penstock_databases.encode import Style, lines
 from penstock_databases.jdbc_sink import JdbcSink, JdbcSinkConfig
 from penstock_databases.mysql.loading import _literals, _statements
@@ -227,14 +227,14 @@ def test_a_configuration_of_kafka_connect_is_taken_as_it_is():
 
 def test_coordinates_are_columns_where_rows_have_them(tmp_path):
     from penstock_connector import ConfigError
-    from penstock_databases.jdbc_sink.keys import places
+    from penstock_connector.tables.mapping import map_columns
 
     config = JdbcSinkConfig(connection_url="", pk_mode="kafka")
     schema = pa.schema([("v", pa.int64()), ("__partition", pa.int32()), ("__offset", pa.int64())])
-    found = places(config, schema, ())
+    found = map_columns(config, schema, ())
     assert [p.field.name for p in found.key] == [
         "__connect_topic", "__connect_partition", "__connect_offset",
     ]  # fmt: skip
     with pytest.raises(ConfigError) as caught:
-        places(config, pa.schema([("v", pa.int64())]), ())
+        map_columns(config, pa.schema([("v", pa.int64())]), ())
     assert caught.value.code == "jdbc.no_coordinates"

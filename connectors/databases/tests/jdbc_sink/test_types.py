@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock_databases.types import TYPE_KEY
+from penstock_values.semantic_types import SEMANTIC_TYPE_KEY
 
 CREATE = {"auto_create": "true", "pk_mode": "record_value", "pk_fields": "id"}
 D = Decimal
@@ -18,7 +18,7 @@ UTC = dt.UTC
 
 
 def field(name, kind, meaning=""):
-    return pa.field(name, kind, metadata={TYPE_KEY: meaning} if meaning else None)
+    return pa.field(name, kind, metadata={SEMANTIC_TYPE_KEY: meaning} if meaning else None)
 
 
 def batch(*columns):

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from penstock_connector import DataError
+from penstock_connector.tables.names import TableId
 from penstock_databases.cells import typed
-from penstock_databases.names import TableId
 from penstock_databases.sqlite.reading import _as_number
 
 from .conftest import BOTH

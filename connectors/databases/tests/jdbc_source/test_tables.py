@@ -3,11 +3,11 @@
 import pytest
 
 from penstock_connector import ConfigError, Partition, partition_id
-from penstock_connector.testing import plan, source_monitor, validate
+from penstock_connector.tables.names import TableId
+from penstock_connector.testing import list_datasets, plan, source_monitor, validate
 from penstock_databases import names
 from penstock_databases.jdbc_source import JdbcSource, JdbcSourceConfig
 from penstock_databases.jdbc_source.tables import chosen, table_of, text_of
-from penstock_databases.names import TableId
 
 URL = "jdbc:postgresql://localhost/d"
 TABLES = [
@@ -175,3 +175,50 @@ def test_check_tells_of_unfit_columns(server_database, keys, code):
     with pytest.raises(ConnectorError) as raised:
         JdbcSource.check(made)
     assert raised.value.code == code
+
+
+def described(found):
+    """Datasets as texts: their columns, with `!` behind those that cannot be null."""
+    return {
+        one.name: (
+            one.dataset,
+            [f"{f.name} {f.type}{'' if f.nullable else '!'}" for f in one.schema],
+            tuple(one.key_columns),
+            one.selected,
+        )
+        for one in found
+    }
+
+
+def test_tables_are_listed_with_their_columns_whether_they_are_read_or_not(database):
+    database.sql(
+        f"CREATE TABLE {database.quoted('a.b')} (id INTEGER NOT NULL, part INTEGER NOT NULL, "
+        "name VARCHAR(20), PRIMARY KEY (part, id))"
+    )
+    database.sql("CREATE TABLE other (d DECIMAL(9, 0))")
+    keys = database.keys(mode="bulk", topic_prefix="shop.", table_whitelist="other")
+    found = described(list_datasets(JdbcSource, keys))
+    place = text_of(TableId("other", *where(database)), database.dialect.naming)
+    assert found[place] == ("shop.other", ["d decimal128(9, 0)"], (), True)
+    del found[place]
+    ((name, listed),) = found.items()
+    assert "a.b" in name
+    kind = "int64" if database.kind == "sqlite" else "int32"
+    assert listed == (
+        "shop.a.b", [f"id {kind}!", f"part {kind}!", "name string"], ("part", "id"), False,
+    )  # fmt: skip
+    keys = database.keys(mode="bulk", numeric_mapping="best_fit", table_whitelist="other")
+    assert described(list_datasets(JdbcSource, keys))[place][1] == ["d int32"]
+
+
+def where(database):
+    """The schema and the catalog of the tables of a database."""
+    if database.kind == "postgresql":
+        return "public", ""
+    return "", database.target.database if database.kind == "mysql" else ""
+
+
+def test_a_query_is_listed_as_one_dataset(sqlite):
+    keys = sqlite.keys(mode="bulk", query="SELECT 1 AS n", topic_prefix="numbers")
+    (found,) = list_datasets(JdbcSource, keys)
+    assert (found.name, found.dataset, found.schema.names) == ("query", "numbers", ["n"])

@@ -1,8 +1,11 @@
 """Lists of tables that are changed take effect, also in the middle of the snapshot."""
 
+import pyarrow as pa
 import pytest
 
 from penstock_connector import Op
+from penstock_connector.testing import list_datasets
+from penstock_databases.mysql_cdc import MysqlCdc
 
 from .conftest import BOTH
 from .test_changes import of
@@ -94,3 +97,16 @@ def test_lists_that_change_within_a_transaction_lose_and_double_nothing(db, run)
     rows = [row["id"] for row in (*given, *of(host, f"{db.name}.a"))]
     assert of(host, f"{db.name}.b") == []
     assert rows == list(range(1, 120_001))
+
+
+@BOTH
+def test_all_tables_are_listed_with_their_columns(db):
+    db.sql("CREATE TABLE a (id BIGINT UNSIGNED NOT NULL, at DATETIME(6), PRIMARY KEY (id))")
+    db.sql("CREATE TABLE b (id INT)")
+    found = {one.name: one for one in list_datasets(MysqlCdc, lists(db, "a", topic_prefix="shop"))}
+    a, b = found[f"{db.name}.a"], found[f"{db.name}.b"]
+    assert (a.dataset, a.selected, b.selected) == (f"shop.{db.name}.a", True, False)
+    assert (a.schema.names, tuple(a.key_columns)) == (["id", "at"], ("id",))
+    assert (a.schema.field("id").nullable, a.schema.field("at").nullable) == (False, True)
+    assert a.schema.field("at").type == pa.timestamp("us")
+    assert not {name for name in found if name.startswith("mysql.")}

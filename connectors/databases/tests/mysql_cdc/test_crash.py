@@ -9,10 +9,12 @@ import time
 import pytest
 
 from penstock_connector import Op
+from penstock_databases import cdc
+from penstock_databases.cdc.progress import Work
 from penstock_databases.mysql import wire
 from penstock_databases.mysql.connection import MysqlConnection
 from penstock_databases.mysql_cdc import MysqlCdc, chunks
-from penstock_databases.mysql_cdc.chunks import Chunk
+from penstock_databases.mysql_cdc.chunks import TableChunk
 from penstock_databases.mysql_cdc.position import Place
 from penstock_kit.testing import wait_until
 
@@ -282,12 +284,17 @@ def test_a_truncate_in_the_middle_of_the_snapshot_starts_the_table_anew(db, run)
     until_equal(db, run, config, offsets, ledger, ["t"], 1_000_000)
 
 
+def chunk_of(database, size, *, floor=0, exact=True):
+    """The first chunk of a table `t`."""
+    return TableChunk(Work((database, "t")), None, size, lambda: None, floor=floor, exact=exact)
+
+
 def test_a_chunk_is_never_older_than_what_was_read_of_the_log(db):
     fill(db, "t", "INT", 10)
     file, pos = db.log_place()
     here = Place(file, pos)
     session = db.session()
-    later = Chunk((db.name, "t"), None, 100, here.number + 1, exact=True, wake=lambda: None)
+    later = chunk_of(db.name, 100, floor=here.number + 1)
     reader = threading.Thread(target=later.run, args=(session,))
     reader.start()
     reader.join(0.1)
@@ -301,15 +308,15 @@ def test_a_chunk_is_never_older_than_what_was_read_of_the_log(db):
 
 
 def test_a_chunk_whose_rows_nobody_takes_lets_go_of_its_table(db, run, monkeypatch):
-    monkeypatch.setattr(chunks, "_STALLED", 0.3)
-    monkeypatch.setattr(chunks, "_PIECE", 1)
+    monkeypatch.setattr(cdc.chunks, "_STALLED_S", 0.3)
+    monkeypatch.setattr(chunks, "PIECE_BYTES", 1)
     monkeypatch.setattr(wire, "BLOCK", 16 << 10)
     fill(db, "t", "INT", 5_000)
     session = db.session()
-    chunk = Chunk((db.name, "t"), None, 5_000, 0, exact=True, wake=lambda: None)
+    chunk = chunk_of(db.name, 5_000)
     chunk.run(session)
     session.close()
-    assert isinstance(chunk.error, chunks.StalledError)
+    assert isinstance(chunk.error, cdc.chunks.StalledError)
     ledger = Ledger()
     with run(db.config(), credit=1) as host:  # a host that is slow to take rows
         while (kind := host.step()) != "checkpoint" or len(host.rows) < 300:
@@ -332,12 +339,12 @@ def test_only_some_pieces_of_a_chunk_are_read_ahead(db, monkeypatch, key):
             yield rows
 
     monkeypatch.setattr(chunks, "read", counting)
-    monkeypatch.setattr(chunks, "_PIECE", 32 << 10)
+    monkeypatch.setattr(chunks, "PIECE_BYTES", 32 << 10)
     monkeypatch.setattr(wire, "BLOCK", 16 << 10)
     db.sql(f"CREATE TABLE t (id {key}, v BIGINT)")
     db.sql(f"INSERT INTO t SELECT seq, seq FROM seq_1_to_{BIG}")
     session = db.session()
-    chunk = Chunk((db.name, "t"), None, BIG, 0, exact=not db.is_mysql, wake=lambda: None)
+    chunk = chunk_of(db.name, BIG, exact=not db.is_mysql)
     reader = threading.Thread(target=chunk.run, args=(session,), daemon=True)
     reader.start()
     wait_until(chunk.pieces.full, 60, "pieces to be there")
@@ -347,7 +354,7 @@ def test_only_some_pieces_of_a_chunk_are_read_ahead(db, monkeypatch, key):
         most = max(most, sum(fetched) - rows)
         piece = chunk.pieces.get(timeout=60)
         rows += piece.rows.num_rows
-        ended = piece.done or (chunk.upto is not None and piece.upto == chunk.upto)
+        ended = piece.done or (chunk.upto is not None and piece.window.upto == chunk.upto)
     reader.join(60)
     session.close()
     assert (rows, chunk.error) == (BIG, None)
@@ -389,7 +396,7 @@ def test_a_chunk_begins_when_what_the_log_has_is_committed():
                 return [(owned.pop(0),)]
             return [("log.000001", 40)] if "STATUS" in sql else []
 
-    chunk = Chunk(("d", "t"), None, 100, 0, exact=False, wake=lambda: None)
+    chunk = chunk_of("d", 100, exact=False)
     assert chunk._opened(Session()) == Place("log.000001", 40)
     place, begun = (
         next(n for n, sql in enumerate(said) if word in sql) for word in ("STATUS", "CONSISTENT")
@@ -399,7 +406,7 @@ def test_a_chunk_begins_when_what_the_log_has_is_committed():
 
 
 def has_rows_before_its_beginning(db, run):
-    """Tell whether rows come while no offset is durable yet."""
+    """Return whether rows come while no offset is durable yet."""
     fill(db, "t", "VARCHAR(20)", 100, lambda n: f"k{n:03}")
     with run(db.config(snapshot_fetch_size=30)) as host:
         while not host.rows:

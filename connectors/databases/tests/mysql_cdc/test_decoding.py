@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock_connector import ConnectorError, Op
-from penstock_databases.dialect import Shape
+from penstock_connector.tables.columns import Shape
+from penstock_connector.tables.names import TableId
 from penstock_databases.mysql.catalog import Column
 from penstock_databases.mysql.types import row_field
 from penstock_databases.mysql_cdc import events, rows, statements
@@ -29,7 +30,6 @@ from penstock_databases.mysql_cdc.numbers import Decimals, decimal_width
 from penstock_databases.mysql_cdc.position import Gtids, Place
 from penstock_databases.mysql_cdc.statements import Means, understood
 from penstock_databases.mysql_cdc.tablemap import parse
-from penstock_databases.names import TableId
 
 D = decimal.Decimal
 UTC = dt.UTC
@@ -72,7 +72,6 @@ def table():
 
 
 def as_is(table, changes):
-    del table
     return changes
 
 

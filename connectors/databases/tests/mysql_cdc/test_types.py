@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from penstock_databases.types import meaning
+from penstock_values.semantic_types import semantic_type
 
 from .conftest import BOTH
 
@@ -139,5 +139,5 @@ def test_a_row_of_the_log_is_the_row_of_a_select_and_what_was_written(db, both):
             assert logged[id_,][name] == wanted, (name, kind, "log")
             assert selected[id_,][name] == wanted, (name, kind, "select")
         mine, other = old.field(name), fresh.field(name)
-        assert (mine.type, meaning(mine)) == (other.type, meaning(other)), name
+        assert (mine.type, semantic_type(mine)) == (other.type, semantic_type(other)), name
     assert old.equals(fresh, check_metadata=True)

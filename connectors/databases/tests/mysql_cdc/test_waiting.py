@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from penstock_databases.mysql_cdc.waiting import Bell
+from penstock_databases.cdc.waiting import Bell
 
 BEYOND = 1024
 """The first descriptor that select() does not know."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock_connector.testing import RemoteError
-from penstock_databases.types import meaning
+from penstock_values.semantic_types import semantic_type
 from support.postgres_cdc import ops, plain
 
 NASTY = "a\"b'c%s%d;--` é🙂 select"
@@ -130,7 +130,7 @@ def test_values_of_every_type_are_the_same_read_and_from_the_log(database, follo
         logged = reader.take(2)
         schemas = [batch.schema for _, batch, _ in reader.batches]
     assert schemas[0].equals(schemas[-1], check_metadata=True)
-    assert meaning(schemas[0].field("c8")) == "decimal"
+    assert semantic_type(schemas[0].field("c8")) == "decimal"
     expected = [value for _, value in TYPES.values()]
     for rows in (read, logged):
         full, empty = rows_of(rows)

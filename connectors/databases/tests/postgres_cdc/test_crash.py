@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from penstock_connector import Op
+from penstock_databases.postgres_cdc import PostgresCdcSource
 from support.postgres_cdc import apply, ops
 
 ROWS = 20_000
@@ -40,18 +41,22 @@ class Writer(threading.Thread):
         assert self.failed is None, self.failed
 
 
-_RENAME = "UPDATE t SET id = {1} WHERE id = {0} AND NOT EXISTS (SELECT FROM t WHERE id = {1})"
-
-
-def integers(random_):
-    key = random_.randint(1, ROWS * 5 // 4)
+def integers(random_, table="t", rows=ROWS):
+    key = random_.randint(1, rows * 5 // 4)
+    other = key + rows
     return random_.choice(
         (
-            f"UPDATE t SET n = n + 1 WHERE id = {key}",
-            f"UPDATE t SET n = n + 1 WHERE id BETWEEN {key} AND {key + 5}",
-            f"DELETE FROM t WHERE id = {key}",
-            f"INSERT INTO t VALUES ({key}, 0) ON CONFLICT (id) DO UPDATE SET n = t.n + 100",
-            _RENAME.format(key, key + ROWS),
+            f"UPDATE {table} SET n = n + 1 WHERE id = {key}",
+            f"UPDATE {table} SET n = n + 1 WHERE id BETWEEN {key} AND {key + 5}",
+            f"DELETE FROM {table} WHERE id = {key}",
+            (
+                f"INSERT INTO {table} VALUES ({key}, 0) "
+                f"ON CONFLICT (id) DO UPDATE SET n = {table}.n + 100"
+            ),
+            (
+                f"UPDATE {table} SET id = {other} WHERE id = {key} "
+                f"AND NOT EXISTS (SELECT FROM {table} WHERE id = {other})"
+            ),
         )
     )
 
@@ -108,3 +113,29 @@ def test_a_snapshot_with_changes_and_a_crash_at_every_commit(database, follow, s
     assert writer.done > 50
     once(rows)
     assert {"SNAPSHOT", "UPDATE", "DELETE", "CREATE"} <= set(ops(rows))
+
+
+def has_rows_before_its_beginning(database, follow):
+    """Return whether rows come while no offset is durable yet."""
+    database.sql(
+        "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 100)"
+    )
+    with follow(snapshot_fetch_size="30") as reader:
+        reader.commits = False  # but for what waits for it
+        reader.until(lambda r: r.rows)
+        return not reader.task.offsets
+
+
+def test_the_place_to_begin_is_durable_before_the_first_row(database, follow):
+    """Invariant 3: else what changed between two lives of a snapshot is never told."""
+    assert not has_rows_before_its_beginning(database, follow)
+
+
+def test_a_source_that_does_not_wait_for_its_beginning_is_found(database, follow, monkeypatch):
+    batch = PostgresCdcSource._batch
+
+    def hasty(source, *rows, offset=False, **_):
+        return batch(source, *rows, offset=offset)
+
+    monkeypatch.setattr(PostgresCdcSource, "_batch", hasty)
+    assert has_rows_before_its_beginning(database, follow)

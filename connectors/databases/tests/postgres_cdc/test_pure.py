@@ -1,6 +1,7 @@
 """The rules that need no server: messages, offsets, visibility, values."""
 
 import contextlib
+import json
 import struct
 
 import pyarrow as pa
@@ -9,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_connector import ConfigError, ConnectorError, DataError
-from penstock_databases.postgres_cdc import offsets, pgoutput, rules
+from penstock_databases.cdc.progress import Window, Work
+from penstock_databases.postgres_cdc import offsets, pgoutput, progress
 from penstock_databases.postgres_cdc.changes import Changes, Limits
-from penstock_databases.postgres_cdc.offsets import Plan, Position, Window, Work
+from penstock_databases.postgres_cdc.offsets import Position
 from penstock_databases.postgres_cdc.pgoutput import UNSENT
-from penstock_databases.postgres_cdc.visibility import Seen
+from penstock_databases.postgres_cdc.progress import Moment, Seen, TableProgress
 from penstock_databases.postgresql.types import row_field
 from penstock_databases.postgresql.values import array_items, days, typed
 
@@ -58,7 +60,7 @@ def test_rows_are_read_as_they_were_written(kind, new, old_kind, old):
 
 @given(st.binary(min_size=1, max_size=60))
 def test_what_is_no_message_is_a_clear_error(data):
-    changes = Changes(None, Position(1), Plan(), Limits(10, 10))
+    changes = Changes(None, Position(1), TableProgress(), Limits(10, 10))
     changes._begin = pgoutput.Begin(1, 1, 1)
     if data[:1] not in {b"R", b"M"}:
         with contextlib.suppress(ConnectorError):
@@ -69,23 +71,52 @@ def test_what_is_no_message_is_a_clear_error(data):
 
 KEYS = st.none() | st.lists(st.text(max_size=5), min_size=1, max_size=3).map(tuple)
 SEEN = st.builds(Seen, NUMBERS, NUMBERS, st.frozensets(NUMBERS, max_size=4))
-WINDOWS = st.builds(Window, NUMBERS, KEYS, KEYS, SEEN, NUMBERS, st.booleans())
-PLANS = st.builds(
-    Plan,
-    st.dictionaries(NUMBERS, st.booleans(), max_size=4),
-    st.none() | st.builds(Work, NUMBERS, st.booleans(), KEYS.map(lambda k: k or ()), KEYS),
-    st.lists(WINDOWS, max_size=3),
-    st.sets(XIDS, max_size=3),
+MOMENTS = st.builds(Moment, SEEN, NUMBERS)
+WINDOWS = st.builds(Window, NUMBERS, KEYS, KEYS, MOMENTS, st.booleans())
+
+
+@st.composite
+def snapshots(draw):
+    """Tables that are not begun, or are by their keys, or have no key and so an open window."""
+    kept = st.dictionaries(NUMBERS, st.booleans(), max_size=4)
+    done = TableProgress(windows=draw(st.lists(WINDOWS, max_size=3)))
+    done.pending = draw(st.sets(XIDS, max_size=3))
+    for table, keep in draw(kept).items():
+        last = draw(KEYS)
+        done.work[table] = Work(table, last, begun=True, keep=keep, columns=("a",) if last else ())
+        if last is None:
+            done.windows.append(Window(table, None, None, draw(MOMENTS), exact=not keep))
+    named = {*done.work, *(window.table for window in done.windows)}
+    for table, keep in draw(kept).items():
+        if table not in named:
+            done.add([table], keep=keep)
+    return done
+
+
+@given(
+    st.builds(Position, NUMBERS, NUMBERS, NUMBERS), st.frozensets(NUMBERS, max_size=5), snapshots()
 )
-
-
-@given(st.builds(Position, NUMBERS, NUMBERS, NUMBERS), st.frozensets(NUMBERS, max_size=5), PLANS)
-def test_an_offset_says_all_of_a_place(position, tables, plan):
-    offset = offsets.to_offset(position, tables, plan)
+def test_an_offset_says_all_of_a_place(position, tables, snapshot):
+    offset = json.loads(json.dumps(offsets.to_offset(position, tables, snapshot)))
     assert offsets.position_of(offset) == position
     assert offsets.tables_of(offset) == tables
-    if plan:
-        assert offsets.plan_of(offset) == plan
+    if snapshot.running:
+        found = offsets.progress_of(offset)
+        assert found == snapshot
+        assert list(found.work) == sorted(snapshot.work, key=lambda t: not snapshot.work[t].begun)
+
+
+def test_an_offset_of_a_snapshot_with_one_table_is_as_it_always_was():
+    stored = {
+        "todo": [[16384, False], [16385, True]],
+        "work": [16390, False, ["id"], ["41"]],
+        "windows": [[16390, None, ["41"], "735:737:736", "0/16B3748", False]],
+        "pending": [736],
+    }
+    found = offsets.progress_of({"snapshot": stored})
+    assert found.work[16390] == Work(16390, ("41",), begun=True, columns=("id",))
+    assert list(found.work) == [16390, 16384, 16385]
+    assert offsets.to_offset(Position(1), (), found)["snapshot"] == stored
 
 
 def test_a_place_that_is_none():
@@ -112,70 +143,76 @@ def test_a_transaction_is_seen_by_its_short_number(below, width, data):
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────
 
-ORDER = rules.order_of([row_field("id", "bigint")])
-M = Seen(100, 110, frozenset({105}))
+ORDER = progress.order_of([row_field("id", "bigint")])
+M = Moment(Seen(100, 110, frozenset({105})), 5)
 
 
-def rule(plan, xid=101, key=("id",), order=ORDER):
-    return rules.rule_for(plan, 1, xid, key, order)
+def snapshot(*windows, **work):
+    """A snapshot of table 1, with what is left of it."""
+    return TableProgress({1: Work(1, **work)} if work else {}, list(windows))
 
 
-def test_a_table_that_is_not_in_the_plan_has_no_rule():
-    assert rule(Plan(todo={2: False})) is None
+def half_read(**more):
+    return {"begun": True, "last": ("10",), "columns": ("id",), **more}
+
+
+def rule(snapshot, xid=101, key=("id",), order=ORDER):
+    return progress.rule_for(snapshot, 1, xid, key, order)
+
+
+def test_a_table_that_is_not_read_has_no_rule():
+    assert rule(TableProgress({2: Work(2)})) is None
 
 
 def test_what_is_read_later_is_left_out():
-    assert rule(Plan(todo={1: False})).leaves((5,))
-    assert rule(Plan(work=Work(1))).leaves((5,))
-    half = rule(Plan(work=Work(1, key=("id",), last=("10",))))
+    assert rule(snapshot(begun=False)).leaves((5,))
+    half = rule(snapshot(**half_read()))
     assert (half.leaves((10,)), half.leaves((11,))) == (False, True)
     assert half.waits
 
 
 def test_what_was_read_after_it_is_left_out():
-    plan = Plan(windows=[Window(1, ("10",), ("20",), M, 5)])
+    plan = snapshot(Window(1, ("10",), ("20",), M))
     assert [rule(plan).leaves((key,)) for key in (10, 11, 20, 21)] == [False, True, True, False]
     for unseen in (105, 110):
         assert not rule(plan, xid=unseen).leaves((11,))
 
 
 def test_where_the_order_is_not_known_or_rows_came_before_nothing_is_left_out():
-    text = rules.order_of([row_field("id", "text")])
+    text = progress.order_of([row_field("id", "text")])
     assert text is None
-    for plan in (Plan(todo={1: False}), Plan(windows=[Window(1, None, ("a",), M, 5)])):
+    for plan in (snapshot(begun=False), snapshot(Window(1, None, ("a",), M))):
         assert rule(plan, order=text).upserts
     for plan in (
-        Plan(todo={1: True}),
-        Plan(work=Work(1, again=True)),
-        Plan(windows=[Window(1, None, None, M, 5, again=True)]),
+        snapshot(keep=True),
+        snapshot(**half_read(keep=True)),
+        snapshot(Window(1, None, None, M, exact=False)),
+        snapshot(**half_read(columns=("other",))),
     ):
         assert rule(plan).upserts
 
 
 def test_a_table_without_key_is_left_out_by_what_was_seen():
-    plan = Plan(work=Work(1), windows=[Window(1, None, None, M, 5)])
+    plan = snapshot(Window(1, None, None, M), begun=True)
     assert rule(plan, key=(), order=None).leaves(())
     assert not rule(plan, xid=105, key=(), order=None).leaves(())
-    rules.close_windows(plan, 9)
+    plan.passed(9)
     assert plan.windows  # it is still read
-    plan.work = None
-    rules.close_windows(plan, 9)
+    plan.work.clear()
+    plan.passed(9)
     assert not plan.windows
 
 
 def test_behind_a_truncate_all_is_in_the_log():
     for plan, told in (
-        (Plan(todo={1: False}), False),
-        (Plan(todo={1: True}), True),
-        (
-            Plan(work=Work(1, key=("id",), last=("5",)), windows=[Window(1, None, ("5",), M, 5)]),
-            True,
-        ),
-        (Plan(windows=[Window(1, None, ("5",), M, 5)]), True),
-        (Plan(), True),
+        (snapshot(begun=False), False),
+        (snapshot(keep=True), True),
+        (snapshot(Window(1, None, ("10",), M), **half_read()), True),
+        (snapshot(Window(1, None, ("10",), M)), True),
+        (snapshot(), True),
     ):
-        assert rules.truncated(plan, 1) == told
-        assert plan == Plan()
+        assert plan.truncated(1) == told
+        assert plan == TableProgress()
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────

@@ -8,8 +8,8 @@ import pytest
 
 from penstock_connector import ApplyAction, ConfigError, ConnectorError
 from penstock_connector._config import parse_config
+from penstock_connector.tables.names import TableId
 from penstock_connector.testing import RemoteError, plan, validate
-from penstock_databases.names import TableId
 from penstock_databases.postgres_cdc import PostgresCdcSource
 from penstock_databases.postgres_cdc.config import PostgresCdcConfig
 from penstock_databases.postgres_cdc.offsets import lsn_of

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from penstock_connector import Op
-from penstock_databases.postgres_cdc import PostgresCdcSource, reading
+from penstock_connector.testing import list_datasets
+from penstock_databases.postgres_cdc import PostgresCdcSource, source
 from support.postgres_cdc import apply, eventually, ops, plain
 
 NEAR = 6000
@@ -66,7 +67,7 @@ def test_a_table_that_is_not_wanted_any_more_is_not_read_on(database, follow):
             f"CREATE TABLE {name} (id int PRIMARY KEY)",
             f"INSERT INTO {name} SELECT i FROM generate_series(1, 5000) i",
         )
-    with follow(credit=1, snapshot_fetch_size="100") as reader:
+    with follow(credit=1, snapshot_fetch_size="100", snapshot_parallelism="1") as reader:
         reader.take(200)
         offsets = dict(reader.task.offsets)
     with follow(offsets, table_exclude_list=r".*\.a") as reader:
@@ -239,13 +240,13 @@ def slow_log(monkeypatch):
     """While it is set, nothing more of the log is read, but for the end of a transaction.
     Pieces may be as far ahead of it as they like.
     """
-    monkeypatch.setattr(reading, "WINDOWS_MOST", 1000)
+    monkeypatch.setattr(source, "WINDOWS_MOST", 1000)
     slow, read = threading.Event(), PostgresCdcSource._read_log
 
-    def held(source, stream):
-        if slow.is_set() and not source._changes.inside:
+    def held(task, stream):
+        if slow.is_set() and not task._changes.inside:
             return False
-        return read(source, stream)
+        return read(task, stream)
 
     monkeypatch.setattr(PostgresCdcSource, "_read_log", held)
     return slow
@@ -390,3 +391,16 @@ def test_conditions_and_columns_of_a_publication(database, follow):
         database.sql("INSERT INTO t VALUES (0, 'x', 'y'), (3, '30', 'y')")
         (row,) = (plain(row) for _, row in reader.take(1))
         assert row == {"id": 3, "a": "30"}
+
+
+def test_all_tables_are_listed_with_the_columns_that_the_log_has(database):
+    database.sql(
+        "CREATE TABLE a (id int PRIMARY KEY, name text, pin text, "
+        "twice int GENERATED ALWAYS AS (id * 2) STORED)",
+        "CREATE TABLE b (id int)",
+    )
+    keys = database.config(table_include_list=r".*\.a", column_exclude_list=r".*\.pin")
+    a, b = list_datasets(PostgresCdcSource, keys)
+    assert (a.name, a.selected, b.name, b.selected) == ("public.a", True, "public.b", False)
+    assert (a.schema.names, tuple(a.key_columns)) == (["id", "name"], ("id",))
+    assert (a.schema.field("id").nullable, a.schema.field("name").nullable) == (False, True)

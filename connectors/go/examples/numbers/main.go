@@ -45,7 +45,7 @@ func (n *numbers) ReadBatch(context.Context) (*connector.Batch, error) {
 	return &connector.Batch{Rows: n.rows.Take(), Offset: offset, Dataset: "numbers"}, nil
 }
 
-// Finished tells that the limit was reached.
+// Finished reports whether the limit was reached.
 func (n *numbers) Finished() bool { return n.next >= n.Config.Limit }
 
 var source = connector.SourceSpec[config]{

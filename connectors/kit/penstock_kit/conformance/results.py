@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,7 +15,9 @@ from rich.table import Table
 
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.plugin.errors import escape_text
-from penstock.wire.error import from_proto
+from penstock.wire.error import DIAGNOSTIC
+
+T = TypeVar("T")
 
 
 class Outcome(StrEnum):
@@ -54,7 +56,7 @@ class Result:
 def format_diagnostics(diagnostics: Iterable[diagnostic_pb2.Diagnostic], limit: int = 3) -> str:
     """Return the first diagnostics as text."""
     listed = list(diagnostics)
-    text = "; ".join(str(from_proto(one)) for one in listed[:limit])
+    text = "; ".join(str(DIAGNOSTIC.from_proto(one)) for one in listed[:limit])
     return f"{text} (and {len(listed) - limit} more)" if len(listed) > limit else text
 
 
@@ -66,6 +68,17 @@ def require(condition: object, reason: str) -> None:
     """
     if not condition:
         raise RuleBrokenError(reason)
+
+
+def present(value: T | None, reason: str) -> T:
+    """Return a value that must be there.
+
+    Raises:
+        RuleBrokenError: it is None.
+    """
+    if value is None:
+        raise RuleBrokenError(reason)
+    return value
 
 
 _STYLES: Mapping[Outcome, str] = {

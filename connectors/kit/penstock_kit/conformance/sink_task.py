@@ -16,7 +16,7 @@ from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.record.v1 import record_pb2
 from penstock_kit.conformance.calls import TIMEOUT_S, RefusedError, Stream, open_stream
 from penstock_kit.conformance.process import Plugin
-from penstock_kit.conformance.results import RuleBrokenError, require
+from penstock_kit.conformance.results import RuleBrokenError, present, require
 from penstock_kit.conformance.rows import Row, encode_rows
 from penstock_kit.conformance.sandbox import Sandbox
 from penstock_kit.conformance.source_task import MAX_MESSAGE_BYTES
@@ -241,11 +241,9 @@ async def open_sink(
             )
         )
         try:
-            first = await frames.receive()
+            first = present(await frames.receive(), "the stream ended before its first frame")
         except TimeoutError:
             raise RuleBrokenError(f"no WriteOpened came within {TIMEOUT_S:g} s") from None
-        require(first is not None, "the stream ended before its first frame")
-        assert first is not None  # noqa: S101 - as required
         require(
             first.HasField("opened"),
             f"the first frame is not WriteOpened but {first.WhichOneof('kind')}",

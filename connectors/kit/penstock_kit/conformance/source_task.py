@@ -14,7 +14,7 @@ from penstock.api.connector.v1 import types_pb2
 from penstock.api.record.v1 import record_pb2
 from penstock_kit.conformance.calls import TIMEOUT_S, Stream, call, collect, open_stream
 from penstock_kit.conformance.process import Plugin
-from penstock_kit.conformance.results import RuleBrokenError, require
+from penstock_kit.conformance.results import RuleBrokenError, present, require
 from penstock_kit.conformance.rows import Row, decode_rows
 from penstock_kit.conformance.sandbox import Sandbox
 
@@ -170,12 +170,10 @@ class SourceTask:
             and [chunk.more_chunks for chunk in chunks] == [True] * (len(chunks) - 1) + [False],
             f"the chunks of batch {ready.seq} are not 0, 1, 2 …, or the last is not marked",
         )
-        schema = self._schemas.get(ready.schema_id)
-        require(
-            schema is not None,
+        schema = present(
+            self._schemas.get(ready.schema_id),
             f"batch {ready.seq} has schema {ready.schema_id}, which was not sent",
         )
-        assert schema is not None  # noqa: S101 - as required
         data = b"".join(chunk.data for chunk in chunks)
         rows = decode_rows(data, schema.arrow_schema, chunks[0].encoding or self.opened.encoding)
         require(
@@ -298,11 +296,9 @@ async def open_source(
             )
         )
         try:
-            first = await source.next()
+            first = present(await source.next(), "the stream ended before its first frame")
         except TimeoutError:
             raise RuleBrokenError(f"no ReadOpened came within {TIMEOUT_S:g} s") from None
-        require(first is not None, "the stream ended before its first frame")
-        assert first is not None  # noqa: S101 - as required
         require(
             first.HasField("opened"),
             f"the first frame is not ReadOpened but {first.WhichOneof('kind')}",

@@ -103,16 +103,17 @@ class PenstockProcess:
         *arguments: str | Path,
         env: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        module: str = "penstock.cli",
     ) -> None:
         """Prepare `penstock <arguments>` with `folder` as its working folder. `prefix` comes before
-        the command, and executes it: `ip netns exec NAME`.
+        the command, and executes it: `ip netns exec NAME`. `module` has the command line.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         # short: the path of a unix socket has at most 107 bytes
         self.scratch = Path(tempfile.mkdtemp(prefix="pst-"))
         self.log = folder / "process.log"
-        self._command = [*prefix, sys.executable, "-m", "penstock.cli", *map(str, arguments)]
+        self._command = [*prefix, sys.executable, "-m", module, *map(str, arguments)]
         self._env = {**os.environ, **(env or {}), "TMPDIR": str(self.scratch)}
         self._process: subprocess.Popen[bytes] | None = None
         self._known: dict[tuple[int, int], Process] = {}

@@ -4,7 +4,6 @@
 - `template`   texts with `${column}` in them: addresses, bodies, keys
 - `jsontext`   a row as JSON
 - `bodies`     rows as bodies of requests, cut by rows and bytes
-- `staging`    rows of a slot that do not count yet
 - `sending`    requests that are sent, and tried again; several lanes at once
 - `sink`       the task
 """

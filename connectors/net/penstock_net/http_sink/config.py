@@ -29,7 +29,7 @@ class HttpSinkConfig(WebConfig):
     format: str = key(
         "json",
         doc="Form of a body: `json` is an object, or an array of several; `jsonl` a line for each "
-        "row; `template` what `body` says.",
+        "row; `template` is that of `body`.",
         choices=("json", "jsonl", "template"),
         group="Body",
     )
@@ -109,7 +109,7 @@ class HttpSinkConfig(WebConfig):
 
     @property
     def names_rows(self) -> bool:
-        """Tell whether each row has a key of its own."""
+        """Return whether each row has a key of its own."""
         return "${" in self.idempotency_key
 
     def address(self) -> Template:
@@ -130,11 +130,11 @@ class HttpSinkConfig(WebConfig):
         return self.content_type or usual
 
     def is_retried(self, status: int) -> bool:
-        """Tell whether a status is one after which it is sent again."""
+        """Return whether a status is one after which it is sent again."""
         return _among(status, self.retry_statuses)
 
     def is_ok(self, status: int) -> bool:
-        """Tell whether a status means that the rows were taken."""
+        """Return whether a status means that the rows were taken."""
         return 200 <= status < 300 or _among(status, self.ok_statuses)
 
 

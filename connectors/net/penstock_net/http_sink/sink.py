@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
 from penstock_connector import CommitMode, SchemaError, Staging, TransactionalSink
+from penstock_connector.staging import Budget, MemoryStaging
 from penstock_net.http_sink.bodies import Bodies
 from penstock_net.http_sink.config import HttpSinkConfig
 from penstock_net.http_sink.sending import Sender
-from penstock_net.http_sink.staging import Budget, HttpStaging
 from penstock_net.http_sink.template import ROW, TOPIC
 from penstock_net.web.login import Caller
 
@@ -39,7 +40,11 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
     def connect(self, task_id: str, epoch: int) -> None:
         """Get ready to send."""
         self._bodies = Bodies(self.config)
-        self._budget = Budget(self.config.staging_bytes)
+        self._budget = Budget(
+            self.config.staging_bytes,
+            "http.staging_full",
+            "Lower `batch.max.bytes` of the connector, or raise `staging.bytes`.",
+        )
         # a number names a request within one life only: another life divides rows in another way
         name = f"{task_id}-{epoch}"
         self._sender = Sender(self.config, self._bodies, name, self.stopping)
@@ -48,7 +53,6 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
     ) -> Sequence[str] | None:
         """Refuse rows without the columns that addresses, bodies and the order need."""
-        del key_columns
         missing = self._bodies.columns - {*schema.names, TOPIC, ROW}
         if missing:
             raise SchemaError(
@@ -63,15 +67,14 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place in memory."""
-        del txn_id, slot, attempt, schema
-        return HttpStaging(dataset, self._bodies, self._budget)
+        refused = functools.partial(self._bodies.refused, dataset=dataset)
+        return MemoryStaging(dataset, refused, self._budget)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send: rows are at the other side before their offset is stored (invariant 1)."""
-        del epoch, token
         batches: list[tuple[str, pa.RecordBatch]] = []
         for staging in staged:
-            assert isinstance(staging, HttpStaging)  # noqa: S101 - we made them
+            assert isinstance(staging, MemoryStaging)  # noqa: S101 - we made them
             batches += [(staging.dataset, batch) for batch in staging.batches]
         self._sender.send(txn_id, batches)
         for staging in staged:
@@ -80,7 +83,6 @@ class HttpSink(TransactionalSink[HttpSinkConfig]):
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
         """Nothing is left to do."""
-        del txn_id, epoch, state
 
     def close(self) -> None:
         """Let go of all connections."""

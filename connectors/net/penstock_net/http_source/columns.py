@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock_connector import ConfigError, DataError
-from penstock_connector.decimals import at_scale
+from penstock_values.decimals import at_scale
 
 Row = Mapping[str, Any]
 Reader = tuple[pa.DataType, Callable[[Any], Any]]

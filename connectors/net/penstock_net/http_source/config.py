@@ -17,7 +17,7 @@ PLACE = "${position}"
 class HttpSourceConfig(WebConfig):
     """What is asked, how the next question follows from an answer, and what its rows are."""
 
-    method: str = key("GET", doc="How it is asked.", choices=("GET", "POST"), group="Request")
+    method: str = key("GET", doc="Method of the request.", choices=("GET", "POST"), group="Request")
     body: str = key("", doc="What is sent with POST.", group="Request")
     poll_interval: float = key(
         10.0, doc="Time between two looks for new rows.", type="duration", group="Reading"
@@ -66,7 +66,7 @@ class HttpSourceConfig(WebConfig):
     csv_delimiter: str = key(",", doc="One character, between the columns of CSV.", group="Rows")
     columns: tuple[str, ...] = key(
         (),
-        doc="Columns as `name:type`, and no others. Empty: those that come, with types found in "
+        doc="Columns as `name:type`, without others. Empty: those that come, with types found in "
         "the rows.",
         group="Rows",
     )
@@ -114,7 +114,7 @@ class HttpSourceConfig(WebConfig):
 
     @property
     def carries_position(self) -> bool:
-        """Tell whether a request says where it goes on."""
+        """Return whether a request says where it goes on."""
         return bool(self.position_param) or PLACE in self.url or PLACE in self.body
 
     @property

@@ -61,7 +61,6 @@ class HttpSource(Source[HttpSourceConfig]):
         cls, config: HttpSourceConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
         """Return one partition: the address."""
-        del max_tasks, known
         return [Partition({"url": config.url}, bounded=not config.tail)]
 
     def connect(self, partitions: Sequence[Partition]) -> None:
@@ -112,7 +111,7 @@ class HttpSource(Source[HttpSourceConfig]):
             self._caller.cut()
 
     def finished(self) -> bool:
-        """Tell whether all was read, once."""
+        """Return whether all was read, once."""
         return self._ended
 
     def close(self) -> None:

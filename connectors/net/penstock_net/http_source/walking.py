@@ -90,7 +90,6 @@ class PageWalk:
 
     def took(self, answer: Answer, decoded: Decoded) -> Step:
         """Take what is new on the page."""
-        del answer
         rows = decoded.rows
         if self._ahead:
             self._ahead = False
@@ -124,7 +123,6 @@ class RowWalk:
 
     def took(self, answer: Answer, decoded: Decoded) -> Step:
         """Take all: what was given before is passed over at the other side."""
-        del answer
         self._row += len(decoded.rows)
         more = len(decoded.rows) >= max(self._config.page_size, 1)
         return Step(decoded.rows, {"row": self._row}, more)
@@ -155,7 +153,7 @@ class NextWalk:
 
 
 def _is_link(config: HttpSourceConfig) -> bool:
-    """Tell whether the next page has an address of its own, or a token goes into ours."""
+    """Return whether the next page has an address of its own, or a token goes into ours."""
     return not config.carries_position
 
 

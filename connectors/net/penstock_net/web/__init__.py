@@ -4,6 +4,8 @@
 - `address`   URLs: what is refused of them, and what is added to them
 - `headers`   lists of headers in a configuration; the `Link` header
 - `client`    one request and its answer, within a time and a size
+- `network`   the sockets below it: where they may lead, and their end
+- `proxying`  a proxy that asks for us
 - `reading`   the body of an answer, unpacked, never more than is allowed
 - `login`     how a request says who asks; OAuth2 tokens
 - `retrying`  what is tried again, and when

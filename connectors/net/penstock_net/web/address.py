@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urlsplit
 
+import httpcore
+
 from penstock_connector import ConfigError
 
 Origin = tuple[bool, str, int]
@@ -40,8 +42,26 @@ class Address:
     def shown(self) -> str:
         """The address for people: without the query, which may have a key in it."""
         path = self.target.partition("?")[0]
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.tls else 'http'}://{host}:{self.port}{path}"
+        return f"{'https' if self.tls else 'http'}://{self._bracketed}:{self.port}{path}"
+
+    @property
+    def authority(self) -> str:
+        """Host and port as they go into the request."""
+        usual = self.port == (443 if self.tls else 80)
+        return self._bracketed if usual else f"{self._bracketed}:{self.port}"
+
+    def of_library(self) -> httpcore.URL:
+        """Return it as the library knows it."""
+        return httpcore.URL(
+            scheme=b"https" if self.tls else b"http",
+            host=self._bracketed.encode(),
+            port=self.port,
+            target=self.target.encode(),
+        )
+
+    @property
+    def _bracketed(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def address_of(url: str, path: str = "url") -> Address:
@@ -67,7 +87,7 @@ def address_of(url: str, path: str = "url") -> Address:
 
 
 def names_host(url: str) -> bool:
-    """Tell whether a template of a URL has nothing of a row in its host."""
+    """Return whether a template of a URL has nothing of a row in its host."""
     return "${" not in urlsplit(url).netloc
 
 

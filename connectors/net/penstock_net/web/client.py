@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+import httpcore
 
 from penstock_connector import ConfigError, ConnectorError
 from penstock_connector.addresses import AddressPolicy
 from penstock_connector.reach import ANYWHERE, Reach
 from penstock_net.web.address import Address, Origin, address_of, joined
-from penstock_net.web.failing import network_error, status_error, timed_out
+from penstock_net.web.failing import hung_up, network_error, status_error, timed_out
+from penstock_net.web.network import Network, Way
+from penstock_net.web.proxying import Proxy
 from penstock_net.web.reading import body_of
 
 _HOPS: Final = 5
@@ -23,6 +24,8 @@ _HOPS: Final = 5
 
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD: Final = frozenset({307, 308})
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_NO_BODY: Final = frozenset({204, 304})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +60,15 @@ class Answer:
     """
 
     status: int
-    headers: http.client.HTTPMessage
+    headers: Sequence[tuple[bytes, bytes]]
     body: bytes
     url: str
     ended_by_length: bool = True
 
     def header(self, name: str) -> str:
         """Return a header; those of one name joined by commas."""
-        return ", ".join(self.headers.get_all(name) or ())
+        wanted = name.lower().encode()
+        return ", ".join(v.decode("latin-1") for n, v in self.headers if n.lower() == wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +80,6 @@ class Limits:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How we came to a server.
-
-    Attributes:
-        configured: The configuration names its origin.
-        led_from: Else the host that led there; empty for one that a row names.
-    """
-
-    configured: bool
-    led_from: str = ""
-
-
 class Client:
     """Asks one server after another. Used by one thread; `cut` is for others.
 
@@ -98,6 +89,7 @@ class Client:
         policy: Where sockets may lead.
         home: The server that the configuration names; None when rows name them.
         reach: Which hosts the node lets it name.
+        proxy: Who asks others for us; None: nobody.
     """
 
     def __init__(
@@ -107,13 +99,13 @@ class Client:
         policy: AddressPolicy,
         home: Address | None,
         reach: Reach = ANYWHERE,
+        proxy: Proxy | None = None,
     ) -> None:
-        self._limits, self._reach = limits, reach
-        self._tls = tls
-        self._policy = policy
-        self._home = home
-        self._connection: http.client.HTTPConnection | None = None
-        self._place: tuple[Origin, _Way] | None = None
+        self._limits, self._reach, self._tls = limits, reach, tls
+        self._policy, self._home, self._proxy = policy, home, proxy
+        self._network = Network(policy)
+        self._pool: httpcore.ConnectionPool | None = None
+        self._place: tuple[Origin, Way] | None = None
         self._ended = False
 
     def ask(self, request: Request) -> Answer:
@@ -136,36 +128,42 @@ class Client:
         raise status_error(answer.status, first.shown, "it leads in a circle")
 
     def reach(self, address: Address) -> None:
-        """Connect to a server, and ask it nothing.
+        """Connect to a server, or to the proxy that asks it, and ask it nothing.
 
         Raises:
             ConnectorError: `http.unreachable`, `http.timeout`, `http.tls`, `http.address_refused`.
         """
         try:
-            self._connect(address, self._way(address, address))
-        except OSError as error:
+            self._prepare(address, self._way(address, address))
+            proxy = self._proxy_of(address)
+            there = proxy.address if proxy else address
+            stream = self._network.connect_tcp(there.host, there.port, self._limits.connect)
+            try:
+                if there.tls:
+                    context = proxy.tls if proxy else self._tls
+                    stream = stream.start_tls(context, there.host, self._limits.connect)
+            finally:
+                stream.close()
+        except (OSError, httpcore.NetworkError, httpcore.TimeoutException) as error:
             raise network_error(error, address.shown) from None
 
     def cut(self) -> None:
         """End a running request now. For other threads: at the end of a task, or of its time."""
         self._ended = True
-        sock = self._connection.sock if self._connection else None
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+        self._network.cut()
 
     def close(self) -> None:
         """Let go of the connection."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
-    def _way(self, address: Address, first: Address) -> _Way:
+    def _way(self, address: Address, first: Address) -> Way:
         """Return how we came to a server that is asked after the `first` one."""
         if self._home is None:
-            return _Way(False, "" if address.origin == first.origin else first.host)
+            return Way(False, "" if address.origin == first.origin else first.host)
         configured = address.origin == self._home.origin
-        return _Way(configured, "" if configured else self._home.host)
+        return Way(configured, "" if configured else self._home.host)
 
     def _once(self, request: Request, address: Address, url: str, first: Address) -> Answer:
         way = self._way(address, first)
@@ -175,21 +173,23 @@ class Client:
         watch.daemon = True
         watch.start()
         try:
-            reused = self._connect(address, way)
+            before = self._network.opened
             try:
-                return self._exchange(request, address, url, trusted=trusted)
-            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-                if not reused or self._ended:
+                return self._exchange(request, address, url, way, trusted=trusted)
+            except (
+                httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError,
+            ) as error:  # fmt: skip
+                if self._network.opened != before or self._ended or not hung_up(error):
                     raise
                 self.close()  # the server closed a connection that had been idle: no failure yet
-                self._connect(address, way)
-                return self._exchange(request, address, url, trusted=trusted)
+                return self._exchange(request, address, url, way, trusted=trusted)
         except ConnectorError:
             self.close()
             if self._ended:
                 raise timed_out(address.shown) from None
             raise
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProxyError,
+                httpcore.ProtocolError) as error:  # fmt: skip
             self.close()
             raise (
                 timed_out(address.shown) if self._ended else network_error(error, address.shown)
@@ -197,54 +197,65 @@ class Client:
         finally:
             watch.cancel()
 
-    def _connect(self, address: Address, way: _Way) -> bool:
-        """Have a connection to this origin; tells whether it was there before."""
-        if self._connection is not None and self._place == (address.origin, way):
-            return True
+    def _proxy_of(self, address: Address) -> Proxy | None:
+        return self._proxy if self._proxy and self._proxy.asks(address.host) else None
+
+    def _prepare(self, address: Address, way: Way) -> httpcore.ConnectionPool:
+        """Return what keeps a connection to this origin, come to by this way."""
+        if self._pool is not None and self._place == (address.origin, way):
+            return self._pool
         self.close()
         self._reach.require_host(address.host, "url")
-        connection: http.client.HTTPConnection
-        if address.tls:
-            connection = http.client.HTTPSConnection(address.host, address.port, context=self._tls)
-        else:
-            connection = http.client.HTTPConnection(address.host, address.port)
-        connection.auto_open = 0  # it would connect without a look at the address
-        connection.sock = self._opened(address, way)
-        connection.sock.settimeout(self._limits.whole)
-        self._connection, self._place = connection, (address.origin, way)
-        return False
-
-    def _opened(self, address: Address, way: _Way) -> socket.socket:
-        opened = self._policy.connect(
-            address.host,
-            address.port,
-            self._limits.connect,
-            configured=way.configured,
-            led_from=way.led_from,
+        proxy = self._proxy_of(address)
+        if proxy:
+            self._policy.require(
+                address.host, address.port, configured=way.configured, led_from=way.led_from
+            )
+        self._network.way = Way(True) if proxy else way
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=self._tls,
+            proxy=proxy.of_library() if proxy else None,
+            max_connections=1,
+            network_backend=self._network,
         )
-        if not address.tls:
-            return opened
-        try:
-            return self._tls.wrap_socket(opened, server_hostname=address.host)
-        except BaseException:
-            opened.close()
-            raise
+        self._place = address.origin, way
+        return self._pool
 
-    def _exchange(self, request: Request, address: Address, url: str, *, trusted: bool) -> Answer:
-        assert self._connection is not None  # noqa: S101 - for the type checker
-        headers = {"Accept-Encoding": "gzip", "User-Agent": "penstock", **request.headers}
+    def _exchange(
+        self, request: Request, address: Address, url: str, way: Way, *, trusted: bool
+    ) -> Answer:
+        pool = self._prepare(address, way)
+        headers = {
+            "Host": address.authority,
+            "Accept-Encoding": "gzip",
+            "User-Agent": "penstock",
+            **request.headers,
+        }
         if trusted:
             headers.update(request.secret_headers)
-        self._connection.request(request.method, address.target, request.body, headers)
-        answer = self._connection.getresponse()
-        by_length = answer.length is not None or bool(answer.chunked)
-        body = body_of(answer, self._limits.bytes, address.shown)
-        answer.close()  # read to its end: the connection may be used again
+        # a body that is none has a length, too, where servers wait for one
+        body = b"" if request.body is None and request.method in _WITH_BODY else request.body
+        whole = self._limits.whole
+        with pool.stream(
+            request.method,
+            address.of_library(),
+            headers=[(n.encode(), v.strip().encode("latin-1")) for n, v in headers.items()],
+            content=body,
+            extensions={
+                "timeout": {
+                    "connect": self._limits.connect, "read": whole, "write": whole, "pool": whole,
+                },
+                "sni_hostname": address.host,
+            },
+        ) as answer:  # fmt: skip
+            received = body_of(answer, self._limits.bytes, address.shown)
         if self._ended:
             raise timed_out(address.shown)
-        if answer.will_close:
-            self.close()
-        return Answer(answer.status, answer.headers, body, url, by_length)
+        names = {name.lower() for name, _ in answer.headers}
+        by_length = answer.status in _NO_BODY or bool(
+            names & {b"content-length", b"transfer-encoding"}
+        )
+        return Answer(answer.status, answer.headers, received, url, by_length)
 
 
 def _moved(before: Address, after: Address, method: str) -> Address:

@@ -14,6 +14,8 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+import httpcore
+
 from penstock_connector import AuthError, ConfigError, ConnectorError, DataError, RetriableError
 
 EXCERPT: Final = 300
@@ -23,30 +25,59 @@ whole web page."""
 Redact = Callable[[str], str]
 
 
+_HUNG_UP: Final = "Server disconnected"
+"""How the library begins what it says of a connection that ended before an answer began."""
+
+
+def hung_up(error: Exception) -> bool:
+    """Return whether the other side ended the connection instead of answering."""
+    return not isinstance(error, httpcore.ProtocolError) or str(error).startswith(_HUNG_UP)
+
+
 def network_error(error: Exception, where: str) -> ConnectorError:
     """Return what went wrong before there was an answer."""
-    match error:
-        case ssl.SSLCertVerificationError():
+    told = error.args[0] if isinstance(error, httpcore.NetworkError) and error.args else None
+    match told if isinstance(told, Exception) else error:
+        case ssl.SSLCertVerificationError() as found:
             return ConfigError(
                 "http.tls",
-                f"{where}: its certificate is not trusted: {error.verify_message}",
+                f"{where}: its certificate is not trusted: {found.verify_message}",
                 fix="Name the authority's certificate in `tls.ca`, and the host as it is called "
                 "in the certificate.",
                 config_path="tls.ca",
             )
-        case TimeoutError():
+        case httpcore.TimeoutException() | TimeoutError():
             return timed_out(where)
         case socket.gaierror():
             return _unreachable(where, "no such host is known")
-        case http.client.RemoteDisconnected() | ConnectionError() | OSError():
-            return _unreachable(where, str(error) or type(error).__name__)
-        case http.client.IncompleteRead():
-            return truncated(where)
-    return ConfigError(
-        "http.not_http",
-        f"{where}: what answers there does not speak HTTP ({type(error).__name__})",
-        fix="Check host, port, and whether it is http or https.",
-        config_path="url",
+        case httpcore.ProxyError():
+            return proxy_error(str(error), where)
+        case httpcore.ProtocolError() if not hung_up(error):
+            return ConfigError(
+                "http.not_http",
+                f"{where}: what answers there does not speak HTTP ({error})",
+                fix="Check host, port, and whether it is http or https.",
+                config_path="url",
+            )
+        case found:
+            return _unreachable(where, str(found) or type(found).__name__)
+
+
+def proxy_error(said: str, where: str) -> ConnectorError:
+    """Return what a proxy means that does not lead to a server; `said` begins with a status."""
+    if said.startswith("407"):
+        return AuthError(
+            "http.auth",
+            f"{where}: the proxy answers {said}",
+            fix="Check `proxy.user` and `proxy.password`.",
+            config_path="proxy.user",
+        )
+    return RetriableError(
+        "http.unreachable",
+        f"{where}: the proxy answers {said}",
+        fix="It is tried again; check that the proxy reaches the server, or name its host in "
+        "`proxy.exclude`.",
+        config_path="proxy.url",
     )
 
 
@@ -96,6 +127,8 @@ def status_error(status: int, where: str, body: str, *, retry_after: float = 0.0
     """
     said = " ".join(body.split())[:EXCERPT]
     text = f"{where} answers {status} {_words(status)}" + (f": {said}" if said else "")
+    if status == 407:
+        return proxy_error(f"{status} {_words(status)}", where)
     if status in {401, 403}:
         return AuthError("http.auth", text, fix="Check `auth.type` and its credentials.")
     if status in {404, 410}:

@@ -18,7 +18,7 @@ _LINK: Final = re.compile(rf"<([^>]*)>\s*((?:{_PARAM})*)")
 
 
 def is_header(name: str, value: str) -> bool:
-    """Tell whether it may be sent as a header."""
+    """Return whether it may be sent as a header."""
     return (
         _NAME.fullmatch(name) is not None
         and _VALUE.fullmatch(value) is not None

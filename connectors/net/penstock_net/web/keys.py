@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
 from penstock_connector.addresses import AddressPolicy
 from penstock_connector.reach import Reaching
 from penstock_net.web.address import Address, address_of, names_host, query_of
-from penstock_net.web.client import Limits, tls_context
+from penstock_net.web.client import Client, Limits, tls_context
 from penstock_net.web.headers import headers_of
+from penstock_net.web.proxying import Proxy
 from penstock_net.web.retrying import Retries
 
 
@@ -23,23 +23,33 @@ class WebConfig(Reaching):
         "", doc="Headers, as `Name: value`, with a vertical bar between two.", group="Request"
     )
     headers_secret: str = key(
-        "", doc="The same, for headers that nobody may see.", type="password", group="Request"
+        "", doc="The same, for headers that are never shown.", type="password", group="Request"
     )
     query_secret: str = key(
         "",
-        doc="Parameters that nobody may see, as `name=value&name=value`.",
+        doc="Parameters that are never shown, as `name=value&name=value`.",
         type="password",
         group="Request",
     )
     allowed_addresses: tuple[str, ...] = key(
         (),
-        doc="Hosts, addresses and networks that may be asked although they are link-local, or "
+        doc="Hosts, addresses and networks that may be requested although they are link-local, or "
         "loopback or more internal than `url` where an answer or a row leads there.",
         group="Request",
     )
+    proxy_url: str = key(
+        "", doc="Address of the proxy for requests, without credentials.", group="Proxy"
+    )
+    proxy_user: str = key("", doc="Who may use the proxy.", group="Proxy")
+    proxy_password: str = key("", doc="The user's password.", type="password", group="Proxy")
+    proxy_exclude: tuple[str, ...] = key(
+        (),
+        doc="Hosts that are requested without it: names, `*.example`, addresses and networks.",
+        group="Proxy",
+    )
     auth_type: str = key(
         "none",
-        doc="How a request says who asks.",
+        doc="How a request is authenticated.",
         choices=("none", "basic", "bearer", "oauth2"),
         group="Login",
     )
@@ -51,7 +61,7 @@ class WebConfig(Reaching):
     )
     oauth2_client_id: str = key("", doc="Name of the client.", group="Login")
     oauth2_client_secret: str = key("", doc="Its secret.", type="password", group="Login")
-    oauth2_scope: str = key("", doc="Scopes to ask for, with spaces between.", group="Login")
+    oauth2_scope: str = key("", doc="Scopes to request, with spaces between.", group="Login")
     oauth2_client_in: str = key(
         "header",
         doc="Where the client's name and secret are sent.",
@@ -87,7 +97,7 @@ class WebConfig(Reaching):
     )
     retry_after_max: float = key(
         300.0,
-        doc="Longest wait that a server may ask for (`Retry-After`) inside of the task.",
+        doc="Longest wait that a server may request (`Retry-After`) inside of the task.",
         type="duration",
         group="Retries",
     )
@@ -98,7 +108,7 @@ class WebConfig(Reaching):
         headers_of(self.headers, "headers")
         self.secret_headers()
         self.secret_query()
-        self.address_policy()
+        self._address_policy()
         for name, value in self._positive().items():
             if value <= 0:
                 raise invalid(name, "must be more than 0")
@@ -106,12 +116,13 @@ class WebConfig(Reaching):
             raise invalid("retries", "must not be less than 0")
         for name, given in self._login_needs().items():
             if not given:
-                raise ConfigError(
-                    "config.missing",
-                    f"`auth.type={self.auth_type}` needs `{name}`",
-                    fix=f"Set `{name}`.",
-                    config_path=name,
-                )
+                raise _missing(name, f"auth.type={self.auth_type}")
+        if self.proxy_url:
+            address_of(self.proxy_url, "proxy.url")
+        elif self.proxy_user or self.proxy_exclude:
+            raise _missing("proxy.url", "proxy.user" if self.proxy_user else "proxy.exclude")
+        if self.proxy_password and not self.proxy_user:
+            raise _missing("proxy.user", "proxy.password")
         if self.oauth2_token_url:
             address_of(self.oauth2_token_url, "oauth2.token.url")
 
@@ -123,6 +134,8 @@ class WebConfig(Reaching):
             self.reach.require_host(address_of(_sure(self.url)).host, "url")
         if self.oauth2_token_url:
             self.reach.require_host(address_of(self.oauth2_token_url).host, "oauth2.token.url")
+        if self.proxy_url:
+            self.reach.require_host(address_of(self.proxy_url).host, "proxy.url")
         for path, file in (
             ("tls.ca", self.tls_ca), ("tls.cert", self.tls_cert), ("tls.key", self.tls_key),
         ):  # fmt: skip
@@ -156,28 +169,32 @@ class WebConfig(Reaching):
         return headers_of(self.headers, "headers")
 
     def secret_headers(self) -> dict[str, str]:
-        """Return the headers that nobody may see."""
+        """Return the headers that are never shown."""
         return headers_of(self.headers_secret, "headers.secret")
 
     def secret_query(self) -> dict[str, str]:
         """Return the parameters that nobody may see."""
         return query_of(self.query_secret, "query.secret")
 
-    def tls(self) -> ssl.SSLContext:
-        """Return how TLS is spoken."""
-        return tls_context(self.tls_ca, self.tls_cert, self.tls_key, self.tls_key_password)
-
-    def address_policy(self) -> AddressPolicy:
-        """Return where sockets may lead."""
-        return AddressPolicy(self.allowed_addresses, code="http.address_refused")
-
     def home(self) -> Address | None:
         """Return the server that `url` names; None when rows name it."""
         return address_of(self.url) if names_host(self.url) else None
 
-    def limits(self) -> Limits:
-        """Return how long a request may take, and how much it may bring."""
-        return Limits(self.connect_timeout, self.request_timeout, self.response_max_bytes)
+    def client(self, home: Address | None) -> Client:
+        """Return who asks servers, of which `home` is the one that the configuration means."""
+        limits = Limits(self.connect_timeout, self.request_timeout, self.response_max_bytes)
+        tls = tls_context(self.tls_ca, self.tls_cert, self.tls_key, self.tls_key_password)
+        return Client(limits, tls, self._address_policy(), home, self.reach, self._proxy())
+
+    def _address_policy(self) -> AddressPolicy:
+        return AddressPolicy(self.allowed_addresses, code="http.address_refused")
+
+    def _proxy(self) -> Proxy | None:
+        if not self.proxy_url:
+            return None
+        address = address_of(self.proxy_url, "proxy.url")
+        tls = tls_context(self.tls_ca, "", "", "")  # our own certificate is for servers
+        return Proxy(address, tls, self.proxy_user, self.proxy_password, self.proxy_exclude)
 
     def retry_rules(self) -> Retries:
         """Return what is tried again, and when."""
@@ -187,7 +204,9 @@ class WebConfig(Reaching):
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must be shown nowhere."""
-        held = (self.auth_password, self.auth_token, self.oauth2_client_secret)
+        held = (
+            self.auth_password, self.auth_token, self.oauth2_client_secret, self.proxy_password,
+        )  # fmt: skip
         more = (*self.secret_headers().values(), *self.secret_query().values())
         return tuple(secret for secret in (*held, *more) if secret)
 
@@ -195,6 +214,12 @@ class WebConfig(Reaching):
 def _sure(url: str) -> str:
     """Return an address without its signs for what is filled in."""
     return url.replace("${", "").replace("}", "")
+
+
+def _missing(name: str, by: str) -> ConfigError:
+    return ConfigError(
+        "config.missing", f"`{by}` needs `{name}`", fix=f"Set `{name}`.", config_path=name
+    )
 
 
 def invalid(path: str, why: str) -> ConfigError:

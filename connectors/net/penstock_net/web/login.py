@@ -11,7 +11,7 @@ from urllib.parse import quote_plus, urlencode
 
 from penstock_connector import AuthError, ConnectorError, RetriableError
 from penstock_net.web.address import address_of, with_query
-from penstock_net.web.client import Answer, Client, Request
+from penstock_net.web.client import Answer, Request
 from penstock_net.web.failing import status_error
 from penstock_net.web.headers import is_header
 from penstock_net.web.keys import WebConfig
@@ -38,9 +38,7 @@ class Caller:
         self._config = config
         self._clock = clock
         self._home = config.home()
-        self._client = Client(
-            config.limits(), config.tls(), config.address_policy(), self._home, config.reach
-        )
+        self._client = config.client(self._home)
         self._headers = config.plain_headers()
         self._secret_headers = config.secret_headers()
         self._secret_query = config.secret_query()
@@ -151,8 +149,7 @@ class Caller:
         headers = {"Content-Type": _FORM, "Accept": "application/json"}
         body = urlencode(form).encode()
         url = config.oauth2_token_url
-        policy, home = config.address_policy(), address_of(url)
-        client = Client(config.limits(), config.tls(), policy, home, config.reach)
+        client = config.client(address_of(url))
         try:
             answer = client.ask(Request(url, "POST", headers, secret_headers, body))
         finally:

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import http.client
 import zlib
 from typing import Final
+
+import httpcore
 
 from penstock_connector import DataError
 from penstock_net.web.failing import too_large, truncated
 
-_CHUNK: Final = 64 << 10
 _GZIP: Final = 31
 """zlib's number for a gzip header."""
 
 
-def body_of(answer: http.client.HTTPResponse, most: int, where: str) -> bytes:
+def body_of(answer: httpcore.Response, most: int, where: str) -> bytes:
     """Return the body.
 
     Raises:
         DataError: `http.too_large`, before it is read where its size is declared; `http.encoding`.
         RetriableError: `http.truncated`.
     """
-    declared = answer.length  # None: chunked, or up to the end of the connection
-    if declared is not None and declared > most:
+    headers = {name.lower(): value for name, value in answer.headers}
+    if int(headers.get(b"content-length", 0)) > most:
         raise too_large(where, most)
-    unpack = _unpacker(answer.headers.get("Content-Encoding", ""), where)
+    unpack = _unpacker(headers.get(b"content-encoding", b"").decode("latin-1"), where)
     parts: list[bytes] = []
     size = 0
-    while chunk := answer.read1(_CHUNK):
-        plain = unpack.decompress(chunk, most - size + 1) if unpack else chunk
-        size += len(plain)
-        if size > most:
-            raise too_large(where, most)
-        parts.append(plain)
-    if answer.length or (unpack and not unpack.eof):
+    try:
+        for chunk in answer.iter_stream():
+            plain = unpack.decompress(chunk, most - size + 1) if unpack else chunk
+            size += len(plain)
+            if size > most:
+                raise too_large(where, most)
+            parts.append(plain)
+    except httpcore.RemoteProtocolError:
+        raise truncated(where) from None
+    if unpack and not unpack.eof:
         raise truncated(where)
     return b"".join(parts)
 

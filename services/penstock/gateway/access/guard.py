@@ -188,7 +188,7 @@ class Guard:
             return ANY_CALLER
         scheme, _, credentials = (header or "").partition(" ")
         if scheme.lower() == "basic" and self._users is not None:
-            return await self._by_password(credentials.strip(), address)
+            return await self._by_password(self._users, credentials.strip(), address)
         if scheme.lower() == "bearer" and self._tokens is not None:
             return await self._tokens.identify(credentials.strip())
         raise _unauthenticated()
@@ -207,15 +207,16 @@ class Guard:
             found.append('Bearer realm="penstock"')
         return ", ".join(found)
 
-    async def _by_password(self, credentials: str, address: str) -> Principal:
-        assert self._users is not None  # noqa: S101 - checked above
+    async def _by_password(
+        self, known_users: Mapping[str, User] | UsersFile, credentials: str, address: str
+    ) -> Principal:
         try:
             name, sign, password = (
                 base64.b64decode(credentials, validate=True).decode().partition(":")
             )
         except ValueError:  # not base64, or not UTF-8
             raise _unauthenticated() from None
-        user = self._users.get(name)
+        user = known_users.get(name)
         stored = user.password if user else _UNKNOWN_USER_HASH
         digest = hashlib.sha256(f"{stored}\0{name}\0{password}".encode()).digest()
         known = self._cache.get(digest)

@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol, TypeVar
 import yaml
 
 from penstock.model.errors import ConfigError, nearest_names
-from penstock.model.pattern import InvalidPatternError, Pattern
+from penstock.model.pattern import Pattern
+from penstock_values.pattern import InvalidPatternError
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ def _grant(value: Any) -> Grant:
             config_path="role",
         )
     try:
-        pattern = Pattern.compile(
+        pattern = Pattern.from_text(
             str(fields.get("connectors", ANY_CONNECTOR)), "connectors", re.DOTALL
         )
     except InvalidPatternError as error:
@@ -261,7 +262,7 @@ _EDITOR_ROUTES: Final = (
     "POST /v1/connectors/{connector}/letters/replay",
     "POST /v1/connectors/{connector}/rollback", "POST /v1/connectors/validate",
     "POST /v1/connectors/check", "POST /v1/connectors/compare",
-    "POST /v1/connectors/rehearse",
+    "POST /v1/connectors/rehearse", "POST /v1/connectors/datasets",
     # it resolves references to secrets
     "PUT /connector-plugins/{plugin}/config/validate",
 )  # fmt: skip

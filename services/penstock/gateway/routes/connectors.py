@@ -11,16 +11,20 @@ from urllib.parse import quote
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import configs, openapi_models, response_bodies
+from penstock.connector_config.validation import validate_connector
+from penstock.gateway import configs
 from penstock.gateway.access.guard import Caller, require_level
 from penstock.gateway.access.users import Level
+from penstock.gateway.bodies import ResponseBody, request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.errors import InvalidConfigError
 from penstock.gateway.request_input import JsonBody, PathName, PathNumber, require_object
+from penstock.gateway.routes import bodies
 from penstock.gateway.routes.offsets import clear_offsets
 from penstock.model.config_def import check_key_count
 from penstock.model.connector import Connector, TargetState
 from penstock.model.errors import ConfigError, PenstockError
-from penstock.model.status import ConnectorStatus
+from penstock.model.status import ConnectorStatus, RunState
 
 router = APIRouter(tags=["connectors"])
 
@@ -39,51 +43,42 @@ NOT_STARTED: Final = "scheduler.not_found"
 """Code of the scheduler for a connector that it has not seen yet, such as one just created."""
 
 
-@router.get("/connectors", responses=openapi_models.responses(200, openapi_models.ListedConnectors))
+@router.get("/connectors", responses=responses(200, bodies.ListedConnectors))
 async def list_connectors(
     clients: Clients, caller: Caller, expand: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     """Return the names of all connectors; with `expand=status`, `expand=info` their details."""
     if not expand:
         seen = caller.filter_visible((await clients.config.list()).connectors)
-        return JSONResponse([connector.name for connector in seen])
+        return bodies.ListedConnectors([connector.name for connector in seen]).respond()
     found, statuses = await asyncio.gather(clients.config.list(), clients.scheduler.list_statuses())
     by_generation = {status.generation: status for status in statuses}
-    return JSONResponse(
-        response_bodies.expand_connectors(
-            caller.filter_visible(found.connectors), by_generation, set(expand)
-        )
-    )
+    visible = caller.filter_visible(found.connectors)
+    return bodies.ListedConnectors.expanded(visible, by_generation, expand).respond()
 
 
 @router.post(
     "/connectors",
-    responses=openapi_models.responses(201, openapi_models.ConnectorInfo),
-    openapi_extra=openapi_models.request_body(openapi_models.CreateConnector),
+    responses=responses(201, bodies.ConnectorInfo),
+    openapi_extra=request_body(bodies.CreateConnector),
 )
 async def create_connector(request: Request, clients: Clients, body: JsonBody) -> Response:
     """Create a connector."""
     requested = configs.parse_connector(body)
     require_level(request, requested.name, Level.EDITOR)
     configs.refuse_redacted(requested.config)
-    wanted = await _validate(clients, requested)
+    wanted = await require_valid(clients, requested)
     state = wanted.target_state or TargetState.RUNNING
     stored = await clients.config.create(replace(wanted, target_state=state))
-    return _response(stored, response_bodies.connector_info(stored, []), created=True)
+    return _response(stored, bodies.ConnectorInfo.of(stored, None), created=True)
 
 
-@router.get(
-    "/connectors/{connector}", responses=openapi_models.responses(200, openapi_models.ConnectorInfo)
-)
+@router.get("/connectors/{connector}", responses=responses(200, bodies.ConnectorInfo))
 async def get_connector(clients: Clients, connector: PathName) -> Response:
     """Return a connector."""
     stored = await clients.config.get(connector)
-    return _response(
-        stored,
-        response_bodies.connector_info(
-            stored, response_bodies.task_numbers(await find_status(clients, stored))
-        ),
-    )
+    status = await find_status(clients, stored)
+    return _response(stored, bodies.ConnectorInfo.of(stored, status))
 
 
 @router.delete("/connectors/{connector}", status_code=204, response_class=Response)
@@ -107,19 +102,18 @@ async def delete_connector(
     return Response(status_code=204)
 
 
-@router.get(
-    "/connectors/{connector}/config", responses=openapi_models.responses(200, openapi_models.Config)
-)
+@router.get("/connectors/{connector}/config", responses=responses(200, bodies.Config))
 async def get_config(clients: Clients, connector: PathName) -> Response:
     """Return the configuration of a connector. Secrets are `***`."""
     stored = await clients.config.get(connector)
-    return _response(stored, configs.redact_config(stored.config, stored.secret_keys))
+    config = configs.redact_config(stored.config, stored.secret_keys)
+    return _response(stored, bodies.Config(dict(config)))
 
 
 @router.put(
     "/connectors/{connector}/config",
-    responses=openapi_models.responses(200, openapi_models.ConnectorInfo, 201),
-    openapi_extra=openapi_models.request_body(openapi_models.Config),
+    responses=responses(200, bodies.ConnectorInfo, 201),
+    openapi_extra=request_body(bodies.Config),
 )
 async def put_config(
     clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
@@ -129,20 +123,20 @@ async def put_config(
     secret_keys = before.secret_keys if before else ()
     config = configs.restore_secrets(given, before.config if before else {}, secret_keys)
     configs.refuse_redacted(config, secret_keys)
-    wanted = await _validate(clients, configs.make_connector(connector, config))
+    wanted = await require_valid(clients, configs.make_connector(connector, config))
     expected = parse_if_match(if_match)
     if before is not None and config != given:
         # a secret was restored from this revision: a newer one may have another
         expected = expected or before.revision
     stored, _ = await clients.config.put(wanted, expected)
-    tasks = response_bodies.task_numbers(await find_status(clients, stored)) if before else []
-    return _response(stored, response_bodies.connector_info(stored, tasks), created=before is None)
+    status = await find_status(clients, stored) if before else None
+    return _response(stored, bodies.ConnectorInfo.of(stored, status), created=before is None)
 
 
 @router.patch(
     "/connectors/{connector}/config",
-    responses=openapi_models.responses(200, openapi_models.ConnectorInfo),
-    openapi_extra=openapi_models.request_body(openapi_models.ConfigPatch),
+    responses=responses(200, bodies.ConnectorInfo),
+    openapi_extra=request_body(bodies.ConfigPatch),
 )
 async def patch_config(
     clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
@@ -157,50 +151,42 @@ async def patch_config(
     restore_secrets = configs.restore_secrets(given, before.config, before.secret_keys)
     configs.refuse_redacted(restore_secrets, before.secret_keys)
     config = kept | restore_secrets
-    wanted = await _validate(clients, configs.make_connector(connector, config))
+    wanted = await require_valid(clients, configs.make_connector(connector, config))
     # store exactly what was validated: a change in between is a conflict
     expected = parse_if_match(if_match) or before.revision
     stored, _ = await clients.config.put(wanted, expected)
-    return _response(
-        stored,
-        response_bodies.connector_info(
-            stored, response_bodies.task_numbers(await find_status(clients, stored))
-        ),
-    )
+    status = await find_status(clients, stored)
+    return _response(stored, bodies.ConnectorInfo.of(stored, status))
 
 
 @router.get(
     "/connectors/{connector}/status",
-    responses=openapi_models.responses(200, openapi_models.ConnectorState),
+    responses=responses(200, bodies.ConnectorState),
 )
 async def get_connector_status(clients: Clients, connector: PathName) -> Response:
     """Return the states of a connector and its tasks."""
     stored = await clients.config.get(connector)
-    return JSONResponse(
-        response_bodies.connector_state_info(stored, await find_status(clients, stored))
-    )
+    return bodies.ConnectorState.of(stored, await find_status(clients, stored)).respond()
 
 
-@router.get(
-    "/connectors/{connector}/tasks", responses=openapi_models.responses(200, openapi_models.Tasks)
-)
+@router.get("/connectors/{connector}/tasks", responses=responses(200, bodies.Tasks))
 async def get_tasks(clients: Clients, connector: PathName) -> Response:
     """Return the tasks of a connector with their configurations."""
     stored = await clients.config.get(connector)
     plans = [one.plan for one in await clients.config.list_plans(stored.name, stored.generation)]
     tasks = ((int(plan.task_id.rpartition("-")[2]), plan) for plan in plans)
-    return JSONResponse([response_bodies.task_info(stored, number, plan) for number, plan in tasks])
+    return bodies.Tasks([bodies.Task.of(stored, number, plan) for number, plan in tasks]).respond()
 
 
 @router.get(
     "/connectors/{connector}/tasks/{task}/status",
-    responses=openapi_models.responses(200, openapi_models.TaskState),
+    responses=responses(200, bodies.TaskState),
 )
 async def get_task_status(clients: Clients, connector: PathName, task: PathNumber) -> Response:
     """Return the state of a task."""
     stored = await clients.config.get(connector)
     found = require_task(await find_status(clients, stored), stored, task)
-    return JSONResponse(response_bodies.task_state(found, stored.target_state))
+    return bodies.TaskState.of(found, stored.target_state).respond()
 
 
 async def find_status(clients: ServiceClients, connector: Connector) -> ConnectorStatus | None:
@@ -263,22 +249,21 @@ async def find_connector(clients: ServiceClients, name: str) -> Connector | None
         raise
 
 
-async def _validate(clients: ServiceClients, wanted: Connector) -> Connector:
-    """Return a connector with the kind and secret keys that validation found.
+async def require_valid(clients: ServiceClients, wanted: Connector) -> Connector:
+    """Return a connector as it is to be stored.
 
     Raises:
         InvalidConfigError: the configuration has errors.
     """
-    found = await clients.config.validate(wanted)
-    configs.refuse_errors(found.diagnostics)
-    return replace(wanted, kind=found.kind, secret_keys=tuple(found.secret_keys))
+    validated, _ = await validate_connector(clients.config, wanted, InvalidConfigError)
+    return validated
 
 
-def _response(stored: Connector, body: Any, *, created: bool = False) -> JSONResponse:
+def _response(stored: Connector, body: ResponseBody, *, created: bool = False) -> JSONResponse:
     headers = {"ETag": f'"{stored.revision}"'}
     if created:
         headers["Location"] = f"/connectors/{quote(stored.name, safe='')}"
-    return JSONResponse(body, 201 if created else 200, headers)
+    return body.respond(headers, status=201 if created else 200)
 
 
 @router.put("/connectors/{connector}/pause", status_code=202, response_class=Response)
@@ -306,7 +291,7 @@ async def stop_connector(clients: Clients, connector: PathName) -> Response:
     "/connectors/{connector}/restart",
     status_code=204,
     response_class=Response,
-    responses=openapi_models.responses(202, openapi_models.ConnectorState),
+    responses=responses(202, bodies.ConnectorState),
 )
 async def restart_connector(
     clients: Clients,
@@ -322,8 +307,27 @@ async def restart_connector(
     if not includeTasks and not onlyFailed:
         return Response(status_code=204)
     now = await find_status(clients, stored) or ConnectorStatus(stored.name, stored.generation)
-    soon = response_bodies.mark_restarting(now, include_tasks=includeTasks, only_failed=onlyFailed)
-    return JSONResponse(response_bodies.connector_state_info(stored, soon), 202)
+    soon = mark_restarting(now, include_tasks=includeTasks, only_failed=onlyFailed)
+    return bodies.ConnectorState.of(stored, soon).respond(status=202)
+
+
+def mark_restarting(
+    status: ConnectorStatus, *, include_tasks: bool, only_failed: bool
+) -> ConnectorStatus:
+    """Return the status of a connector right after a restart request."""
+
+    def restarts(state: RunState) -> bool:
+        return not only_failed or state is RunState.FAILED
+
+    tasks = tuple(
+        replace(task, state=RunState.RESTARTING, diagnostic=None)
+        if include_tasks and restarts(task.state)
+        else task
+        for task in status.tasks
+    )
+    if not restarts(status.state):
+        return replace(status, tasks=tasks)
+    return replace(status, tasks=tasks, state=RunState.RESTARTING, diagnostic=None)
 
 
 @router.post(
@@ -353,15 +357,14 @@ def topic_tracking_from_settings(values: Mapping[str, Any]) -> TopicTracking:
     return TopicTracking(values["topic.tracking.enable"], values["topic.tracking.allow.reset"])
 
 
-@router.get(
-    "/connectors/{connector}/topics", responses=openapi_models.responses(200, openapi_models.Topics)
-)
+@router.get("/connectors/{connector}/topics", responses=responses(200, bodies.Topics))
 async def list_connector_topics(
     request: Request, clients: Clients, connector: PathName
 ) -> Response:
     """Return the topics that a connector had rows of since its creation or the last reset."""
     _require_tracking(request.app.state.tracking)
-    return JSONResponse({connector: {"topics": await clients.config.list_topics(connector)}})
+    topics = await clients.config.list_topics(connector)
+    return bodies.Topics({connector: bodies.OwnTopics(topics=list(topics))}).respond()
 
 
 @router.put("/connectors/{connector}/topics/reset", status_code=202, response_class=Response)

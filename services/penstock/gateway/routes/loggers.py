@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
-from penstock.gateway import openapi_models
+from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName, require_object
+from penstock.gateway.routes import bodies
 from penstock.model.errors import ConfigError
 from penstock.telemetry.log_levels import ROOT, check_logger, parse_level
 
@@ -29,26 +30,24 @@ _KAFKA_LEVELS: Final[Mapping[str, str]] = {
 """Kafka Connect's names of levels. Any other level of a library logs nothing (OFF)."""
 
 
-@router.get("/admin/loggers", responses=openapi_models.responses(200, openapi_models.Loggers))
+@router.get("/admin/loggers", responses=responses(200, bodies.Loggers))
 async def list_loggers(clients: Clients) -> Response:
     """Return the loggers that have a level. Others inherit the level of their parent."""
-    return JSONResponse(await _levels(clients))
+    return bodies.Loggers(await _levels(clients)).respond()
 
 
-@router.get(
-    "/admin/loggers/{logger}", responses=openapi_models.responses(200, openapi_models.Logger)
-)
+@router.get("/admin/loggers/{logger}", responses=responses(200, bodies.Logger))
 async def get_logger(clients: Clients, logger: PathName) -> Response:
     """Return the level of a logger."""
     check_logger(logger)
     levels = await _levels(clients)
-    return JSONResponse(levels[nearest_above(logger, levels)])
+    return levels[nearest_above(logger, levels)].respond()
 
 
 @router.put(
     "/admin/loggers/{logger}",
-    responses=openapi_models.responses(200, openapi_models.Names) | openapi_models.responses(204),
-    openapi_extra=openapi_models.request_body(openapi_models.Level),
+    responses=responses(200, bodies.Names) | responses(204),
+    openapi_extra=request_body(bodies.Level),
 )
 async def set_logger_level(
     clients: Clients, logger: PathName, body: JsonBody, scope: Annotated[str, Query()] = "worker"
@@ -72,7 +71,7 @@ async def set_logger_level(
         return Response(status_code=204)
     await clients.workers.call_all(lambda worker: worker.set_log_level(logger, name))
     affected = sorted({logger, *(one for one in await _levels(clients) if is_below(one, logger))})
-    return JSONResponse(affected)
+    return bodies.Names(affected).respond()
 
 
 def is_below(logger: str, other: str) -> bool:
@@ -87,14 +86,14 @@ def nearest_above(logger: str, levels: Mapping[str, Any]) -> str:
     return logger or ROOT
 
 
-async def _levels(clients: ServiceClients) -> dict[str, dict[str, Any]]:
+async def _levels(clients: ServiceClients) -> dict[str, bodies.Logger]:
     answers = await clients.workers.call_all(lambda worker: worker.list_log_levels())
     set_at = {one.logger: one.modified_at for one in await clients.config.list_log_levels(SERVICE)}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, bodies.Logger] = {}
     for one in (level for levels in answers for level in levels):
         modified = None if one.own else set_at.get(one.logger)
-        found[one.logger] = {
-            "level": _KAFKA_LEVELS.get(one.level, "OFF"),
-            "last_modified": None if modified is None else round(modified * 1000),
-        }
+        found[one.logger] = bodies.Logger(
+            level=_KAFKA_LEVELS.get(one.level, "OFF"),
+            last_modified=None if modified is None else round(modified * 1000),
+        )
     return dict(sorted(found.items()))

@@ -14,16 +14,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
-from penstock.client import AlteredOffsets
-from penstock.gateway import openapi_models
+from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName, require_object, to_plain
-from penstock.gateway.response_bodies import TOPIC_KINDS
-from penstock.model.connector import ApplyAction, Connector, ConnectorKind
+from penstock.gateway.routes import bodies
+from penstock.model.admin import AlteredOffsets
+from penstock.model.connector import TOPIC_KINDS, ApplyAction, Connector, ConnectorKind
 from penstock.model.errors import ConfigError
-from penstock.model.identity import canonical_json, parse_canonical, partition_id, partition_key
+from penstock_values.identity import canonical_json, parse_canonical, partition_id, partition_key
 
 MAX_PARTITIONS_PER_CALL: Final = 800
 """Partitions of one call to the plugin. With the longest ids and offsets they fit in a message."""
@@ -110,7 +110,7 @@ _EXAMPLE: Final = (
 
 @router.get(
     "/connectors/{connector}/offsets",
-    responses=openapi_models.responses(200, openapi_models.Offsets),
+    responses=responses(200, bodies.Offsets),
 )
 async def list_offsets(clients: Clients, connector: PathName) -> Response:
     """Return the offsets of a connector by partition."""
@@ -119,13 +119,13 @@ async def list_offsets(clients: Clients, connector: PathName) -> Response:
         offset_body(stored.kind, partition_key(id_), offset)
         async for id_, offset in clients.offset.list(stored.generation)
     ]
-    return JSONResponse({"offsets": found})
+    return bodies.Offsets(offsets=found).respond()
 
 
 @router.patch(
     "/connectors/{connector}/offsets",
-    responses=openapi_models.responses(200, openapi_models.Message),
-    openapi_extra=openapi_models.request_body(openapi_models.Offsets),
+    responses=responses(200, bodies.Message),
+    openapi_extra=request_body(bodies.Offsets),
 )
 async def alter_offsets(clients: Clients, connector: PathName, body: JsonBody) -> Response:
     """Alter offsets; null removes one. The connector must be STOPPED and its plugin must agree."""
@@ -136,7 +136,7 @@ async def alter_offsets(clients: Clients, connector: PathName, body: JsonBody) -
 
 @router.delete(
     "/connectors/{connector}/offsets",
-    responses=openapi_models.responses(200, openapi_models.Message),
+    responses=responses(200, bodies.Message),
 )
 async def reset_offsets(clients: Clients, connector: PathName) -> Response:
     """Reset all offsets. The connector must be STOPPED and its plugin must agree."""
@@ -148,19 +148,18 @@ def _message(what: str, *, plugin_called: bool) -> Response:
     """Return Kafka Connect's message, which depends on whether the plugin was called."""
     if plugin_called:
         message = f"The offsets for this connector have been {what} successfully"
-        return JSONResponse({"message": message})
-    return JSONResponse(
-        {
-            "message": "The Connect framework-managed offsets for this connector have been "
+    else:
+        message = (
+            "The Connect framework-managed offsets for this connector have been "
             f"{what} successfully. However, if this connector manages offsets externally, they "
             f"will need to be manually {what} in the system that the connector uses."
-        }
-    )
+        )
+    return bodies.Message(message=message).respond()
 
 
 def offset_body(
     kind: ConnectorKind, key: Mapping[str, Any], offset: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
+) -> bodies.Offset:
     """Return a partition and its offset; those of topics have Kafka Connect's names.
 
     Values without a JSON type are tagged, such as `{"$date": …}`, and are accepted in this form.
@@ -168,7 +167,7 @@ def offset_body(
     if kind in TOPIC_KINDS:
         key = {"kafka_topic": key["topic"], "kafka_partition": key["partition"]}
         offset = {"kafka_offset": offset["offset"]}
-    return {"partition": _to_json(key), "offset": _to_json(offset)}
+    return bodies.Offset(partition=_to_json(key), offset=_to_json(offset))
 
 
 def parse_offsets(kind: ConnectorKind, body: Any) -> dict[str, Mapping[str, Any] | None]:

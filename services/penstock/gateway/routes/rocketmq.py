@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
-from penstock.gateway import configs, openapi_models
+from penstock.gateway import configs
 from penstock.gateway.access.guard import Caller
+from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName
-from penstock.gateway.routes import connectors, plugins
+from penstock.gateway.routes import bodies, connectors, plugins
 from penstock.model.status import ConnectorStatus, RunState
 
 router = APIRouter(tags=["rocketmq"])
@@ -31,8 +32,8 @@ _GROUPS = {
 
 @router.post(
     "/connectors/{connector}",
-    responses=openapi_models.responses(200, openapi_models.ConnectorInfo, 201),
-    openapi_extra=openapi_models.request_body(openapi_models.Config),
+    responses=responses(200, bodies.ConnectorInfo, 201),
+    openapi_extra=request_body(bodies.Config),
 )
 async def create_or_update_connector(
     clients: Clients, connector: PathName, body: JsonBody
@@ -47,48 +48,46 @@ async def stop_connector(clients: Clients, connector: PathName) -> Response:
     return await connectors.stop_connector(clients, connector)
 
 
-@router.get("/getClusterInfo", responses=openapi_models.responses(200, openapi_models.Listed))
+@router.get("/getClusterInfo", responses=responses(200, bodies.Listed))
 async def list_workers(clients: Clients) -> Response:
     """Return the ids of the workers."""
     found = await clients.scheduler.get_cluster()
-    return _response([worker.id for worker in found.workers])
+    return _list_response([worker.id for worker in found.workers])
 
 
-@router.get("/allocated/connectors", responses=openapi_models.responses(200, openapi_models.ByName))
+@router.get("/allocated/connectors", responses=responses(200, bodies.ByName))
 async def allocated_connectors(clients: Clients, caller: Caller) -> Response:
     """Return all connectors with their configurations."""
     found = caller.filter_visible((await clients.config.list()).connectors)
-    return _response(
-        {one.name: configs.redact_config(one.config, one.secret_keys) for one in found}
-    )
+    shown = {one.name: configs.redact_config(one.config, one.secret_keys) for one in found}
+    return bodies.ByName(status=200, body=shown).respond()
 
 
-@router.get("/allocated/tasks", responses=openapi_models.responses(200, openapi_models.ByName))
+@router.get("/allocated/tasks", responses=responses(200, bodies.ByName))
 async def allocated_tasks(clients: Clients, caller: Caller) -> Response:
     """Return the tasks, grouped by state."""
-    return _response(group_tasks(caller.filter_visible(await clients.scheduler.list_statuses())))
+    found = caller.filter_visible(await clients.scheduler.list_statuses())
+    return bodies.ByName(status=200, body=group_tasks(found)).respond()
 
 
-@router.get("/plugin/list", responses=openapi_models.responses(200, openapi_models.Listed))
+@router.get("/plugin/list", responses=responses(200, bodies.Listed))
 async def list_plugins(clients: Clients) -> Response:
     """Return the plugins of all workers."""
-    return _response(await _list_installed(clients, connectors_only=False))
+    return _list_response(await _list_installed(clients, connectors_only=False))
 
 
-@router.get(
-    "/plugin/list/connectors", responses=openapi_models.responses(200, openapi_models.Listed)
-)
+@router.get("/plugin/list/connectors", responses=responses(200, bodies.Listed))
 async def list_connectors(clients: Clients) -> Response:
     """Return the connectors of the plugins of all workers."""
-    return _response(await _list_installed(clients, connectors_only=True))
+    return _list_response(await _list_installed(clients, connectors_only=True))
 
 
-@router.get("/plugin/reload", responses=openapi_models.responses(200, openapi_models.Listed))
+@router.get("/plugin/reload", responses=responses(200, bodies.Listed))
 async def reload(clients: Clients) -> Response:
     """Have all workers scan their plugin folders now. They also do it regularly."""
     answers = await clients.workers.call_all(lambda worker: worker.reload_plugins())
     found = (plugin for answer in answers for plugin in answer.plugins)
-    return _response(plugins.list_bodies(found, connectors_only=False))
+    return _list_response(plugins.list_bodies(found, connectors_only=False))
 
 
 def group_tasks(statuses: Iterable[ConnectorStatus]) -> dict[str, list[dict[str, Any]]]:
@@ -102,13 +101,11 @@ def group_tasks(statuses: Iterable[ConnectorStatus]) -> dict[str, list[dict[str,
     return found
 
 
-async def _list_installed(
-    clients: ServiceClients, *, connectors_only: bool
-) -> list[dict[str, Any]]:
+async def _list_installed(clients: ServiceClients, *, connectors_only: bool) -> list[bodies.Plugin]:
     answers = await clients.workers.call_all(lambda worker: worker.list_plugins())
     found = (plugin for installed in answers for plugin in installed)
     return plugins.list_bodies(found, connectors_only=connectors_only)
 
 
-def _response(body: Any) -> Response:
-    return JSONResponse({"status": 200, "body": body})
+def _list_response(body: list[Any]) -> Response:
+    return bodies.Listed(status=200, body=body).respond()

@@ -9,8 +9,9 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from penstock.gateway import openapi_models
+from penstock.gateway.bodies import responses
 from penstock.gateway.clients import Clients, ServiceClients
+from penstock.gateway.routes import bodies
 from penstock.model.errors import PenstockError
 from penstock.rpc.deadlines import deadline
 
@@ -20,13 +21,14 @@ HEALTH_TIMEOUT_S: Final = 8.0
 """Seconds for all checks. Probes time out after 10 s by default."""
 
 
-@router.get("/", responses=openapi_models.responses(200, openapi_models.ServerInfo))
+@router.get("/", responses=responses(200, bodies.ServerInfo))
 async def get_server_info(request: Request) -> Response:
     """Return the version and the name of the cluster."""
     cluster = request.app.state.cluster
-    return JSONResponse(
-        {"version": version("penstock"), "commit": "unknown", "kafka_cluster_id": cluster}
+    info = bodies.ServerInfo(
+        version=version("penstock"), commit="unknown", kafka_cluster_id=cluster
     )
+    return info.respond()
 
 
 @router.get("/openapi.json", include_in_schema=False)
@@ -37,9 +39,9 @@ async def get_openapi(request: Request) -> Response:
 
 @router.get(
     "/health",
-    responses=openapi_models.responses(200, openapi_models.Health)
-    | openapi_models.responses(503, openapi_models.Health)
-    | openapi_models.responses(500, openapi_models.Health),
+    responses=responses(200, bodies.Health)
+    | responses(503, bodies.Health)
+    | responses(500, bodies.Health),
 )
 async def get_health(request: Request, clients: Clients) -> Response:
     """Return whether connectors can be created and run: services answer, a worker is present."""
@@ -50,10 +52,10 @@ async def get_health(request: Request, clients: Clients) -> Response:
         problem = error.diagnostic.message
     if not problem:
         request.app.state.was_healthy = True
-        return JSONResponse({"status": "healthy", "message": "All services answer."})
+        return bodies.Health(status="healthy", message="All services answer.").respond()
     if request.app.state.was_healthy:
-        return JSONResponse({"status": "unhealthy", "message": problem}, 500)
-    return JSONResponse({"status": "starting", "message": problem}, 503)
+        return bodies.Health(status="unhealthy", message=problem).respond(status=500)
+    return bodies.Health(status="starting", message=problem).respond(status=503)
 
 
 async def _find_problem(clients: ServiceClients) -> str:

@@ -1,7 +1,8 @@
 """`/v1`: routes that Kafka Connect's REST API does not have. Each is a gRPC call with a path.
 
 - `history`       a connector with its versions, differences, rollback; earlier offsets, rewind
-- `validation`    validate, compare, check the connection, preview rows before it is stored
+- `validation`    validate, compare, check the connection, list datasets, preview rows before it is
+  stored
 - `live_streams`  live rows of a task, log lines of workers
 - `dead_letters`  counts and lists of dead letters
 - `replay`        replays of dead letters

@@ -1,7 +1,4 @@
-"""Bodies under `/v1`: models that validate requests, serialize responses, and are the document's.
-
-A field that a response does not set is left out of its body. A field that is set to None is null.
-"""
+"""Bodies under `/v1`."""
 
 from __future__ import annotations
 
@@ -10,63 +7,27 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
-from fastapi.responses import JSONResponse
 from pydantic import (
-    BaseModel,
     Field,
     StrictBool,
     StrictInt,
     StrictStr,
-    ValidationError,
     model_validator,
 )
 
-from penstock.client.offset import OffsetVersion as StoredOffsetVersion
-from penstock.gateway import response_bodies
+from penstock.gateway.bodies import Finding, ResponseBody
 from penstock.gateway.configs import redact_config
-from penstock.gateway.errors import error_body
-from penstock.gateway.openapi_models import CreateConnector, Finding
-from penstock.gateway.request_input import MAX_NUMBER, require_object, to_plain
-from penstock.model.connector import ConfigDifference, Connector, Revision
+from penstock.gateway.errors import error_message, finding_fields
+from penstock.gateway.request_input import MAX_NUMBER, RequestBody
+from penstock.gateway.routes.bodies import CreateConnector, trace_field, version_field
+from penstock.model.config_redaction import ConfigDifference
+from penstock.model.connector import Connector, Revision
+from penstock.model.datasets import DEFAULT_DATASETS, MAX_DATASETS, Dataset
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.identity import canonical_json
 from penstock.model.inspection import PreviewResult as PreviewedRows
+from penstock.model.offset import OffsetVersion as StoredOffsetVersion
 from penstock.model.status import ClusterStatus, ConnectorStatus, RunStatus, WorkerStatus
-
-
-class RequestBody(BaseModel):
-    """A request body that is a JSON object. Unknown fields are ignored."""
-
-    @classmethod
-    def read(cls, body: Any) -> Self:
-        """Validate a body.
-
-        Raises:
-            ConfigError: `http.not_an_object`, `http.not_json`, `http.parameter`.
-        """
-        fields = to_plain(require_object(body, "the request"))
-        try:
-            return cls.model_validate(fields)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            name = ".".join(map(str, first["loc"]))
-            raise ConfigError(
-                "http.parameter",
-                f"`{name}`: {first['msg']}",
-                fix="See /openapi.json for the fields of the body.",
-            ) from None
-
-
-class ResponseBody(BaseModel):
-    """A response body."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the body as JSON values."""
-        return self.model_dump(by_alias=True, exclude_unset=True)
-
-    def respond(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
-        """Return the response with this body."""
-        return JSONResponse(self.to_dict(), headers=headers)
+from penstock_values.identity import canonical_json
 
 
 class ConnectorDetails(ResponseBody):
@@ -178,8 +139,8 @@ class Replay(RequestBody):
     code: StrictStr = ""
     stage: StrictStr = ""
     dataset: StrictStr = ""
-    set: dict[str, Any] = {}
-    edits: dict[str, dict[str, Any]] = {}
+    set: dict[str, Any] = Field({})
+    edits: dict[str, dict[str, Any]] = Field({})
     dry_run: StrictBool = False
 
 
@@ -214,7 +175,7 @@ class ReplayState(ResponseBody):
     why: str | None
 
 
-class SeverityFinding(Finding, ResponseBody):
+class SeverityFinding(Finding):
     """A finding of any severity."""
 
     severity: str
@@ -223,10 +184,9 @@ class SeverityFinding(Finding, ResponseBody):
     @classmethod
     def of(cls, diagnostic: Diagnostic) -> Self:
         """Build the body of a finding."""
-        fields = error_body(diagnostic, 0)
-        del fields["error_code"]
         severity, class_ = diagnostic.severity.name.lower(), diagnostic.error_class.name.lower()
-        return cls.model_validate({**fields, "severity": severity, "class": class_})
+        fields = {**finding_fields(diagnostic), "severity": severity, "class": class_}
+        return cls(message=error_message(diagnostic), **fields)
 
     @classmethod
     def all_of(cls, diagnostics: Iterable[Diagnostic]) -> list[Self]:
@@ -295,7 +255,11 @@ class TaskNumbers(ResponseBody):
     def of(cls, task: RunStatus) -> Self:
         """Build the body of the status of a task; without a report of its worker, no metrics."""
         body = cls(
-            **{**response_bodies.task_state(task), "state": task.state.name},
+            id=task.number,
+            state=task.state.name,
+            worker_id=task.worker,
+            **version_field(task),
+            **trace_field(task.diagnostic),
             epoch=task.epoch,
             restarts=task.restarts,
         )
@@ -414,6 +378,39 @@ class PreviewResult(ResponseBody):
         )
 
 
+class DatasetColumn(ResponseBody):
+    """A column of the rows of a dataset."""
+
+    name: str
+    type: str = Field(description="Arrow type, for example int64 or timestamp[us, tz=UTC].")
+    nullable: bool
+    key: bool
+
+
+class ListedDataset(ResponseBody):
+    """A dataset that a source can read. `selected`: the configuration reads it."""
+
+    name: str
+    dataset: str
+    selected: bool
+    columns: list[DatasetColumn]
+    problem: SeverityFinding | None
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """Build the body of a dataset."""
+        return cls(
+            name=dataset.name,
+            dataset=dataset.dataset,
+            selected=dataset.selected,
+            columns=[
+                DatasetColumn(name=one.name, type=one.type, nullable=one.nullable, key=one.key)
+                for one in dataset.columns
+            ],
+            problem=SeverityFinding.of(dataset.problem) if dataset.problem else None,
+        )
+
+
 class DrainProgress(ResponseBody):
     """The progress of a drain."""
 
@@ -428,6 +425,14 @@ class PreviewBody(CreateConnector):
     rows: list[dict[str, Any]] | None = None
     sample: int | None = Field(
         None, ge=1, le=1000, description="Number of rows to read from the source."
+    )
+
+
+class DatasetsBody(CreateConnector):
+    """A connector whose source is to list its datasets."""
+
+    limit: int | None = Field(
+        None, ge=1, le=MAX_DATASETS, description=f"Number of datasets; {DEFAULT_DATASETS} if unset."
     )
 
 

@@ -8,12 +8,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from penstock.gateway import openapi_models
+from penstock.connector_config.dead_letters import dead_letter_topic, replay_name
+from penstock.gateway.bodies import line_responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import PathName
 from penstock.gateway.routes.connectors import find_connector
@@ -23,22 +24,16 @@ from penstock.model.connector import Connector
 from penstock.model.dead_letter_queue import (
     DEFAULT_DEAD_LETTERS,
     MAX_DEAD_LETTERS,
-    REPLAY_SUFFIX,
     DeadLetter,
     DeadLetterQuery,
     DeadLetterResult,
-    default_dead_letter_topic,
     parse_ids,
 )
-from penstock.model.errors import ConfigError
 
 router = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
 
-TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
-_SINK_PREFIX: Final = "errors.deadletterqueue.sink."
 
-
-@router.get("", responses=openapi_models.line_responses())
+@router.get("", responses=line_responses())
 async def list_dead_letters(
     request: Request,
     clients: Clients,
@@ -144,33 +139,3 @@ def _dead_letter_body(letter: DeadLetter, *, whole: bool) -> dict[str, Any]:
             name: value.decode(errors="backslashreplace") for name, value in letter.headers.items()
         },
     }
-
-
-def dead_letter_topic(connector: Connector) -> str:
-    """Return the topic with the dead letters of a connector.
-
-    Raises:
-        ConfigError: `letters.no_topic`.
-    """
-    topic = connector.config.get(TOPIC_KEY) or _default_topic(connector)
-    if topic and not any(key.startswith(_SINK_PREFIX) for key in connector.config):
-        return topic
-    raise ConfigError(
-        "letters.no_topic",
-        f"{connector.name} has no topic for dead letters",
-        fix=f"Set `{TOPIC_KEY}` to replay later dead letters. If a sink writes them, read them "
-        "in its target system.",
-        config_path=TOPIC_KEY,
-    )
-
-
-def _default_topic(connector: Connector) -> str:
-    """Return the topic of a connector that tolerates rejected rows and names no target for them."""
-    tolerant = connector.config.get("errors.tolerance", "none") != "none"
-    skips = connector.config.get("errors.skip", "false") == "true"
-    return default_dead_letter_topic(connector.name) if tolerant and not skips else ""
-
-
-def replay_name(connector: Connector) -> str:
-    """Return the name of the connector that replays the dead letters of another one."""
-    return f"{connector.name}{REPLAY_SUFFIX}"

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from penstock.client.offset import OffsetChange, RewindProgress
-from penstock.gateway import configs, openapi_models
+from penstock.gateway import configs
+from penstock.gateway.bodies import line_responses, request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import (
     MAX_NUMBER,
@@ -39,25 +39,26 @@ from penstock.gateway.v1.bodies import (
 )
 from penstock.gateway.v1.ndjson import stream_lines
 from penstock.model.connector import Connector
-from penstock.model.identity import partition_id
+from penstock.model.offset import OffsetChange, RewindProgress
+from penstock_values.identity import partition_id
 
 router = APIRouter(prefix="/v1/connectors", tags=["v1"])
 
 
-@router.get("/{connector}", responses=openapi_models.responses(200, ConnectorDetails))
+@router.get("/{connector}", responses=responses(200, ConnectorDetails))
 async def get_connector_details(clients: Clients, connector: PathName) -> Response:
     """Return everything that is stored of a connector."""
     return _details_response(await clients.config.get(connector))
 
 
-@router.get("/{connector}/revisions", responses=openapi_models.responses(200, Revisions))
+@router.get("/{connector}/revisions", responses=responses(200, Revisions))
 async def list_revisions(clients: Clients, connector: PathName) -> Response:
     """Return the versions of a configuration, newest first, without the configurations."""
     found = await clients.config.list_revisions(connector)
     return Revisions(revisions=[Version.of(one) for one in found]).respond()
 
 
-@router.get("/{connector}/revisions/{version}", responses=openapi_models.responses(200, Version))
+@router.get("/{connector}/revisions/{version}", responses=responses(200, Version))
 async def get_revision(clients: Clients, connector: PathName, version: PathNumber) -> Response:
     """Return one version, with its configuration."""
     stored = await clients.config.get(connector)
@@ -66,7 +67,7 @@ async def get_revision(clients: Clients, connector: PathName, version: PathNumbe
     return Version.of(found, config).respond()
 
 
-@router.get("/{connector}/diff", responses=openapi_models.responses(200, Differences))
+@router.get("/{connector}/diff", responses=responses(200, Differences))
 async def diff_revisions(
     clients: Clients,
     connector: PathName,
@@ -80,8 +81,8 @@ async def diff_revisions(
 
 @router.post(
     "/{connector}/rollback",
-    responses=openapi_models.responses(200, ConnectorDetails),
-    openapi_extra=openapi_models.request_body(Rollback),
+    responses=responses(200, ConnectorDetails),
+    openapi_extra=request_body(Rollback),
 )
 async def rollback_connector(
     clients: Clients, connector: PathName, body: JsonBody, if_match: IfMatch = "*"
@@ -96,7 +97,7 @@ def _details_response(stored: Connector) -> Response:
     return ConnectorDetails.of(stored).respond({"ETag": f'"{stored.revision}"'})
 
 
-@router.get("/{connector}/offsets/history", responses=openapi_models.responses(200, OffsetHistory))
+@router.get("/{connector}/offsets/history", responses=responses(200, OffsetHistory))
 async def list_offset_history(
     clients: Clients,
     connector: PathName,
@@ -112,8 +113,8 @@ async def list_offset_history(
 
 @router.post(
     "/{connector}/offsets/rewind",
-    responses=openapi_models.line_responses(),
-    openapi_extra=openapi_models.request_body(Rewind),
+    responses=line_responses(),
+    openapi_extra=request_body(Rewind),
 )
 async def rewind_offsets(
     request: Request, clients: Clients, connector: PathName, body: JsonBody

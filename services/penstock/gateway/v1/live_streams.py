@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from penstock.gateway import openapi_models
+from penstock.aio import cancel_and_wait
+from penstock.gateway.bodies import line_responses
 from penstock.gateway.clients import WORKER_TIMEOUT_S, Clients, ServiceClients
 from penstock.gateway.request_input import PathName, PathNumber
 from penstock.gateway.routes.connectors import find_status, require_task
@@ -53,7 +54,7 @@ FollowQuery = Annotated[bool, Query(description="Continue with new lines.")]
 router = APIRouter(prefix="/v1", tags=["v1"])
 
 
-@router.get("/connectors/{connector}/tasks/{task}/rows", responses=openapi_models.line_responses())
+@router.get("/connectors/{connector}/tasks/{task}/rows", responses=line_responses())
 async def inspect_rows(
     request: Request,
     clients: Clients,
@@ -106,7 +107,7 @@ def _row_lines(inspected: InspectedRows) -> list[dict[str, Any]]:
     return found
 
 
-@router.get("/logs", responses=openapi_models.line_responses())
+@router.get("/logs", responses=line_responses())
 async def watch_all_logs(
     request: Request,
     clients: Clients,
@@ -118,7 +119,7 @@ async def watch_all_logs(
     return await _respond(request, clients, LogFilter("", _level_number(level), tail, follow))
 
 
-@router.get("/connectors/{connector}/logs", responses=openapi_models.line_responses())
+@router.get("/connectors/{connector}/logs", responses=line_responses())
 async def watch_connector_logs(
     request: Request,
     clients: Clients,
@@ -196,9 +197,7 @@ async def _new_lines(
                     yield line
         starter.result()
     finally:
-        for task in (starter, *readers.values()):
-            task.cancel()
-        await asyncio.gather(starter, *readers.values(), return_exceptions=True)
+        await cancel_and_wait(starter, *readers.values())
 
 
 async def _worker_addresses(clients: ServiceClients) -> dict[str, str]:

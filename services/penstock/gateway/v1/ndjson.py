@@ -17,6 +17,7 @@ from typing import Any, Final
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
+from penstock.aio import cancel_and_wait, wait_for_first
 from penstock.gateway.errors import error_body, http_status
 from penstock.model.errors import Diagnostic, PenstockError
 
@@ -48,7 +49,7 @@ async def stream_lines(
     first = asyncio.ensure_future(anext(answers, None))
     gone = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({first, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_for_first(first, gone)
         if not first.done():
             return Response(status_code=_CLIENT_CLOSED_REQUEST)
         if (found := first.result()) is not None:
@@ -60,8 +61,7 @@ async def stream_lines(
     finally:
         gone.cancel()
         if not first.done():
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
+            await cancel_and_wait(first)
             await answers.aclose()
 
 
@@ -89,14 +89,15 @@ async def _encoded(
             async for answer in answers:
                 yield _line(answer)
         except PenstockError as error:
-            yield _line({"error": error_body(error.diagnostic, http_status(error.diagnostic))})
+            body = error_body(error.diagnostic, http_status(error.diagnostic))
+            yield _line({"error": body.to_json()})
         except Exception as error:
             number = secrets.token_hex(4)
             log.exception("unexpected error %s in a streamed response", number)
             diagnostic = Diagnostic(
                 "internal.unexpected", f"{type(error).__name__}, number {number} in the log"
             )
-            yield _line({"error": error_body(diagnostic, 500)})
+            yield _line({"error": error_body(diagnostic, 500).to_json()})
 
 
 def _line(answer: Mapping[str, Any]) -> bytes:

@@ -1,13 +1,11 @@
 """`/v1/connectors/{connector}/letters/replay`: replays of dead letters.
 
-A replay is a connector of its own: `replay_connector` builds it from the connector whose dead
-letters are replayed.
+A replay is a connector of its own (`connector_config/dead_letters.py`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,25 +13,21 @@ from typing import Final
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from penstock.gateway import configs, openapi_models
+from penstock.connector_config.dead_letters import dead_letter_topic, replay_connector, replay_name
+from penstock.connector_config.keys import REPLAY_OF
+from penstock.connector_config.validation import store_connector
+from penstock.gateway.bodies import request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, PathName
-from penstock.gateway.routes.connectors import find_connector, find_status
+from penstock.gateway.routes.connectors import find_connector, find_status, require_valid
 from penstock.gateway.v1.bodies import Replay, ReplayedRow, ReplayStarted, ReplayState
-from penstock.gateway.v1.dead_letters import (
-    TOPIC_KEY,
-    dead_letter_topic,
-    mark_replayed,
-    read_dead_letters,
-    replay_name,
-)
-from penstock.model.connector import Connector, ConnectorKind, TargetState
+from penstock.gateway.v1.dead_letters import mark_replayed, read_dead_letters
+from penstock.model.connector import Connector, TargetState
 from penstock.model.dead_letter_queue import (
     MAX_DEAD_LETTERS,
     DeadLetter,
     DeadLetterId,
     DeadLetterQuery,
-    RowEdits,
     format_ids,
     parse_edits,
     parse_ids,
@@ -43,10 +37,6 @@ from penstock.model.status import ConnectorStatus, RunState
 
 router = APIRouter(prefix="/v1/connectors/{connector}/letters", tags=["v1"])
 
-_OF_KEY: Final = "replay.of"
-_DROPPED_KEYS: Final = ("lag.target", "tasks.min", "placement")
-"""Keys about several tasks or their workers. A replay has one task."""
-
 MAX_SHOWN_ROWS: Final = 100
 """Rows in the response of a dry run."""
 
@@ -55,8 +45,8 @@ _ENDED_STATES: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.
 
 @router.post(
     "/replay",
-    responses=openapi_models.responses(200, ReplayStarted),
-    openapi_extra=openapi_models.request_body(Replay),
+    responses=responses(200, ReplayStarted),
+    openapi_extra=request_body(Replay),
 )
 async def start_replay(clients: Clients, connector: PathName, body: JsonBody) -> Response:
     """Replay dead letters that were not replayed yet, through the transforms and the sink of their
@@ -71,7 +61,7 @@ async def start_replay(clients: Clients, connector: PathName, body: JsonBody) ->
     status = await find_status(clients, before) if before else None
     selection = await _select(clients, await mark_replayed(clients, query, stored))
     if selection.letters and not requested.dry_run:
-        await _run_replay(
+        await run_replay(
             clients,
             before,
             status,
@@ -91,7 +81,7 @@ async def start_replay(clients: Clients, connector: PathName, body: JsonBody) ->
     ).respond()
 
 
-@router.get("/replay", responses=openapi_models.responses(200, ReplayState))
+@router.get("/replay", responses=responses(200, ReplayState))
 async def get_replay_state(clients: Clients, connector: PathName) -> Response:
     """Return the progress of the newest replay."""
     stored = await clients.config.get(connector)
@@ -185,7 +175,7 @@ async def _select(clients: ServiceClients, query: DeadLetterQuery) -> _Selection
     return selection
 
 
-async def _run_replay(
+async def run_replay(
     clients: ServiceClients,
     before: Connector | None,
     status: ConnectorStatus | None,
@@ -203,11 +193,8 @@ async def _run_replay(
             fix="Wait until it has completed, or stop it and replay the remaining dead letters "
             "later.",
         )
-    found = await clients.config.validate(replay)
-    configs.refuse_errors(found.diagnostics)
-    stored, _ = await clients.config.put(replay, before.revision if before else 0)
-    if stored.target_state is not TargetState.RUNNING:
-        await clients.config.set_target_state(stored.name, TargetState.RUNNING)
+    valid = await require_valid(clients, replay)
+    stored = await store_connector(clients.config, valid, before.revision if before else 0)
     if before and stored.version == before.version:
         await clients.config.request_restart(stored.name, include_tasks=True)
 
@@ -231,40 +218,9 @@ def refuse_other_connector(found: Connector, of: str) -> None:
     Raises:
         ConfigError: `letters.name_taken`.
     """
-    if found.config.get(_OF_KEY) != of:
+    if found.config.get(REPLAY_OF) != of:
         raise ConfigError(
             "letters.name_taken",
             f"{found.name} has the name of the replay of {of}, but is another connector",
             fix="Rename that connector.",
         )
-
-
-def replay_connector(
-    connector: Connector, letters: Iterable[DeadLetterId], edits: RowEdits
-) -> Connector:
-    """Return the connector that replays dead letters of another connector.
-
-    It has the transforms, the sink and the dead-letter queue of that connector. Rows without a
-    dataset go to the same target as before.
-    """
-    config = {key: value for key, value in connector.config.items() if key not in _DROPPED_KEYS}
-    if connector.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}:
-        config.setdefault("topic", connector.name)
-    by_id = {str(letter): dict(one) for letter, one in sorted(edits.by_id.items())}
-    config |= {
-        "name": replay_name(connector),
-        "tasks.max": "1",
-        "errors.tolerance": "all",  # a row that fails again becomes a dead letter again
-        TOPIC_KEY: dead_letter_topic(connector),  # also where it is the default
-        _OF_KEY: connector.name,
-        "replay.letters": format_ids(letters),
-        "replay.set": _json(edits.all_rows),
-        "replay.edits": _json(by_id),
-    }
-    return Connector(replay_name(connector), config, connector.kind)
-
-
-def _json(value: Mapping[str, object]) -> str:
-    # references in a configuration are resolved: `${` of a row must not become a reference
-    text = json.dumps(value, sort_keys=True, separators=(",", ":")) if value else ""
-    return text.replace("${", "\\u0024{")

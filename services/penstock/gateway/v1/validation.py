@@ -1,4 +1,5 @@
-"""`/v1/connectors/validate`, `compare`, `check`, `rehearse`: try a configuration before storing it.
+"""`/v1/connectors/validate`, `compare`, `check`, `datasets`, `rehearse`: try a configuration before
+storing it.
 
 `rehearse` is the preview of rows.
 """
@@ -14,34 +15,39 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from penstock.gateway import configs, openapi_models
+from penstock.gateway import configs
 from penstock.gateway.access.guard import require_level
 from penstock.gateway.access.users import Level
+from penstock.gateway.bodies import line_responses, request_body, responses
 from penstock.gateway.clients import Clients, ServiceClients
 from penstock.gateway.request_input import JsonBody, require_object, to_plain
-from penstock.gateway.routes.connectors import find_connector
+from penstock.gateway.routes.bodies import CreateConnector
+from penstock.gateway.routes.connectors import find_connector, require_valid
 from penstock.gateway.v1.bodies import (
     Comparison,
+    DatasetsBody,
     Difference,
     Findings,
+    ListedDataset,
     PreviewBody,
     PreviewResult,
     SeverityFinding,
 )
 from penstock.gateway.v1.ndjson import stream_lines
+from penstock.model.admin import CheckedStep
 from penstock.model.config_redaction import compare_configs
 from penstock.model.connector import Connector
+from penstock.model.datasets import DEFAULT_DATASETS, MAX_DATASETS
 from penstock.model.errors import ConfigError
 from penstock.model.inspection import MAX_PREVIEW_ROWS, PreviewRequest
-from penstock.wire.worker import CheckedStep
 
 router = APIRouter(prefix="/v1/connectors", tags=["v1"])
 
 
 @router.post(
     "/validate",
-    responses=openapi_models.responses(200, Findings),
-    openapi_extra=openapi_models.request_body(openapi_models.CreateConnector),
+    responses=responses(200, Findings),
+    openapi_extra=request_body(CreateConnector),
 )
 async def validate_connector(request: Request, clients: Clients, body: JsonBody) -> Response:
     """Validate a configuration. Returns the kind of connector and all findings."""
@@ -52,8 +58,8 @@ async def validate_connector(request: Request, clients: Clients, body: JsonBody)
 
 @router.post(
     "/compare",
-    responses=openapi_models.responses(200, Comparison),
-    openapi_extra=openapi_models.request_body(openapi_models.CreateConnector),
+    responses=responses(200, Comparison),
+    openapi_extra=request_body(CreateConnector),
 )
 async def compare_connector(request: Request, clients: Clients, body: JsonBody) -> Response:
     """Compare a configuration with the stored one and validate it. Nothing is stored. Redacted
@@ -76,16 +82,13 @@ async def compare_connector(request: Request, clients: Clients, body: JsonBody) 
 
 @router.post(
     "/check",
-    responses=openapi_models.line_responses(),
-    openapi_extra=openapi_models.request_body(openapi_models.CreateConnector),
+    responses=line_responses(),
+    openapi_extra=request_body(CreateConnector),
 )
 async def check_connector(request: Request, clients: Clients, body: JsonBody) -> Response:
     """Check the connections of a configuration. Each line is a step."""
     wanted = await requested_connector(request, clients, body)
-    found = await clients.config.validate(wanted)
-    configs.refuse_errors(found.diagnostics)
-    connector = Connector(wanted.name, wanted.config, found.kind)
-    return await stream_lines(request, _steps(clients, connector))
+    return await stream_lines(request, _steps(clients, await require_valid(clients, wanted)))
 
 
 async def requested_connector(request: Request, clients: ServiceClients, body: Any) -> Connector:
@@ -109,7 +112,7 @@ async def _steps(
 
 
 def _step(step: CheckedStep) -> Mapping[str, Any]:
-    findings = [SeverityFinding.of(one).to_dict() for one in step.diagnostics]
+    findings = [SeverityFinding.of(one).to_json() for one in step.diagnostics]
     seconds = round(step.took, 3)
     return {
         "end": step.end, "step": step.step, "ok": step.ok, "seconds": seconds, "findings": findings,
@@ -117,9 +120,50 @@ def _step(step: CheckedStep) -> Mapping[str, Any]:
 
 
 @router.post(
+    "/datasets",
+    responses=line_responses(),
+    openapi_extra=request_body(DatasetsBody),
+)
+async def list_datasets(request: Request, clients: Clients, body: JsonBody) -> Response:
+    """List the datasets that the source of a configuration can read, with their columns. Each line
+    is a dataset; a last line `{"more": true}` means that there are more than `limit`.
+    """
+    fields = dict(require_object(body, "the request"))
+    limit = _dataset_limit(to_plain(fields.pop("limit", None)))
+    wanted = await requested_connector(request, clients, fields)
+    return await stream_lines(request, _datasets(clients, wanted, limit))
+
+
+def _dataset_limit(value: Any) -> int:
+    if value is None:
+        return DEFAULT_DATASETS
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if is_number and 1 <= value <= MAX_DATASETS:
+        return int(value)
+    raise ConfigError(
+        "http.parameter",
+        f"`limit` is {str(value)[:100]}, not a whole number from 1 to {MAX_DATASETS}",
+        fix=f"Leave it out for {DEFAULT_DATASETS} datasets.",
+        config_path="limit",
+    )
+
+
+async def _datasets(
+    clients: ServiceClients, connector: Connector, limit: int
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    worker = await clients.workers.get_any()
+    async with aclosing(worker.list_datasets(connector, limit)) as parts:
+        async for part in parts:
+            if part.dataset is not None:
+                yield ListedDataset.of(part.dataset).to_json()
+            if part.more:
+                yield {"more": True}
+
+
+@router.post(
     "/rehearse",
-    responses=openapi_models.responses(200, PreviewResult),
-    openapi_extra=openapi_models.request_body(PreviewBody),
+    responses=responses(200, PreviewResult),
+    openapi_extra=request_body(PreviewBody),
 )
 async def preview_rows(request: Request, clients: Clients, body: JsonBody) -> Response:
     """Preview rows: return what the transforms make of them. Neither source nor sink is opened for

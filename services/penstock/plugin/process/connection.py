@@ -19,7 +19,7 @@ from penstock.plugin import errors
 from penstock.plugin.process.logs import Redactor
 from penstock.rpc.channels import ClientTls, authority_options
 from penstock.rpc.status import is_cut_off
-from penstock.rpc.tracing import span, trace_arguments
+from penstock.rpc.traces import span, trace_arguments
 
 CREDENTIAL_KEY: Final = "penstock-credential"
 """gRPC metadata key of the credential. Each launch has a new credential."""

@@ -4,11 +4,11 @@ It runs as a script in isolated mode, with the standard library alone:
 
     python -I -S guard.py <pid of the host> <absolute command> [arguments…]
 
-1. Ask the kernel to SIGKILL this process when the thread of the host that started it ends. This
+1. Have the kernel SIGKILL this process when the thread of the host that started it ends. This
    survives the exec, needs no help from the plugin, and works when the host ends by SIGKILL.
 2. Leave a watcher outside the process group of the plugin. It waits, without CPU, for the end of
    this process and then kills what the plugin started, for example the child of a wrapper script.
-3. Ask the kernel to kill this process before its host when the machine runs out of memory.
+3. Request that the kernel kills this process before its host when the machine runs out of memory.
 4. Drop privileges that programs could gain: set-user-id programs and file capabilities have no
    effect for the plugin and what it starts.
 5. Execute the plugin in this process.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from penstock.aio import run_together, wait_for_first
 from penstock.model.errors import InternalError, PenstockError, RetriableError
 from penstock.plugin.errors import escape_text
 
@@ -157,13 +158,8 @@ async def wait_for_handshake(
         PenstockError: `plugin.handshake_timeout`, `plugin.handshake_unfinished`,
             `plugin.bad_handshake`; `EarlyExitError` when the process ended.
     """
-    watching = asyncio.create_task(scanner.watch_file(file))
-    try:
-        waits: set[asyncio.Future[int] | asyncio.Future[Handshake]] = {scanner.result, exited}
-        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+    async with run_together(scanner.watch_file(file)):
+        await wait_for_first(scanner.result, exited, timeout_s=timeout_s)
     if scanner.result.done():
         return scanner.result.result()
     if exited.done():

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
+from penstock.aio import cancel_and_wait
 from penstock.model.errors import ConfigError, PenstockError, RetriableError
 from penstock.plugin import errors
 from penstock.plugin.catalog import seal
@@ -315,9 +316,7 @@ class LocalProcess:
             self.child.signal_group(signal.SIGKILL)
             await self.child.exited
         await self.drain_output()
-        for reader in self._readers:
-            reader.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
+        await cancel_and_wait(*self._readers)
         self.log.report_dropped()
         self.child.close()
         remove_folder(self.folder)

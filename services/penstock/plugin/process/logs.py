@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from penstock.plugin.errors import escape_text
-from penstock.telemetry import redact_secrets
+from penstock.telemetry.redaction import redact_secrets
 
 _log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
@@ -16,16 +16,20 @@ from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.connector.v1.plugin_service_pb2_grpc import PluginServiceStub
 from penstock.model.connector import ApplyAction, Partition, Target
+from penstock.model.datasets import Dataset
 from penstock.model.errors import PenstockError
 from penstock.plugin import responses
 from penstock.plugin.catalog.manifest import ConnectorEntry, Manifest
 from penstock.plugin.errors import protocol_violation
 from penstock.plugin.limits import Deadlines
 from penstock.plugin.process.connection import Connection, ProcessHandle
-from penstock.wire import connector as connector_wire
+from penstock.plugin.protocol_rules import DatasetRules
 from penstock.wire import record as record_wire
+from penstock.wire.connector import TARGET
 
 _MAX_STEPS: Final = 1_000
+
+_R = TypeVar("_R")
 
 
 class PluginProcess:
@@ -181,29 +185,57 @@ class PluginProcess:
 
     async def check(self, target: Target) -> AsyncGenerator[responses.CheckStep, None]:
         """Iterate over the steps of a connection check as they are done."""
-        timeout_s, steps = self.deadlines.check_s, 0
         request = pb.CheckConnectionRequest(target=self._target_to_proto(target))
-        call = self._stub.CheckConnection(
-            request, timeout=timeout_s, metadata=self.connection.metadata
+        answers = self._stream(
+            "plugin.check", self.deadlines.check_s, self._stub.CheckConnection, request
         )
-        self.connection.idle_timer.begin_use()
-        call.add_done_callback(self.connection.idle_timer.end_use)
-        try:
-            async for response in call:
+        steps = 0
+        async with aclosing(answers):
+            async for response in answers:
                 if steps == _MAX_STEPS:
                     raise protocol_violation(
                         "too_many_steps", f"a check has more than {_MAX_STEPS} steps"
                     )
                 steps += 1
                 yield responses.check_step_from_proto(response, self.connection.redact)
+
+    async def list_datasets(self, target: Target) -> AsyncGenerator[Dataset, None]:
+        """Iterate over the datasets that a source can read, as the plugin finds them. The caller
+        stops at its limit.
+        """
+        request = pb.ListDatasetsRequest(target=self._target_to_proto(target))
+        answers = self._stream(
+            "plugin.list_datasets", self.deadlines.list_datasets_s, self._stub.ListDatasets, request
+        )
+        rules = DatasetRules()
+        async with aclosing(answers):
+            async for response in answers:
+                schema = rules.check(response.dataset)
+                redact = self.connection.redact
+                yield responses.dataset_from_proto(response.dataset, schema, redact)
+
+    async def _stream(
+        self,
+        stage: str,
+        timeout_s: float,
+        method: Callable[..., grpc.aio.UnaryStreamCall[Any, _R]],
+        request: Any,
+    ) -> AsyncGenerator[_R, None]:
+        """Make a call with a streamed answer."""
+        call = method(request, timeout=timeout_s, metadata=self.connection.metadata)
+        self.connection.idle_timer.begin_use()
+        call.add_done_callback(self.connection.idle_timer.end_use)
+        try:
+            async for response in call:
+                yield response
         except grpc.aio.AioRpcError as error:
-            raise await self.connection.call_error(error, "plugin.check", timeout_s) from None
+            raise await self.connection.call_error(error, stage, timeout_s) from None
         finally:
             call.cancel()  # the caller may have stopped iterating
 
     def _target_to_proto(self, target: Target) -> pb.Target:
         self.connection.redact.add_secrets(target.secrets.values())
-        return connector_wire.target_to_proto(target)
+        return TARGET.to_proto(target)
 
     async def _shut_down(self, grace_s: float) -> None:
         clock = asyncio.get_running_loop().time

@@ -11,22 +11,18 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final, TypeAlias
 
+from penstock.aio import cancel_and_wait
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1.connector_service_pb2_grpc import ConnectorServiceStub
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.model.connector import Target, TaskPlan
-from penstock.model.errors import (
-    InternalError,
-    PenstockError,
-    Severity,
-    error_from_diagnostic,
-)
+from penstock.model.errors import InternalError, PenstockError, Severity, error_from_diagnostic
 from penstock.plugin import errors
 from penstock.plugin.errors import escape_text
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.plugin.streams.control_stream import ControlStream, heartbeat_missed, silence_limit
-from penstock.wire import connector as connector_wire
-from penstock.wire import error as error_wire
+from penstock.wire.connector import PLAN, TARGET
+from penstock.wire.error import DIAGNOSTIC
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +68,7 @@ class PluginMonitor:
         control = self._control = ControlStream(
             connection, ConnectorServiceStub(connection.channel).Monitor
         )
-        target = connector_wire.target_to_proto(self._target)
+        target = TARGET.to_proto(self._target)
         first = pb.MonitorRequest(target=target, max_tasks=self._max_tasks)
         timeout_s = self._process.deadlines.open_s
         try:
@@ -111,8 +107,7 @@ class PluginMonitor:
         if not control.failure:
             await control.finish_sending()
             await asyncio.wait([receiver], timeout=self._process.deadlines.end_s)
-        receiver.cancel()
-        await asyncio.gather(receiver, return_exceptions=True)
+        await cancel_and_wait(receiver)
         control.cancel()
 
     async def _receive_opened(self, control: _Control, timeout_s: float) -> None:
@@ -161,7 +156,7 @@ class PluginMonitor:
 
     def _handle_diagnostic(self, message: diagnostic_pb2.Diagnostic) -> None:
         diagnostic = errors.clean_diagnostic(
-            error_wire.from_proto(message), self._process.connection.redact
+            DIAGNOSTIC.from_proto(message), self._process.connection.redact
         )
         if diagnostic.severity not in _LOGGED_SEVERITIES:
             raise error_from_diagnostic(diagnostic)
@@ -174,7 +169,7 @@ def _plan_frames(
     """Yield messages with all plans; the first message is `frame`."""
     size = 0
     for plan in plans:
-        message = connector_wire.plan_to_proto(plan)
+        message = PLAN.to_proto(plan)
         if frame.tasks and size + message.ByteSize() > _PART_BYTES:
             frame.more_tasks = True
             yield frame

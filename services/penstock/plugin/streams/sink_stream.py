@@ -21,25 +21,21 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from penstock.aio import cancel_and_wait
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
 from penstock.api.record.v1 import record_pb2 as record_pb
 from penstock.model.connector import CommitMode, Target, TaskPlan
 from penstock.model.errors import InternalError, PenstockError, SchemaError
-from penstock.model.stream import (
-    PreparedTxn,
-    PutSlot,
-    StreamSchema,
-    WriteOpened,
-)
+from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, WriteOpened
 from penstock.plugin import errors, protocol_rules
 from penstock.plugin.limits import GRPC_DEFAULT_BYTES, StreamLimits
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.plugin.streams.control_stream import ControlStream
 from penstock.plugin.streams.source_events import PluginMetrics
-from penstock.rpc.tracing import TRACEPARENT, trace_headers
-from penstock.wire import connector as connector_wire
-from penstock.wire import error as error_wire
+from penstock.rpc.traces import TRACEPARENT, trace_headers
+from penstock.wire.connector import PLAN, PREPARED, TARGET
+from penstock.wire.error import DIAGNOSTIC
 
 _log = logging.getLogger(__name__)
 
@@ -151,8 +147,8 @@ class PluginSinkStream:
             text = errors.escape_text(self._process.connection.redact(action), _MAX_ACTION_CHARS)
             _log.info("plugin %s: %s", self._process.name, text)
 
-    def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:  # noqa: ARG002 - of the port; the executor chooses the slot
-        """Return what an executor needs to put rows into a slot of a transaction."""
+    def ticket(self, txn_id: int, slot: int, schema_id: int) -> dict[str, Any]:
+        """Return what an executor, which chooses the slot, needs to put rows of a transaction."""
         return {
             "kind": "plugin",
             **self._process.dial_info,
@@ -208,18 +204,17 @@ class PluginSinkStream:
                 await control.finish_sending()
             except PenstockError as error:
                 _log.warning("plugin %s: %s", self._process.name, error)
-        receiver.cancel()
-        await asyncio.gather(receiver, return_exceptions=True)
+        await cancel_and_wait(receiver)
         control.cancel()
 
     def _open_frame(
         self, commit_mode: CommitMode, last_prepared: PreparedTxn | None, recover: bool
     ) -> pb.WriteRequest:
-        last = connector_wire.prepared_to_proto(last_prepared) if last_prepared else None
+        last = PREPARED.to_proto(last_prepared) if last_prepared else None
         return pb.WriteRequest(
             open=pb.WriteOpen(
-                target=connector_wire.target_to_proto(self._target),
-                task=connector_wire.plan_to_proto(self._plan),
+                target=TARGET.to_proto(self._target),
+                task=PLAN.to_proto(self._plan),
                 epoch=self._epoch,
                 commit_mode=int(commit_mode),  # type: ignore[arg-type] # enums share numbers
                 last_prepared=last,
@@ -310,7 +305,7 @@ class PluginSinkStream:
     def _schema_refused(self, schema: StreamSchema, applied: pb.SchemaApplied) -> SchemaError:
         connection = self._process.connection
         why = [
-            errors.clean_diagnostic(error_wire.from_proto(d), connection.redact)
+            errors.clean_diagnostic(DIAGNOSTIC.from_proto(d), connection.redact)
             for d in applied.diagnostics
         ]
         text = "; ".join(d.message for d in why) or "the sink gave no reason"

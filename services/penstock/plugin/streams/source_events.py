@@ -1,6 +1,7 @@
 """Frames of a read stream as events of the model, and the metrics that plugins report.
 
-`ReadRules` checks each frame before it becomes an event.
+`ReadRules` checks each frame before it becomes an event. The conversion is written by hand: a
+source sends a frame for each batch, and the rules name the frame that breaks them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from penstock.model.stream import (
 from penstock.plugin import protocol_rules
 from penstock.plugin.errors import clean_diagnostic, escape_text, protocol_violation
 from penstock.plugin.protocol_rules import ReadRules, check_partition_id
-from penstock.wire import error as error_wire
-from penstock.wire import record as record_wire
+from penstock.wire.error import DIAGNOSTIC
+from penstock_values.messages import offset_from_proto
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +89,7 @@ class SourceFrameReader:
     def _checkpoint(self, message: pb.Checkpoint) -> Checkpoint:
         checkpoint = Checkpoint(
             checkpoint_id=message.checkpoint_id,
-            offsets={
-                id_: record_wire.offset_from_proto(offset)
-                for id_, offset in message.offsets.items()
-            },
+            offsets={id_: offset_from_proto(offset) for id_, offset in message.offsets.items()},
             rows=message.rows,
             last_seq=message.last_seq,
             await_commit=message.await_commit,
@@ -120,13 +118,9 @@ class SourceFrameReader:
         return BadRow(
             partition_id=message.partition_id,
             raw=message.raw,
-            reason=clean_diagnostic(error_wire.from_proto(message.reason), self.redact),
+            reason=clean_diagnostic(DIAGNOSTIC.from_proto(message.reason), self.redact),
             dataset=message.dataset,
-            offset=(
-                record_wire.offset_from_proto(message.offset)
-                if message.HasField("offset")
-                else None
-            ),
+            offset=(offset_from_proto(message.offset) if message.HasField("offset") else None),
         )
 
 

@@ -21,6 +21,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, TypeAlias
 
+from penstock.aio import cancel_and_wait
 from penstock.api.connector.v1 import source_service_pb2 as pb
 from penstock.api.connector.v1 import types_pb2
 from penstock.api.connector.v1.source_service_pb2_grpc import SourceServiceStub
@@ -33,7 +34,7 @@ from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.plugin.protocol_rules import MAX_READY_BATCHES, READ_ENCODINGS, ReadRules
 from penstock.plugin.streams.control_stream import ControlStream, heartbeat_missed, silence_limit
 from penstock.plugin.streams.source_events import PluginMetrics, SourceFrameReader
-from penstock.wire import connector as connector_wire
+from penstock.wire.connector import PLAN, TARGET
 
 _log = logging.getLogger(__name__)
 
@@ -161,8 +162,7 @@ class PluginSourceStream:
         if self._rules.drained and not control.failure:
             await control.finish_sending()
             await asyncio.wait([receiver], timeout=self._deadlines.end_s)
-        receiver.cancel()
-        await asyncio.gather(receiver, return_exceptions=True)
+        await cancel_and_wait(receiver)
         control.cancel()
 
     def statistics(self) -> dict[str, int]:
@@ -172,8 +172,8 @@ class PluginSourceStream:
     def _open_frame(self) -> pb.ReadRequest:
         return pb.ReadRequest(
             open=pb.ReadOpen(
-                target=connector_wire.target_to_proto(self._target),
-                task=connector_wire.plan_to_proto(self._plan),
+                target=TARGET.to_proto(self._target),
+                task=PLAN.to_proto(self._plan),
                 epoch=self._epoch,
                 encodings=READ_ENCODINGS,
                 limits=self._limits.to_proto(),

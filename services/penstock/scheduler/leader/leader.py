@@ -30,7 +30,7 @@ from penstock.scheduler.state.desired_state import DesiredConnector
 from penstock.scheduler.state.restarts import RestartRequests
 from penstock.scheduler.state.statuses import derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
-from penstock.store import Store
+from penstock.store.port import Store
 
 log = logging.getLogger(__name__)
 

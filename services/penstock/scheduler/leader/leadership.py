@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from penstock.aio import cancel_and_wait, wait_for_first
 from penstock.model.errors import FencedError, RetriableError
-from penstock.store import Check, Store
-from penstock.store.port import Put
+from penstock.store.port import Check, Put, Store
 
 log = logging.getLogger(__name__)
 
@@ -184,14 +184,14 @@ async def run_election(
                 await _lead(scheduler, leadership, won, observing)
         await observing
     finally:
-        await _cancel(observing)
+        await cancel_and_wait(observing)
 
 
 async def _campaign(election: Election[_W], observing: asyncio.Task[None]) -> _W | None:
     """Campaign until elected; None when the observation ended before."""
     campaign = asyncio.ensure_future(election.campaign())
     try:
-        await asyncio.wait({campaign, observing}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_for_first(campaign, observing)
         if campaign.done():
             return campaign.result()
     except asyncio.CancelledError:
@@ -203,7 +203,7 @@ async def _campaign(election: Election[_W], observing: asyncio.Task[None]) -> _W
 
 async def _withdraw(campaign: asyncio.Future[_W]) -> None:
     """End a campaign. If it was won in the meantime, resign."""
-    await _cancel(campaign)
+    await cancel_and_wait(campaign)
     if not campaign.cancelled() and campaign.exception() is None:
         await campaign.result().resign()
 
@@ -218,9 +218,9 @@ async def _lead(
     leading = asyncio.create_task(scheduler.lead())
     lost = asyncio.create_task(won.lost.wait())
     try:
-        await asyncio.wait({leading, lost, observing}, return_when=asyncio.FIRST_COMPLETED)
+        await wait_for_first(leading, lost, observing)
     finally:
-        await _cancel(leading, lost)
+        await cancel_and_wait(leading, lost)
         leadership.end_term()
         await won.resign()
     failure = None if leading.cancelled() else leading.exception()
@@ -232,13 +232,6 @@ async def _lead(
 async def _observe(leadership: ElectedLeadership, election: Election[_W]) -> None:
     async for leader in election.observe():
         leadership.record_leader(leader.address if leader is not None else "")
-
-
-async def _cancel(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel tasks, and wait until all have ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def not_leader(leader: str) -> RetriableError:

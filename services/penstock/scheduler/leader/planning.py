@@ -18,7 +18,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol
 
-from penstock.client import ConfigClient, PlannedConnector, WorkerClient
+from penstock.client import ConfigClient, WorkerClient
+from penstock.model.admin import PlannedConnector
+from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import ApplyAction, Connector, TaskPlan
 from penstock.model.errors import (
     Diagnostic,
@@ -27,8 +29,8 @@ from penstock.model.errors import (
     PenstockError,
     error_from_diagnostic,
 )
-from penstock.rpc import deadline, open_channel
-from penstock.rpc.channels import Dial
+from penstock.rpc.channels import Dial, open_channel
+from penstock.rpc.deadlines import deadline
 from penstock.scheduler.leader.leadership import Leadership
 from penstock.scheduler.leader.stored_state import store_plan_record
 from penstock.scheduler.state.cluster import Cluster
@@ -42,13 +44,12 @@ from penstock.scheduler.state.desired_state import (
 )
 from penstock.scheduler.state.plans import PlanRequest, PlanSchedule, update_plans
 from penstock.scheduler.state.records import PlanRecord
-from penstock.scheduler.state.restarts import RestartPolicy
 from penstock.scheduler.state.statuses import (
     has_unknown_lag,
     reported_statuses,
     unknown_lag_warning,
 )
-from penstock.wire.connector import plan_to_proto
+from penstock.wire.connector import PLAN
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +192,7 @@ def _divide(request: PlanRequest, fresh: Sequence[TaskPlan]) -> tuple[TaskPlan, 
     if len(plans) > MAX_TASKS:
         raise error_from_diagnostic(too_many_tasks(len(plans)))
     for plan in plans:
-        size = plan_to_proto(plan).ByteSize()
+        size = PLAN.to_proto(plan).ByteSize()
         if size > MAX_PLAN_BYTES:
             raise error_from_diagnostic(plan_too_large(plan.task_id, size, MAX_PLAN_BYTES))
     return plans

@@ -20,8 +20,8 @@ from penstock.model.errors import FencedError
 from penstock.scheduler.state.cluster import AssignedTask, WorkerAssignment
 from penstock.scheduler.state.desired_state import is_monitor_id
 from penstock.scheduler.state.workers import Member
-from penstock.wire.config import connector_to_proto
-from penstock.wire.connector import plan_to_proto
+from penstock.wire.config import CONNECTOR
+from penstock.wire.connector import PLAN
 
 FRAME_BYTES: Final = 4 << 20
 """Bytes of tasks after which a new frame begins. gRPC refuses messages of more than 16 MiB, and the
@@ -145,8 +145,8 @@ def assignment_frames(assignment: WorkerAssignment) -> Iterator[pb.SessionRespon
 
 def _start_to_proto(task: AssignedTask) -> worker_pb.StartTaskRequest:
     return worker_pb.StartTaskRequest(
-        connector=connector_to_proto(task.connector),
-        plan=plan_to_proto(task.plan),
+        connector=CONNECTOR.to_proto(task.connector),
+        plan=PLAN.to_proto(task.plan),
         epoch=task.epoch,
     )
 
@@ -154,7 +154,7 @@ def _start_to_proto(task: AssignedTask) -> worker_pb.StartTaskRequest:
 def _monitor_to_proto(task: AssignedTask) -> pb.MonitorAssignment:
     return pb.MonitorAssignment(
         task_id=task.task_id,
-        connector=connector_to_proto(task.connector),
+        connector=CONNECTOR.to_proto(task.connector),
         epoch=task.epoch,
         plan_epoch=task.plan_epoch,
     )

@@ -28,8 +28,7 @@ from penstock.scheduler.state.records import (
     encode_record,
     record_key,
 )
-from penstock.store import Check, Entry, Store
-from penstock.store.port import Put
+from penstock.store.port import Check, Entry, Put, Store
 
 PAGE_SIZE: Final = 1000
 MAX_DELETES_PER_WRITE: Final = 100

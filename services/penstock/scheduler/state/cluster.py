@@ -1,7 +1,7 @@
 """The state machine of the scheduler: members, desired tasks, owners. No I/O.
 
 Its input is lists: stored records, members, connectors, reports of workers. Its output is writes
-and assignments. It keeps nothing that these lists do not say: a new leader with the same lists
+and assignments. It keeps nothing that is not in these lists: a new leader with the same lists
 decides as the old one would have, and restarts nothing (invariant 7).
 
 A turn of the leader is:
@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import Connector, TargetState, TaskPlan
 from penstock.scheduler.state.desired_state import (
     DesiredConnector,
@@ -28,7 +29,7 @@ from penstock.scheduler.state.desired_state import (
 )
 from penstock.scheduler.state.rebalance import RebalanceTimes, Situation, decide_round
 from penstock.scheduler.state.records import OwnedTask, TaskRecord
-from penstock.scheduler.state.restarts import RestartPolicy, RestartTracker
+from penstock.scheduler.state.restarts import RESTARTS, RestartTracker
 from penstock.scheduler.state.workers import Member, Report, SentTasks, Workers
 
 MAX_RECORDS_PER_WRITE: Final = 100
@@ -82,7 +83,7 @@ class ClusterSettings:
     """
 
     rebalance_delay_s: float = 0.0
-    restart_policy: RestartPolicy = field(default_factory=RestartPolicy)
+    restart_policy: RestartPolicy = RESTARTS
 
 
 class Cluster:

@@ -7,27 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.model.config_def import ConfigKey, parse_with_errors
+from penstock.connector_config.keys import SCHEDULER_KEYS
+from penstock.model.config_def import parse_or_default
 from penstock.model.connector import Connector, TargetState, TaskPlan
 from penstock.model.errors import ConfigError, Diagnostic
-from penstock.model.identity import canonical_json
 from penstock.scheduler.state.assignment import ANY_WORKER, Placement, Task, parse_placement
+from penstock_values.identity import canonical_json
 
 MAX_TASKS: Final = 10_000
 """Tasks of one connector (invariant 12). A round over all of them still takes well under a second;
 a connector whose plan has more should give each task more than one partition."""
-
-KEYS: Final = (
-    ConfigKey("tasks.max", "int", 1, doc="Maximum number of tasks of the connector."),
-    ConfigKey("tasks.min", "int", 1, doc="Minimum number of tasks, where `lag.target` is set."),
-    ConfigKey("lag.target", "duration", 0.0, doc="Lag above which tasks are added; 0: never."),
-    ConfigKey("task.weight", "double", 1.0, doc="Cost of a task, compared with others."),
-    ConfigKey("placement", default="", doc="Labels of the workers that may run the tasks."),
-    ConfigKey("restart.max", "int", -1, doc="Maximum restarts in a row; -1: no limit."),
-)
-"""The keys of a connector that the scheduler reads. The worker validates them with all others; here
-a value that cannot be parsed falls back to its default."""
-
 
 _MONITOR_SUFFIX: Final = "-monitor"
 
@@ -71,10 +60,10 @@ class TaskRules:
 
 
 def parse_task_rules(config: Mapping[str, str]) -> TaskRules:
-    """Return the task rules of a configuration."""
-    defaults = {key.name: key.default for key in KEYS}
-    given = {key: value for key, value in config.items() if key in defaults}
-    values = defaults | parse_with_errors(KEYS, given)[0]
+    """Return the task rules of a configuration. A value that cannot be parsed falls back to its
+    default: validation by a worker has refused it.
+    """
+    values, _ = parse_or_default(SCHEDULER_KEYS, config)
     max_tasks = min(max(1, values["tasks.max"]), MAX_TASKS)
     min_tasks = min(max(1, values["tasks.min"]), max_tasks)
     return TaskRules(

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, TypeAlias
 
+from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import ApplyAction, Connector, Partition, TargetState, TaskPlan
 from penstock.model.errors import Diagnostic
 from penstock.scheduler.state.assignment import matches_placement
@@ -34,7 +35,7 @@ from penstock.scheduler.state.desired_state import (
     plan_content,
 )
 from penstock.scheduler.state.records import PlanRecord
-from penstock.scheduler.state.restarts import FailureAction, RestartPolicy, decide_action
+from penstock.scheduler.state.restarts import FailureAction, decide_action
 from penstock.scheduler.state.workers import Member, Workers
 
 MIN_REPLAN_INTERVAL_S: Final = 1.0

@@ -16,7 +16,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from penstock.store import Entry
+from penstock.store.port import Entry
 
 ASSIGNMENT_PREFIX: Final = "assignment/"
 PLAN_PREFIX: Final = "planned/"

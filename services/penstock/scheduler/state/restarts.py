@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from penstock.model.backoff import RestartPolicy
 from penstock.model.connector import RestartRequest, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, RetriableError
 from penstock.model.status import ConnectorStatus, RunState
@@ -32,29 +33,11 @@ a defect behind a task that seems to run."""
 _RESTARTABLE: Final = frozenset({ErrorClass.UNSPECIFIED, ErrorClass.RETRIABLE, ErrorClass.INTERNAL})
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
-    """The delays of restarts.
-
-    Delays double from `first_delay_s` to `max_delay_s`. A smaller first delay spins on what fails
-    at once; a larger maximum leaves rows waiting after a long outage. After `quiet_period_s` of
-    running, the count of restarts begins anew: it must be longer than a failing task usually runs,
-    else delays never grow. `jitter` is the fraction of a delay that is random, so that the tasks of
-    a connector do not all reconnect at once when its system comes back.
-    """
-
-    first_delay_s: float = 1.0
-    max_delay_s: float = 60.0
-    quiet_period_s: float = 300.0
-    jitter: float = 0.25
-
-    def delay_s(self, restarts: int, random_fraction: float) -> float:
-        """Return the delay of a restart that follows `restarts` others.
-
-        `random_fraction` is in 0..1.
-        """
-        full = min(self.max_delay_s, self.first_delay_s * 2.0 ** min(restarts, 60))
-        return full * (1.0 - self.jitter * random_fraction)
+RESTARTS: Final = RestartPolicy(
+    first_delay_s=1.0, max_delay_s=60.0, healthy_after_s=300.0, jitter=0.25
+)
+"""The delays of restarts under a new epoch. A smaller first delay spins on what fails at once; a
+larger maximum leaves rows waiting after a long outage."""
 
 
 class FailureAction(Enum):
@@ -142,12 +125,12 @@ class RestartHistory:
         self.restarts, self.is_requested = restarts, False
         self.due_at = self.action = self.diagnostic = self.running_since = None
 
-    def record_running(self, now: float, quiet_period_s: float) -> None:
-        """Record that the task runs. After a quiet period, the count of restarts is reset."""
+    def record_running(self, now: float, healthy_after_s: float) -> None:
+        """Record that the task runs. After `healthy_after_s`, the count of restarts is reset."""
         self.is_restarting = False
         if self.running_since is None:
             self.running_since = now
-        elif now - self.running_since >= quiet_period_s:
+        elif now - self.running_since >= healthy_after_s:
             self.restarts = 0
 
 
@@ -184,8 +167,8 @@ class RestartTracker:
         history = self._histories.get(spec.id)
         if status is not None and status.state in _HEALTHY_STATES:
             if owned.record.restarts or history is not None:
-                quiet_period_s = self._policy.quiet_period_s
-                self._get_or_add(spec.id, owned).record_running(now, quiet_period_s)
+                healthy_after_s = self._policy.healthy_after_s
+                self._get_or_add(spec.id, owned).record_running(now, healthy_after_s)
             return
         why = _failure(spec.id, owned, session, status)
         if why is None or (history is not None and history.decided_epoch == owned.epoch):
@@ -219,7 +202,7 @@ class RestartTracker:
         }
 
     def restart_counts(self) -> dict[str, int]:
-        """Return the restarts in a row of each task with a history; 0 after a quiet period."""
+        """Return the restarts in a row of each task with a history; 0 after a healthy time."""
         return {id_: history.restarts for id_, history in self._histories.items()}
 
     def delayed_tasks(self, now: float) -> set[str]:

@@ -30,7 +30,7 @@ _NOT_COMPRESSED: Final = -1
 
 
 class MalformedFrameError(ValueError):
-    """A frame is cut short or points outside of itself; the text says where."""
+    """A frame is cut short or points outside of itself; the text has the place."""
 
 
 class FrameTooLargeError(ValueError):

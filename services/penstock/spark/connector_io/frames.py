@@ -27,9 +27,7 @@ from penstock.spark.connector_io.frame_bounds import (
 )
 from penstock.spark.connector_io.plugin_calls import protocol_error
 from penstock.spark.schema import has_dictionaries, normalize_batch, normalize_schema
-
-MAX_BATCH_BYTES: Final = 1 << 30
-"""Largest batch that is joined from chunks (invariant 12). The SDK has the same bound."""
+from penstock_values.frames import MAX_BATCH_BYTES, BrokenChunksError, ChunkJoiner, split_data
 
 FRAME_BYTES: Final = 2 << 20
 """Wanted size of a frame. Smaller frames cost calls, larger ones copies (measured: 64 KiB to 2 MiB
@@ -141,27 +139,14 @@ def parse_schema(data: bytes) -> pa.Schema:
 
 def join_chunks(frames: Iterable[record_pb2.Batch]) -> Iterator[record_pb2.Batch]:
     """Yield whole batches: those that come in chunks are joined (rule R10)."""
-    parts: list[bytes] = []
-    seq = size = 0
-    for frame in frames:
-        if frame.chunk != len(parts) or (parts and frame.seq != seq):
-            raise protocol_error(
-                "chunk_order", f"chunk {frame.chunk} of batch {frame.seq} came out of turn"
-            )
-        if parts or frame.more_chunks:
-            parts.append(frame.data)
-            seq, size = frame.seq, size + len(frame.data)
-            if size > MAX_BATCH_BYTES:
-                raise protocol_error(
-                    "too_large", f"batch {seq} is larger than {MAX_BATCH_BYTES} bytes"
-                )
-            if frame.more_chunks:
-                continue
-            frame.data = b"".join(parts)
-            parts, size = [], 0
-        yield frame
-    if parts:
-        raise protocol_error("chunk_missing", f"the last chunk of batch {seq} did not come")
+    joiner = ChunkJoiner(MAX_BATCH_BYTES)
+    try:
+        for frame in frames:
+            if joiner.join(frame):
+                yield frame
+        joiner.end()
+    except BrokenChunksError as error:
+        raise protocol_error(error.rule, str(error)) from None
 
 
 def read_stream(data: bytes) -> Iterator[pa.RecordBatch]:
@@ -199,21 +184,21 @@ def encode_frames(
     seq: int, rows: int, data: pa.Buffer, schema_id: int, max_bytes: int
 ) -> Iterator[record_pb2.Batch]:
     """Yield the frame of a batch; several chunks when it is larger than `max_bytes` (rule R10)."""
-    view = memoryview(data)
-    for chunk, start in enumerate(range(0, len(view), max_bytes)):
+    chunks = split_data(memoryview(data), max_bytes)
+    for number, chunk in enumerate(chunks):
         yield record_pb2.Batch(
             seq=seq,
             schema_id=schema_id,
             rows=rows,
             encoding=record_pb2.ENCODING_ARROW_IPC,
-            data=bytes(view[start : start + max_bytes]),
-            chunk=chunk,
-            more_chunks=start + max_bytes < len(view),
+            data=bytes(chunk),
+            chunk=number,
+            more_chunks=number + 1 < len(chunks),
         )
 
 
 def may_expand(schema: pa.Schema) -> bool:
-    """Tell whether rows of a schema may become larger in Spark's types: dictionaries and views."""
+    """Return whether rows of a schema may grow in Spark's types: dictionaries and views."""
     return any(_may_expand(type_) for type_ in schema.types)
 
 

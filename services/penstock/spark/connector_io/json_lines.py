@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.types as kind
 
-from penstock.model.decimals import MAX_DIGITS, at_scale, may_be_long
+from penstock_values.decimals import MAX_DIGITS, at_scale, may_be_long
 
 
 def format_rows(batch: pa.RecordBatch) -> list[str]:

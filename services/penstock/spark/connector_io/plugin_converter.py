@@ -22,7 +22,7 @@ from penstock.spark.connector_io import plugin_transform
 from penstock.spark.connector_io.frames import split_batches
 from penstock.spark.connector_io.plugin_calls import call_metadata, plugin_channel, protocol_error
 from penstock.spark.connector_io.plugin_transform import Outputs
-from penstock.wire import error as wire
+from penstock.wire.error import DIAGNOSTIC
 
 _RAW_SCHEMA: Final = pa.schema([(RAW_VALUE, pa.binary())])
 _RAW_SCHEMA_ID: Final = 0
@@ -145,7 +145,7 @@ def _take_part(outputs: Outputs, seq: int, start: int, count: int) -> _Part:
 
 
 def _reason(failure: pb.RowFailure) -> DataError:
-    error = error_from_diagnostic(wire.from_proto(failure.reason))
+    error = error_from_diagnostic(DIAGNOSTIC.from_proto(failure.reason))
     if not isinstance(error, DataError):
         raise error
     return error

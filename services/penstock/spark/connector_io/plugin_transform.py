@@ -36,7 +36,7 @@ from penstock.spark.connector_io.plugin_calls import (
     protocol_error,
 )
 from penstock.spark.schema import normalize_schema
-from penstock.wire import error as wire
+from penstock.wire.error import DIAGNOSTIC
 
 MAX_ROW_BYTES: Final = MAX_MESSAGE_BYTES - (64 << 10)
 """Bytes of rows in a message; the rest is reserved for everything else."""
@@ -125,7 +125,7 @@ class RemoteKernel:
 
 
 def fit_transform(remote: RemoteTransform, schema: pa.Schema) -> RemoteKernel:
-    """Ask a plugin which columns come out for rows of a schema.
+    """Return the columns that a plugin makes of rows of a schema.
 
     Raises:
         PenstockError: it refuses the schema, or does not answer.
@@ -169,7 +169,7 @@ def _reason(remote: RemoteTransform, failure: pb.RowFailure) -> Diagnostic:
     Raises:
         PenstockError: The failure is not about the row.
     """
-    error = error_from_diagnostic(wire.from_proto(failure.reason))
+    error = error_from_diagnostic(DIAGNOSTIC.from_proto(failure.reason))
     if not isinstance(error, DataError):
         raise error
     reason = error.diagnostic

@@ -25,12 +25,8 @@ import pyarrow as pa
 
 from penstock.api.connector.v1 import sink_service_pb2 as pb
 from penstock.api.connector.v1.sink_service_pb2_grpc import SinkServiceStub
-from penstock.model.errors import (
-    DataError,
-    Diagnostic,
-    InternalError,
-    PenstockError,
-)
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
+from penstock.model.errors import DataError, Diagnostic, InternalError, PenstockError
 from penstock.model.ticket import SlotTicket, Ticket
 from penstock.rpc.status import error_from
 from penstock.spark.connector_io import dead_letters, live_rows
@@ -43,18 +39,14 @@ from penstock.spark.connector_io.plugin_calls import (
     stall_error,
 )
 from penstock.spark.slot_reports import WriteResult
-from penstock.topic_files import write_files
-from penstock.wire import error as error_wire
+from penstock.topic_files.file_writer import write_files
+from penstock.wire.error import DIAGNOSTIC
 
 STAGE: Final = "plugin.put"
 
 WINDOW_BYTES: Final = 8 << 20
 """Bytes put and not yet acknowledged. Bounds what a slow sink keeps in memory here (invariant 12).
 One batch may exceed it, so that a large row cannot block."""
-
-MAX_REJECTED_ROWS: Final = 10_000
-"""Rows of a slot that a sink may reject one by one. Their reasons pass through the driver, which
-has to stay small. A sink that rejects more has another problem than single rows."""
 
 _MAX_REASON_CHARS: Final = 500
 """Characters kept of each text of a row's reason."""
@@ -265,7 +257,7 @@ def _rejected_rows(batch: _Pending, result: pb.BatchResult) -> list[tuple[int, D
 
 
 def _reason(failed: pb.RowError) -> Diagnostic:
-    reason = error_wire.from_proto(failed.reason)
+    reason = DIAGNOSTIC.from_proto(failed.reason)
     return replace(
         reason,
         message=reason.message[:_MAX_REASON_CHARS],

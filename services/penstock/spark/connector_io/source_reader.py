@@ -37,7 +37,7 @@ from penstock.spark.connector_io.plugin_calls import (
     protocol_error,
 )
 from penstock.spark.schema import normalize_batch, normalize_schema
-from penstock.topic_files import read_files
+from penstock.topic_files.file_reader import read_files
 
 STAGE: Final = "plugin.fetch"
 

@@ -11,8 +11,3 @@ processes. Waiting writes of one process share a transaction, so few transaction
 
 The extra `postgresql` installs asyncpg.
 """
-
-from penstock.store.postgresql.settings import PostgresqlSettings
-from penstock.store.postgresql.store import PostgresqlStore
-
-__all__ = ["PostgresqlSettings", "PostgresqlStore"]

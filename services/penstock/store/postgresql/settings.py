@@ -17,7 +17,7 @@ from penstock.model.errors import (
     PenstockError,
     RetriableError,
 )
-from penstock.telemetry import Secret
+from penstock.telemetry.redaction import Secret
 
 _UNAVAILABLE: Final = ("08", "57P", "53300", "25P03")
 """SQLSTATEs of broken connections, a server that stops or starts, no free connection, and a hanging

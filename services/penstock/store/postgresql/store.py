@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
+from penstock.aio import cancel_and_wait
 from penstock.model.errors import ConfigError, InternalError, PenstockError
 from penstock.store.feed import MAX_CHANGES, Feed
 from penstock.store.port import FORMAT, Change, Check, Entry, Page, Put, newer_format
@@ -271,8 +272,7 @@ class ChangeFollower:
     async def stop(self) -> None:
         """End the watches and the task."""
         self.feed.close()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_and_wait(self._task)
         self._finish_waiting(self._waiting)
 
     async def _run(self) -> None:

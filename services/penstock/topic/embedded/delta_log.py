@@ -22,8 +22,8 @@ from deltalake import Schema
 
 from penstock.model.errors import InternalError
 from penstock.topic.embedded.table_state import Action, TopicFile, TopicSpec
-from penstock.topic_files import BASE, INDEX, PARTITION, FileInfo, Folder
-from penstock.topic_files.layout import path_in_log
+from penstock.topic_files.folder import FileInfo, Folder
+from penstock.topic_files.layout import BASE, INDEX, PARTITION, path_in_log
 
 LOG_FOLDER: Final = "_delta_log"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.model.errors import ConfigError
 from penstock.topic.embedded.table_state import TopicFile, TopicState
 from penstock.topic.embedded.topic_table import TopicTable, TopicThreads
-from penstock.topic_files import read_files, with_position_columns
+from penstock.topic_files.file_reader import read_files, with_position_columns
 from penstock.topic_files.file_writer import MAX_GROUP_ROWS
 
 MAX_BATCH_ROWS: Final = MAX_GROUP_ROWS

@@ -19,18 +19,8 @@ from deltalake import Schema
 
 from penstock.model.arrow_schema import copy_semantic_type
 from penstock.model.errors import ConfigError
-from penstock.topic_files import BASE, PARTITION, POSITION_COLUMNS
-from penstock.topic_files.layout import path_from_log
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long rows are kept: `seconds` after their commit, and `bytes` of a topic's partition. 0
-    means no limit.
-    """
-
-    seconds: float = 0.0
-    bytes: int = 0
+from penstock.model.topic import Retention
+from penstock.topic_files.layout import BASE, PARTITION, POSITION_COLUMNS, path_from_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +138,11 @@ class TopicState:
         return files[first : first + max_files]
 
     def has_file(self, path: str) -> bool:
-        """Tell whether a file is part of this version."""
+        """Return whether a file is part of this version."""
         return path in self._positions
 
     def has_files(self, partition: int, files: Sequence[TopicFile]) -> bool:
-        """Tell whether all these files are still part of a partition."""
+        """Return whether all these files are still part of a partition."""
         return all(self._positions.get(file.path) == (partition, file.base) for file in files)
 
     def unsupported_features(self) -> list[str]:

@@ -40,7 +40,7 @@ from penstock.topic.embedded.row_ranges import (
 from penstock.topic.embedded.table_state import TopicFile
 from penstock.topic.embedded.topic_table import PartitionView, TopicTable, TopicThreads, TopicView
 from penstock.topic.embedded.wakeups import Wakeups
-from penstock.topic_files import with_position_columns
+from penstock.topic_files.file_reader import with_position_columns
 
 MAX_VIEW_FILES: Final = 4 * MAX_BATCH_FILES
 """Files of a partition that one view of the topic has."""

@@ -30,8 +30,8 @@ from penstock.model.errors import (
 from penstock.topic.embedded import delta_log
 from penstock.topic.embedded.delta_log import LOG_FOLDER, put_version, read_new_versions
 from penstock.topic.embedded.table_state import Action, TopicFile, TopicSpec, TopicState
-from penstock.topic_files import Folder, merge_types, to_stored_schema
-from penstock.topic_files.stored_types import check_column_names
+from penstock.topic_files.folder import Folder
+from penstock.topic_files.stored_types import check_column_names, merge_types, to_stored_schema
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -131,7 +131,7 @@ class TopicTable:
         return changed
 
     def exists(self) -> bool:
-        """Tell whether the topic was created."""
+        """Return whether the topic was created."""
         self.refresh()
         return self._state.version >= 0
 
@@ -339,7 +339,7 @@ def merge_columns(table: pa.Schema, rows: pa.Schema, topic: str) -> pa.Schema:
 
 
 def is_committed(state: TopicState, task_id: str, txn_id: int) -> bool:
-    """Tell whether the table has a transaction, which is then never added again."""
+    """Return whether the table has a transaction, which is then never added again."""
     is_newest = state.transactions.get(task_id, 0) >= txn_id
     return is_newest and not faults.hit("topic.repeat_check")
 

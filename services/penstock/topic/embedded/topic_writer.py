@@ -21,9 +21,11 @@ from penstock.model import faults
 from penstock.model.connector import CommitMode
 from penstock.model.errors import ConfigError, InternalError
 from penstock.model.stream import PreparedTxn, PutSlot, StreamSchema, WriteOpened
-from penstock.topic.embedded.table_state import Retention, TopicSpec
+from penstock.model.topic import Retention
+from penstock.topic.embedded.table_state import TopicSpec
 from penstock.topic.embedded.topic_table import StagedFile, TopicTable, TopicThreads
-from penstock.topic_files import Folder, to_stored_schema
+from penstock.topic_files.folder import Folder
+from penstock.topic_files.stored_types import to_stored_schema
 
 MAX_STATE_BYTES: Final = 48 << 10
 """Size of a state without a manifest. The limit is 64 KiB; the rest is reserved for later

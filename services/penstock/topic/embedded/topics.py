@@ -12,16 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from penstock.aio import cancel_and_wait
 from penstock.model.connector import Partition
 from penstock.model.errors import ConfigError
+from penstock.model.topic import Retention
 from penstock.topic.embedded.row_ranges import TopicRows
-from penstock.topic.embedded.table_state import Retention
 from penstock.topic.embedded.topic_reader import TopicReader, parse_offset_reset
 from penstock.topic.embedded.topic_table import TopicTable, TopicThreads
 from penstock.topic.embedded.topic_writer import TopicDefaults, TopicWriter
 from penstock.topic.embedded.upkeep import Upkeep
 from penstock.topic.embedded.wakeups import wakeups_for
-from penstock.topic_files import Folder, LocalFolder
+from penstock.topic_files.folder import Folder
+from penstock.topic_files.local_folder import LocalFolder
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +74,7 @@ class EmbeddedTopics:
         trace: TracebackType | None,
     ) -> None:
         if self._upkeep_task is not None:
-            self._upkeep_task.cancel()
-            await asyncio.gather(self._upkeep_task, return_exceptions=True)
+            await cancel_and_wait(self._upkeep_task)
         await self._wakeups.stop()
         self._threads.close()
         self._upkeep_thread.close()

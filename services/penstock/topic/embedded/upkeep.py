@@ -15,32 +15,26 @@ from typing import Final
 from deltalake import DeltaTable
 
 from penstock.model import faults
+from penstock.model.topic import Retention
 from penstock.topic.embedded import delta_log
 from penstock.topic.embedded.delta_log import (
     find_newest_checkpoint,
     list_checkpoint_files,
     list_files_before,
 )
-from penstock.topic.embedded.table_state import (
-    Action,
-    Retention,
-    TopicFile,
-    TopicState,
-    next_offset_key,
-)
+from penstock.topic.embedded.table_state import Action, TopicFile, TopicState, next_offset_key
 from penstock.topic.embedded.topic_table import EPOCH_SUFFIX, MAX_STATE_AGE_S, TopicTable
 from penstock.topic.embedded.topic_writer import MANIFEST_FOLDER
-from penstock.topic_files import (
-    TEMPORARY_PREFIX,
-    FileInfo,
-    Folder,
-    RowFileWriter,
+from penstock.topic_files.file_reader import read_rows
+from penstock.topic_files.file_writer import RowFileWriter
+from penstock.topic_files.folder import FileInfo, Folder
+from penstock.topic_files.layout import (
     is_compacted,
     new_compacted_name,
     parse_staged_name,
-    read_rows,
+    task_in_name,
 )
-from penstock.topic_files.layout import task_in_name
+from penstock.topic_files.local_folder import TEMPORARY_PREFIX
 
 CHECKPOINT_VERSIONS: Final = 100
 """Minimum number of versions between two checkpoints. They are read one by one when a topic is
@@ -311,7 +305,7 @@ class _KnownFiles:
         return _KnownFiles(live, dict(state.tombstones), committed)
 
     def is_unused(self, name: str, age_s: float, now: float) -> bool:
-        """Tell whether a file may be deleted."""
+        """Return whether a file may be deleted."""
         if name in self.live:
             return False
         if name in self.removed_ms:

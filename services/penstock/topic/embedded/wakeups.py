@@ -17,8 +17,10 @@ from typing import Final, Protocol
 
 from inotify_simple import INotify, flags
 
+from penstock.aio import cancel_and_wait
 from penstock.topic.embedded.topic_table import TopicTable, TopicThreads
-from penstock.topic_files import Folder, LocalFolder
+from penstock.topic_files.folder import Folder
+from penstock.topic_files.local_folder import LocalFolder
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +103,7 @@ class FolderWakeups:
     async def stop(self) -> None:
         """Stop and release inotify."""
         if self._ticker is not None:
-            self._ticker.cancel()
-            await asyncio.gather(self._ticker, return_exceptions=True)
+            await cancel_and_wait(self._ticker)
         if self._inotify is not None:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
@@ -236,9 +237,7 @@ class StoreWakeups:
         """Stop polling."""
         polling = [topic.polling for topic in self._topics.values()]
         self._topics.clear()
-        for task in polling:
-            task.cancel()
-        await asyncio.gather(*polling, return_exceptions=True)
+        await cancel_and_wait(*polling)
         self._threads.close()
 
     def add(self, table: TopicTable, event: asyncio.Event) -> None:

@@ -27,7 +27,7 @@ from penstock.transform.envelopes.envelope import (
 from penstock.transform.headers import format_header, set_headers
 from penstock.transform.row import Row
 from penstock.transform.row_parts import REPLACE_NULL_WITH_DEFAULT, check_new_name
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 _CODES: Final = {"c": Op.CREATE, "u": Op.UPDATE, "d": Op.DELETE, "r": Op.SNAPSHOT}
 _REWRITTEN: Final = {**_CODES, "d": Op.UPDATE}
@@ -85,7 +85,7 @@ class ExtractNewRecordState:
                 fix="Set `delete.tombstone.handling.mode` to `rewrite`.",
                 config_path=f"{self.path}.delete.tombstone.handling.mode",
             )
-        deleted = f"coalesce({quoting.name(OP)} = {Op.DELETE:d}, false)"
+        deleted = f"coalesce({literals.name(OP)} = {Op.DELETE:d}, false)"
         where = f"NOT {deleted}" if self.mode == "drop" else None
         outputs = self._columns_without_envelope(dataset, row, deleted)
         if not outputs:
@@ -108,7 +108,7 @@ class ExtractNewRecordState:
         ]
         if self._rewrites:
             text = f"CAST({deleted} AS STRING)"
-            op = quoting.name(OP)
+            op = literals.name(OP)
             rewritten = f"CAST(CASE WHEN {deleted} THEN {Op.UPDATE:d} ELSE {op} END AS TINYINT)"
             outputs += [
                 OutputColumn(_DELETED, text, pa.string(), certain=True),

@@ -13,7 +13,7 @@ from penstock.model.errors import ConfigError
 from penstock.transform.change import OutputColumn
 from penstock.transform.row import Row
 from penstock.transform.row_parts import struct_fields
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 
 def unwrap_fields(
@@ -41,7 +41,7 @@ def _field_sql(fields: Mapping[str, OutputColumn], name: str) -> str:
 
 def operation_column(text: str, codes: Mapping[str, Op]) -> OutputColumn:
     """Return the column `__op` from the codes of an envelope; `text` is the SQL of the code."""
-    cases = " ".join(f"WHEN {quoting.literal(code)} THEN {op:d}" for code, op in codes.items())
+    cases = " ".join(f"WHEN {literals.literal(code)} THEN {op:d}" for code, op in codes.items())
     value = f"CAST(CASE {text} {cases} ELSE {Op.UNSPECIFIED:d} END AS TINYINT)"
     return OutputColumn(OP, value, pa.int8(), certain=True)
 
@@ -111,11 +111,11 @@ def list_change_fields(dataset: str, row: Row) -> Mapping[str, OutputColumn]:
     """Return those fields of an envelope that can be derived from the columns of rows without one:
     operation, table and time of the change.
     """
-    op, time = quoting.name(OP), quoting.name(TS_US)
+    op, time = literals.name(OP), literals.name(TS_US)
     cases = " ".join(
-        f"WHEN {number:d} THEN {quoting.literal(code)}" for number, code in _CODES.items()
+        f"WHEN {number:d} THEN {literals.literal(code)}" for number, code in _CODES.items()
     )
-    table = quoting.literal(dataset.rpartition(".")[2])
+    table = literals.literal(dataset.rpartition(".")[2])
     found = {
         "op": OutputColumn("", f"CASE {op} {cases} END", pa.string(), certain=True),
         "source.table": OutputColumn("", table, pa.string(), certain=True),

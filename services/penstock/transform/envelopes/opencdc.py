@@ -44,7 +44,6 @@ class UnwrapOpenCDC:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the record by its row."""
-        del dataset
         record = {field.name: field for field in self._record(row)}
         code, payload = record.get("operation"), record.get("payload")
         if (

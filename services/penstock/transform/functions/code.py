@@ -123,17 +123,14 @@ class _Loader(importlib.abc.InspectLoader):
 
     def get_source(self, fullname: str) -> str:
         """Return the text of the file."""
-        del fullname
         return self._code.text
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile the text of the file."""
-        del fullname
         return self.source_to_code(self._code.text, self._code.file)
 
     def is_package(self, fullname: str) -> bool:
         """Return False: a function's module has no submodules."""
-        del fullname
         return False
 
 

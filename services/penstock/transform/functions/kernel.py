@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.model import decimals
 from penstock.model.errors import DataError, Diagnostic, ErrorClass
 from penstock.model.step import ROW, RejectedRow
 from penstock.transform.functions.code import Code, error_location, error_text, import_function
+from penstock_values import decimals
 
 Result: TypeAlias = tuple[pa.RecordBatch, list[RejectedRow]]
 

@@ -38,7 +38,6 @@ class PythonFunction:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the columns by those of the function."""
-        del dataset
         if self.code is None:
             raise AssertionError("`with_code` is called before rows are seen")
         declared = self.columns or pa.schema([self._input_field(c.name, c.type) for c in row.value])

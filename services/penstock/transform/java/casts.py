@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kind
 
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 TARGETS: Final[Mapping[str, pa.DataType]] = {
     "int8": pa.int8(),
@@ -56,11 +56,11 @@ def format_text(text: str, type_: pa.DataType, semantic_type: str = "") -> CastE
     None for lists, maps and structs.
     """
     if kind.is_timestamp(type_):
-        return f"date_format({text}, {quoting.literal(_ISO)})", True
+        return f"date_format({text}, {literals.literal(_ISO)})", True
     if semantic_type == TIME and kind.is_int64(type_):
-        return f"date_format(timestamp_micros({text}), {quoting.literal(_ISO_TIME)})", True
+        return f"date_format(timestamp_micros({text}), {literals.literal(_ISO_TIME)})", True
     if kind.is_binary(type_):  # Spark breaks base64 into lines
-        return f"replace(base64({text}), {quoting.literal(chr(13) + chr(10))}, '')", True
+        return f"replace(base64({text}), {literals.literal(chr(13) + chr(10))}, '')", True
     simple = (kind.is_integer, kind.is_floating, kind.is_boolean, kind.is_string)
     if any(is_one(type_) for is_one in (*simple, kind.is_decimal, kind.is_date)):
         return f"CAST({text} AS STRING)", True
@@ -88,21 +88,20 @@ def _from_integer(text: str, type_: pa.DataType, target: str) -> CastExpression:
         return f"({text} <> 0)", True
     if kind.is_integer(target_type) and target_type.bit_width < type_.bit_width:
         return _wrap_integer(text, target_type), True
-    return f"CAST({text} AS {quoting.type_name(target_type)})", True
+    return f"CAST({text} AS {literals.type_name(target_type)})", True
 
 
 def _wrap_integer(text: str, target_type: pa.DataType) -> str:
     """Return the lower bits of an integer as a signed integer."""
     mask, sign = (1 << target_type.bit_width) - 1, 1 << (target_type.bit_width - 1)
     bits = f"((CAST({text} AS BIGINT) & {mask}L) ^ {sign}L) - {sign}L"
-    return f"CAST({bits} AS {quoting.type_name(target_type)})"
+    return f"CAST({bits} AS {literals.type_name(target_type)})"
 
 
-def _from_fraction(text: str, type_: pa.DataType, target: str) -> CastExpression:
-    del type_
+def _from_fraction(text: str, _type: pa.DataType, target: str) -> CastExpression:
     target_type = TARGETS[target]
     if kind.is_floating(target_type):
-        return f"CAST({text} AS {quoting.type_name(target_type)})", True
+        return f"CAST({text} AS {literals.type_name(target_type)})", True
     if target == "int64":
         return _clamp_fraction(text, "BIGINT", 63), True
     if target == "boolean":
@@ -125,27 +124,25 @@ def _clamp_fraction(text: str, type_name: str, bits: int) -> str:
 def _from_decimal(text: str, type_: pa.DataType, target: str) -> CastExpression:
     target_type = TARGETS[target]
     if kind.is_floating(target_type):
-        return f"CAST({text} AS {quoting.type_name(target_type)})", True
+        return f"CAST({text} AS {literals.type_name(target_type)})", True
     whole = f"CAST({text} AS BIGINT)"
     certain = type_.precision - type_.scale < 19  # digits that every int64 has
     return _from_integer(whole, pa.int64(), target)[0], certain
 
 
-def _from_boolean(text: str, type_: pa.DataType, target: str) -> CastExpression:
-    del type_
-    return f"CAST({text} AS {quoting.type_name(TARGETS[target])})", True
+def _from_boolean(text: str, _type: pa.DataType, target: str) -> CastExpression:
+    return f"CAST({text} AS {literals.type_name(TARGETS[target])})", True
 
 
-def _from_text(text: str, type_: pa.DataType, target: str) -> CastExpression:
-    del type_
+def _from_text(text: str, _type: pa.DataType, target: str) -> CastExpression:
     if target == "boolean":
         return f"(lower({text}) = 'true')", True
     if kind.is_floating(TARGETS[target]):
-        number = f"NOT ({text} RLIKE {quoting.literal(_NO_NUMBER)})"
+        number = f"NOT ({text} RLIKE {literals.literal(_NO_NUMBER)})"
     else:
-        number = f"{text} RLIKE {quoting.literal(_WHOLE)}"
+        number = f"{text} RLIKE {literals.literal(_WHOLE)}"
     checked = f"IF({number}, {text}, concat('no number: ', {text}))"
-    return f"CAST({checked} AS {quoting.type_name(TARGETS[target])})", False
+    return f"CAST({checked} AS {literals.type_name(TARGETS[target])})", False
 
 
 _Rule: TypeAlias = Callable[[str, pa.DataType, str], CastExpression]

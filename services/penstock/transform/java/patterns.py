@@ -14,7 +14,8 @@ from typing import Final
 import regex
 
 from penstock.model.errors import ConfigError
-from penstock.model.pattern import InvalidPatternError, Pattern
+from penstock.model.pattern import Pattern
+from penstock_values.pattern import InvalidPatternError
 
 _SAME_ESCAPES: Final = frozenset("dDsSwWbBAtnrfaxu123456789")
 _TRANSLATED_ESCAPES: Final = {"z": r"\Z"}
@@ -37,7 +38,7 @@ class JavaPattern:
             ConfigError: `transform.bad_regex`: the pattern is invalid or not supported.
         """
         try:
-            return JavaPattern(Pattern.compile("".join(_translate(text)), path, re.ASCII))
+            return JavaPattern(Pattern.from_text("".join(_translate(text)), path, re.ASCII))
         except (InvalidPatternError, _UnsupportedSyntaxError) as error:
             raise ConfigError(
                 "transform.bad_regex",

@@ -19,7 +19,7 @@ from penstock.transform.java.casts import TARGETS, TIME, cast_expression
 from penstock.transform.java.date_formats import milliseconds_pattern, translate_date_format
 from penstock.transform.row import Row
 from penstock.transform.row_parts import REPLACE_NULL_WITH_DEFAULT, RowPart, define_value_and_key
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 _CAST_FAILURE: Final = row_failure(
     "transform.cast_failed",
@@ -41,7 +41,6 @@ class Cast:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Cast the fields of `targets`, or the whole value or key."""
-        del dataset
         if self.whole is not None:
             before = self.part.whole_value(row, self.path)
             value = self._cast(before, self.whole, row)
@@ -60,7 +59,7 @@ class Cast:
     def _cast(self, field: OutputColumn, target: str, row: Row) -> OutputColumn:
         target_type = TARGETS[target]
         if field.type is None:
-            text = f"CAST({field.sql} AS {quoting.type_name(target_type)})"
+            text = f"CAST({field.sql} AS {literals.type_name(target_type)})"
             return OutputColumn(field.name, text, target_type)
         semantic_type = field.semantic_type
         if field.type == target_type and not semantic_type:
@@ -159,7 +158,6 @@ class TimestampConverter:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Convert the field, or the whole value or key."""
-        del dataset
         if not self.field:
             value = self._convert(self.part.whole_value(row, self.path))
             return self.part.replace_value(row, value, self.path, _TIME_FAILURE)
@@ -184,7 +182,9 @@ class TimestampConverter:
         if kind.is_string(type_) and self.format:
             if "yy" in self.format and "yyyy" not in self.format:
                 raise self._cannot_convert(field, "a text whose format has a year of two digits")
-            return f"to_timestamp({self._check_milliseconds(text)}, {quoting.literal(self.format)})"
+            return (
+                f"to_timestamp({self._check_milliseconds(text)}, {literals.literal(self.format)})"
+            )
         raise self._cannot_convert(field, f"{type_}{'' if self.format else ', without a format'}")
 
     def _check_milliseconds(self, text: str) -> str:
@@ -194,7 +194,7 @@ class TimestampConverter:
         pattern = milliseconds_pattern(self.format)
         if not pattern:
             return text
-        fits = f"regexp_like({text}, {quoting.literal(f'^{pattern}$')})"
+        fits = f"regexp_like({text}, {literals.literal(f'^{pattern}$')})"
         return f"CASE WHEN {text} IS NULL OR {fits} THEN {text} ELSE '' END"
 
     def _from_unix(self, text: str) -> str:
@@ -211,7 +211,7 @@ class TimestampConverter:
         """Return a timestamp as the target type: its SQL, Arrow type and semantic type."""
         match self.target:
             case "string":
-                return f"date_format({instant}, {quoting.literal(self.format)})", pa.string(), ""
+                return f"date_format({instant}, {literals.literal(self.format)})", pa.string(), ""
             case "unix":
                 return self._to_unix(instant), pa.int64(), ""
             case "Date":

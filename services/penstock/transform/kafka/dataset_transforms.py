@@ -32,7 +32,6 @@ class RegexRouter:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Rename the dataset if its name matches."""
-        del row
         if not self.pattern.matches(dataset):
             return Change()
         routed = self.replacement.replace_first(self.pattern, dataset)
@@ -74,7 +73,6 @@ class TimestampRouter:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Rename the dataset."""
-        del row
         routed = self.format.replace("${topic}", dataset)
         return Change(dataset=routed) if routed != dataset else Change()
 
@@ -124,7 +122,6 @@ class SetSchemaMetadata:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Label the schema."""
-        del dataset, row
         return Change(labels=self.labels)
 
 

@@ -34,7 +34,7 @@ from penstock.transform.row_parts import (
     require_key,
     struct_fields,
 )
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,6 @@ class ExtractField:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the value or key by the field."""
-        del dataset
         field = find_field(self.part.fields(row, self.path), self.steps, f"{self.path}.field")
         return self.part.replace_value(row, field, self.path)
 
@@ -82,7 +81,6 @@ class HoistField:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Put the value or key into the field."""
-        del dataset
         if self.part is RowPart.KEY:
             key = pack_struct(
                 (replace(OutputColumn.unchanged(require_key(row, self.path)), name=self.name),),
@@ -97,7 +95,7 @@ class HoistField:
 
 def pack_struct(fields: tuple[OutputColumn, ...], name: str) -> OutputColumn:
     """Return a struct of fields; the struct itself is never null."""
-    pairs = ", ".join(f"{quoting.literal(field.name)}, {field.sql}" for field in fields)
+    pairs = ", ".join(f"{literals.literal(field.name)}, {field.sql}" for field in fields)
     types = [(field.name, field.type) for field in fields]
     known = all(type_ is not None for _, type_ in types)
     sources = [(field.name, field.source) for field in fields if field.source is not None]
@@ -131,7 +129,6 @@ class Flatten:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace structs by their fields, at every depth."""
-        del dataset
         before = self.part.fields(row, self.path)
         after = tuple(leaf for field in before for leaf in self._leaves(field, field.name))
         return Change() if after == before else self.part.replace_fields(row, after, self.path)
@@ -174,7 +171,6 @@ class ReplaceField:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Keep, drop and rename fields."""
-        del dataset
         before = self.part.fields(row, self.path)
         new_names = dict(self.renames)
         after = tuple(
@@ -253,7 +249,6 @@ class ValueToKey:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the key."""
-        del dataset
         value, where = RowPart.VALUE.fields(row, self.path), f"{self.path}.fields"
         key = pack_struct(tuple(find_field(value, (name,), where) for name in self.fields), KEY)
         kept = tuple(OutputColumn.unchanged(column) for column in row if column.name != KEY)

@@ -25,7 +25,7 @@ from penstock.transform.row_parts import (
     check_new_name,
     define_value_and_key,
 )
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
 """Spark's timestamp with time zone; the engine's time zone is UTC."""
@@ -91,32 +91,32 @@ class InsertField:
         else:
             text, type_ = f"CAST(NULL AS {missing})", None
         if insertion.required:
-            where = quoting.literal(f"{self.path}.{insertion.key}: null in a required field")
+            where = literals.literal(f"{self.path}.{insertion.key}: null in a required field")
             text = f"coalesce({text}, raise_error({where}))"
         return OutputColumn(insertion.name, text, type_, certain=not insertion.required)
 
 
 def _constant_column(name: str, value: str) -> OutputColumn:
     return OutputColumn(
-        name, quoting.literal(value), pa.string(), ConstantText(value), certain=True
+        name, literals.literal(value), pa.string(), ConstantText(value), certain=True
     )
 
 
 def _timestamp_sql(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
-    column = quoting.name(TS_US)
+    column = literals.name(TS_US)
     whole = type_ is None or pa.types.is_integer(type_)
     return (f"timestamp_micros({column})", _INSTANT) if whole else (column, type_)
 
 
 def _offset_sql(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
-    column = quoting.name(OFFSET)
+    column = literals.name(OFFSET)
     if type_ is not None and (pa.types.is_binary(type_) or pa.types.is_large_binary(type_)):
         return f"CAST({column} AS STRING)", pa.string()
     return column, type_
 
 
 def _partition_sql(type_: pa.DataType | None) -> tuple[str, pa.DataType | None]:
-    return quoting.name(PARTITION), type_
+    return literals.name(PARTITION), type_
 
 
 _METADATA_COLUMNS: Final[Mapping[str, tuple[str, str | None]]] = {
@@ -193,7 +193,6 @@ class MaskField:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the values of the fields."""
-        del dataset
         before = self.part.fields(row, self.path)
         after = tuple(self._mask(f) if f.name in self.fields else f for f in before)
         return Change() if after == before else self.part.replace_fields(row, after, self.path)
@@ -250,13 +249,13 @@ def _value_sql(value: Any, type_: pa.DataType) -> str:
         case list():
             return _empty_collection_sql(type_)
         case str():
-            return quoting.literal(value)
-    return f"CAST({quoting.literal(str(value))} AS {quoting.type_name(type_)})"
+            return literals.literal(value)
+    return f"CAST({literals.literal(str(value))} AS {literals.type_name(type_)})"
 
 
 def _empty_collection_sql(type_: pa.DataType) -> str:
     """Return the SQL of an empty list or map."""
-    return f"CAST({'map()' if kind.is_map(type_) else 'array()'} AS {quoting.type_name(type_)})"
+    return f"CAST({'map()' if kind.is_map(type_) else 'array()'} AS {literals.type_name(type_)})"
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -25,7 +25,7 @@ from penstock.transform.row_parts import (
     define_value_and_key,
     find_field,
 )
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,6 @@ class DropHeaders:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Remove the headers; rows without headers stay unchanged."""
-        del dataset
         if row.get(HEADERS) is None:
             return Change()
         after = remove_headers(self.headers)
@@ -68,8 +67,7 @@ class InsertHeader:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Set the header."""
-        del dataset
-        text = f"encode({quoting.literal(self.value)}, 'UTF-8')"
+        text = f"encode({literals.literal(self.value)}, 'UTF-8')"
         after = set_headers(row, [(self.header, text)])
         kept = tuple(OutputColumn.unchanged(column) for column in row if column.name != HEADERS)
         return project_columns((*kept, after), self.path)
@@ -102,7 +100,6 @@ class HeaderFrom:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Set the headers, and remove the moved fields."""
-        del dataset
         fields, where = self.part.fields(row, self.path), f"{self.path}.fields"
         values = [
             (header, format_header(find_field(fields, (name,), where), where))

@@ -52,7 +52,6 @@ class Filter:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Keep the rows for which the condition is true."""
-        del dataset
         if self.condition is None:
             return _DROP_ALL
         where = f"{self.path}.condition"
@@ -101,7 +100,6 @@ class Project:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace the columns by the listed ones."""
-        del dataset
         where = f"{self.path}.columns"
         computed = tuple(resolve_item(item, row, where) for item in self.items)
         reserved = (OutputColumn.unchanged(column) for column in row if is_reserved(column.name))
@@ -215,7 +213,6 @@ class Sql:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Keep the rows of the condition, and replace the columns by the selected ones."""
-        del dataset
         where = f"{self.path}.statement"
         computed: list[OutputColumn] = []
         for item in self.items:

@@ -77,7 +77,6 @@ class ChangeCase:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Rename all fields."""
-        del dataset
         before = self.part.fields(row, self.path)
         after = tuple(
             replace(field, name=convert_case(field.name, self.source, self.target))
@@ -115,7 +114,6 @@ class PatternRename:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Rename the fields whose names match."""
-        del dataset
         before = self.part.fields(row, self.path)
         names = self.replacement.replace_all(self.pattern, (field.name for field in before))
         after = tuple(map(self._rename_field, before, names))

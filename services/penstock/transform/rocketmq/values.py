@@ -21,7 +21,7 @@ from penstock.transform.row_parts import (
     define_value_and_key,
     find_field,
 )
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class ExtractNestedField:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Append the inner field."""
-        del dataset
         fields = self.part.fields(row, self.path)
         found = find_field(fields, (self.outer, self.inner), f"{self.path}.input.inner.field.name")
         return self.part.replace_fields(row, (*fields, replace(found, name=self.output)), self.path)
@@ -73,8 +72,7 @@ class PatternFilter:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Drop the rows with a matching text."""
-        del dataset
-        regex = quoting.literal(rf"\A(?:{self.pattern})\z")
+        regex = literals.literal(rf"\A(?:{self.pattern})\z")
         matches = [
             f"coalesce({field.sql} RLIKE {regex}, false)"
             for field in self.part.fields(row, self.path)
@@ -120,7 +118,6 @@ class SetMaximumPrecision:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Narrow the types of decimals."""
-        del dataset
         before = self.part.fields(row, self.path)
         after = tuple(self._narrow_decimal(field) for field in before)
         if after == before:
@@ -140,7 +137,7 @@ class SetMaximumPrecision:
                 config_path=f"{self.path}.precision.max",
             )
         narrowed_type = pa.decimal128(self.max_digits, type_.scale)
-        text = f"CAST({field.sql} AS {quoting.type_name(narrowed_type)})"
+        text = f"CAST({field.sql} AS {literals.type_name(narrowed_type)})"
         return replace(field, sql=text, type=narrowed_type, source=None, certain=False)
 
 
@@ -173,7 +170,6 @@ class SetNull:
 
     def resolve(self, dataset: str, row: Row) -> Change:
         """Replace all values by null."""
-        del dataset
         if self.part is RowPart.VALUE:
             fields = self.part.fields(row, self.path)
             return self.part.replace_fields(row, tuple(map(_null_column, fields)), self.path)
@@ -189,8 +185,7 @@ def _null_column(field: OutputColumn) -> OutputColumn:
     return replace(field, sql=text, source=None, certain=True)
 
 
-def _build_set_null(part: RowPart, path: str, values: Mapping[str, Any]) -> Transform:
-    del values
+def _build_set_null(part: RowPart, path: str, _values: Mapping[str, Any]) -> Transform:
     return SetNull(path, part)
 
 

@@ -55,7 +55,6 @@ class Constant:
 
     def fits(self, row: Row) -> bool:
         """True for all columns."""
-        del row
         return True
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:

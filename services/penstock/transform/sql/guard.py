@@ -28,7 +28,7 @@ from penstock.transform.sql.allowed_functions import (
     WITHOUT_ARGUMENTS,
 )
 from penstock.transform.sql.call_arguments import find_refusal
-from penstock.transform.sql.quoting import has_substitution
+from penstock.transform.sql.literals import has_substitution
 from penstock.transform.sql.tokens import Token, TokenKind, tokenize
 
 _QUERY_WORDS: Final = ("SELECT", "TABLE", "VALUES", "USING")

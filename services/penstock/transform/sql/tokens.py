@@ -1,4 +1,4 @@
-"""The tokens of Spark SQL, as far as needed to tell code from quoted text.
+"""The tokens of Spark SQL, as far as needed to separate code from quoted text.
 
 Two modules use them: `guard`, which refuses everything but a plain expression, and
 `condition_parser`, which compiles conditions for fused plans. Where Spark's lexer could differ from

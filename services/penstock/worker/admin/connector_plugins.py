@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Final
 
-from penstock.client import ValidatedConnector
+from penstock.connector_config.keys import FRAMEWORK_KEYS, KEYS, REPLAY_KEYS
 from penstock.convert.registry import KINDS as CONVERTERS
 from penstock.convert.registry import create_converter
+from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import (
     ConfigKey,
     ConfigValue,
@@ -23,10 +24,13 @@ from penstock.model.config_def import (
 )
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
-from penstock.plugin import CheckStep, Kind, PluginHost
-from penstock.transform import find_chain_warnings
+from penstock.model.plugins import BuiltInPlugin
+from penstock.plugin.catalog.manifest import Kind
+from penstock.plugin.host import PluginHost
+from penstock.plugin.responses import CheckStep
+from penstock.telemetry.redaction import redact_errors
+from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
-from penstock.wire.worker import BuiltInPlugin
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -38,10 +42,6 @@ from penstock.worker.config.resolved_config import (
     WorkerContext,
     acquire_plugin,
 )
-from penstock.worker.config.sections import FRAMEWORK_KEYS
-from penstock.worker.config.settings import KEYS
-from penstock.worker.dead_letters.replay import REPLAY_KEYS
-from penstock.worker.redaction import redact_errors
 
 SIMPLE_HEADER_CONVERTER: Final = (
     "simple",
@@ -129,7 +129,7 @@ def _not_a_converter(path: str, name: str, kind: Kind) -> Diagnostic:
 
 
 async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> list[Diagnostic]:
-    """Return all errors and warnings of a configuration. Builds its chain and asks the plugins of
+    """Return all errors and warnings of a configuration. Builds its chain and calls the plugins of
     its transforms to validate.
     """
     findings = [*resolved.findings, *context.bounds.overrides.check(resolved.sections.overrides)]

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from penstock.client import OffsetClient
+from penstock.client.offset import OffsetClient
 from penstock.model.columns import HEADERS
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, Stage, split_key_columns
 from penstock.model.dead_letter_queue import (
@@ -24,11 +24,11 @@ from penstock.model.dead_letter_queue import (
     group_ranges,
 )
 from penstock.model.errors import ConfigError, Diagnostic, ErrorClass
-from penstock.model.identity import partition_key
 from penstock.spark.connector_io.source_reader import parse_dead_letter_rows
 from penstock.topic.embedded.row_ranges import OffsetRange, TopicRows
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker.config.reach import NO_RULES, ReachRules
+from penstock_values.identity import partition_key
 
 MAX_SCANNED: Final = 1_000_000
 """Dead letters of a partition that are counted, the newest: some seconds. For more, read the topic

@@ -9,18 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.client import AlteredOffsets, AppliedConnector
+from penstock.connector_config.validation import refuse_errors
+from penstock.model.admin import AlteredOffsets, AppliedConnector
 from penstock.model.connector import ApplyAction, Connector, ConnectorKind, Partition, Target
 from penstock.model.errors import ConfigError, Diagnostic, PenstockError, Severity
-from penstock.model.identity import partition_key
-from penstock.plugin import PluginProcess
-from penstock.worker.config.resolved_config import (
-    ResolvedConfig,
-    WorkerContext,
-    acquire_plugin,
-    refuse_errors,
-)
-from penstock.worker.redaction import redact_errors
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.telemetry.redaction import redact_errors
+from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, acquire_plugin
+from penstock_values.identity import partition_key
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.connector import Connector, ConnectorKind, new_generation
 from penstock.model.errors import ConfigError, RetriableError, error_from_diagnostic
-from penstock.model.identity import new_generation
 from penstock.model.inspection import (
     MAX_PREVIEW_BYTES,
     MAX_PREVIEW_ROWS,
@@ -27,12 +26,12 @@ from penstock.model.inspection import (
 from penstock.model.step import Step
 from penstock.model.stream import BatchReady, EndOfStream, SchemaVersion
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
-from penstock.plugin import PluginHost
+from penstock.plugin.host import PluginHost
 from penstock.spark.connector_io import json_lines
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.transform.functions.column_declaration import parse_columns
-from penstock.transform.sql import quoting
+from penstock.transform.sql import literals
 from penstock.worker.config.plugin_transforms import attach_plugins, build_connector_chain
 from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, acquire_plugin
 from penstock.worker.ports import SourceReader
@@ -78,7 +77,7 @@ def _parse_row(number: int, text: str) -> dict[str, Any]:
 
 def _field(name: str, request: PreviewRequest, values: list[Any]) -> pa.Field:
     if name in request.columns:
-        text = f"{quoting.name(name)} {request.columns[name]}"
+        text = f"{literals.name(name)} {request.columns[name]}"
         return parse_columns(text, f"columns.{name}").field(0)
     try:
         type_ = pa.array(values).type

@@ -5,7 +5,7 @@ that moves rows, one of them could use up the memory or the slots of all connect
 preview starts a second process with a JVM of its own (some seconds), which ends after a minute
 without previews. A preview that crashes it harms only other previews.
 
-The child is started with `python -m penstock.worker.admin.preview_process`. It reads its settings
+The child is started with `python -m penstock.worker.admin.preview_server`. It reads its settings
 as one line of JSON from standard input, so that no secret is on its command line, and ends when
 that input ends: with the worker, however that ends.
 """
@@ -16,37 +16,20 @@ import asyncio
 import json
 import logging
 import os
+import select
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.api.worker.v1 import worker_service_pb2 as pb
-from penstock.api.worker.v1.worker_service_pb2_grpc import (
-    WorkerServiceServicer,
-    add_WorkerServiceServicer_to_server,
-)
 from penstock.client import WorkerClient
 from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError, RetriableError
 from penstock.model.inspection import PreviewRequest, PreviewResult
-from penstock.plugin import PluginHost
-from penstock.rpc import Server
-from penstock.secrets import create_secrets
-from penstock.spark.engine import Engine
-from penstock.spark.settings import EngineSettings
-from penstock.telemetry import Secret, configure_logging
-from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import open_folder
-from penstock.wire import worker_rows
-from penstock.wire.config import connector_from_proto
-from penstock.worker.admin.preview import EnginePreviews, PreviewSource
-from penstock.worker.config.reach import ConnectorBounds
-from penstock.worker.config.resolved_config import WorkerContext
-from penstock.worker.process_settings import WorkerSettings, read_worker_settings
-from penstock.worker.task_plans import Planner
+from penstock.telemetry.redaction import Secret
+from penstock.worker.process_settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +44,10 @@ START_TIMEOUT_S: Final = 50.0
 with nothing else to do."""
 
 _END_TIMEOUT_S: Final = 5.0
-_SLOTS: Final = 2
-_HEAP: Final = "512m"
-"""Heap of the JVM: it holds a thousand rows at most."""
+READY: Final = b"ready\n"
+"""What the child writes when it serves."""
 
-_READY: Final = b"ready\n"
-_LOST: Final = 3
-"""Exit code after the loss of the JVM. Plugins and Python workers end with the process."""
+_CHILD: Final = "penstock.worker.admin.preview_server"
 
 
 class PreviewProcess:
@@ -85,6 +65,7 @@ class PreviewProcess:
         self._settings, self._runtime, self._check = settings, runtime, check
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
+        self._loss: int | None = None  # a pipe that is readable as soon as the JVM is lost
         self._client: WorkerClient | None = None
         self._running_previews = 0
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -122,11 +103,13 @@ class PreviewProcess:
             await self._end()
 
     def _is_running(self) -> bool:
-        # `returncode` is set some time after the end: a preview in between would be lost
+        # a process announces its loss, then exits, then asyncio sets `returncode`: a preview
+        # in between would be lost, too
         return (
             self._process is not None
             and self._process.returncode is None
             and not _has_ended(self._process.pid)
+            and not _is_readable(self._loss)
         )
 
     async def _client_of_process(self) -> WorkerClient:
@@ -144,25 +127,31 @@ class PreviewProcess:
 
     async def _start(self) -> WorkerClient:
         address = f"unix:{self._runtime / 'preview'}"
-        settings_line = {
+        settings_line: dict[str, Any] = {
             "values": {key: _plain(value) for key, value in self._settings.values.items()},
             "extra": dict(self._settings.extra),
             "topics_dir": self._settings.topics_dir,
             "runtime": str(self._runtime / "previews"),
             "address": address,
         }
-        self._process = process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", __name__),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._loss, loss = os.pipe()
+        settings_line["loss"] = loss
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", _CHILD),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=(loss,),
+            )
+        finally:
+            os.close(loss)
         assert process.stdin is not None  # noqa: S101 - both are pipes
         assert process.stdout is not None  # noqa: S101
-        with suppress(ConnectionError):  # it ended already: the next line says so
+        with suppress(ConnectionError):  # it ended already: the next line reports it
             process.stdin.write(json.dumps(settings_line).encode() + b"\n")
             await process.stdin.drain()
-        if await process.stdout.readline() != _READY:
+        if await process.stdout.readline() != READY:
             raise _not_started(f"it ended with {await process.wait()}")
         log.info("previews run in process %d", process.pid)
         return WorkerClient(address)
@@ -191,6 +180,9 @@ class PreviewProcess:
         """End the process and everything that it started: it leads a group."""
         client, self._client = self._client, None
         process, self._process = self._process, None
+        if self._loss is not None:
+            os.close(self._loss)
+            self._loss = None
         if client is not None:
             await client.close()
         if process is None:
@@ -205,93 +197,17 @@ class PreviewProcess:
         await process.wait()
 
 
-class _PreviewService(WorkerServiceServicer):
-    """The one method of the worker service that this process serves."""
-
-    def __init__(self, previews: EnginePreviews) -> None:
-        self._previews = previews
-
-    async def PreviewRows(  # noqa: N802 - gRPC's name
-        self, request: pb.PreviewRowsRequest, context: Any
-    ) -> pb.PreviewRowsResponse:
-        """Return what the chain makes of the rows."""
-        del context
-        connector = connector_from_proto(request.connector)
-        rows = worker_rows.preview_request_from_proto(request)
-        return worker_rows.preview_to_proto(await self._previews.preview(connector, rows))
-
-
-async def serve(settings_line: Mapping[str, Any], stopped: asyncio.Event) -> None:
-    """Serve previews until `stopped` is set, or until the JVM is lost."""
-    runtime = Path(settings_line["runtime"])
-    settings = read_worker_settings(
-        settings_line["values"], settings_line["extra"], Path(settings_line["topics_dir"])
-    )
-    engine = Engine(
-        EngineSettings(
-            master=f"local[{_SLOTS},1]",
-            slots=_SLOTS,
-            driver_memory=_HEAP,
-            local_dir=runtime / "spark",
-            jars=settings.engine.jars,
-            extra={k: v for k, v in settings.engine.extra.items() if k != "spark.master"},
-        )
-    )
-    async with AsyncExitStack() as stack:
-        plugins = settings.plugins
-        host = PluginHost(plugins.path, runtime / "p", max_memory_bytes=plugins.memory_max)
-        stack.push_async_callback(host.close, 0.0)
-        topics = EmbeddedTopics(
-            open_folder(settings.topics_dir, settings.topics_s3), settings.topics_retention
-        )
-        await stack.enter_async_context(topics)
-        secrets = create_secrets(settings.providers)
-        stack.push_async_callback(secrets.close)
-        stack.push_async_callback(engine.stop)
-        await engine.start()
-        bounds = ConnectorBounds(settings.overrides, settings.reach)
-        context = WorkerContext(host, secrets, bounds, settings.functions_path)
-        source = PreviewSource(host, Planner(context, topics), topics)
-        previews = EnginePreviews(context, engine, source)
-        server = Server(settings_line["address"])
-        # the omitted methods are abstract only in the type stubs: they return UNIMPLEMENTED
-        service = _PreviewService(previews)  # type: ignore[abstract]
-        server.add(add_WorkerServiceServicer_to_server, service)
-        await stack.enter_async_context(server)
-        sys.stdout.buffer.write(_READY)
-        sys.stdout.flush()
-        waits = {asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(engine.lost.wait())}
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for one in waits:
-            one.cancel()
-        if engine.lost.is_set():
-            log.warning("the preview process lost its JVM; the next preview starts another")
-            # exit at once: a preview that arrives during an orderly close would fail needlessly
-            os._exit(_LOST)
-
-
-async def main() -> None:
-    """Read the settings from standard input, and serve until it ends."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=1 << 24)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    settings_line = json.loads(await reader.readline())
-    stopped = asyncio.Event()
-    serving = asyncio.create_task(serve(settings_line, stopped))
-    input_ended = asyncio.create_task(reader.read())
-    await asyncio.wait({serving, input_ended}, return_when=asyncio.FIRST_COMPLETED)
-    if not serving.done():
-        stopped.set()
-    input_ended.cancel()
-    await serving
-
-
 def _has_ended(pid: int) -> bool:
     """Return whether a child process has ended, without reaping it."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:  # it is reaped
         return True
+
+
+def _is_readable(descriptor: int | None) -> bool:
+    """Return whether a pipe has a byte, or has lost its writers; False without a pipe."""
+    return descriptor is not None and bool(select.select([descriptor], [], [], 0)[0])
 
 
 def _plain(value: Any) -> Any:
@@ -314,8 +230,3 @@ def _lost(code: int) -> RetriableError:
         fix="Check the transforms for an expression that expands one row into many or computes for "
         "minutes. Running connectors are not affected.",
     )
-
-
-if __name__ == "__main__":
-    configure_logging()
-    asyncio.run(main())

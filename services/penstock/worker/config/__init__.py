@@ -1,7 +1,5 @@
-"""The configuration of a connector.
+"""The configuration of a connector on a worker, which has secrets and bounds.
 
-- `sections`           keys by owner: framework, chain, plugins; checks across keys
-- `settings`           the framework's keys, as values
 - `reach`              what a node lets connectors reach and override
 - `resolved_config`    a configuration with the values of its secret references
 - `plugin_transforms`  transforms that plugins provide

@@ -13,9 +13,12 @@ import pyarrow as pa
 from penstock.model.connector import Target
 from penstock.model.errors import ConfigError, Diagnostic, error_from_diagnostic
 from penstock.model.step import RemoteTransform
-from penstock.plugin import Kind, PluginHost, PluginProcess
+from penstock.plugin.catalog.manifest import Kind
+from penstock.plugin.host import PluginHost
+from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.spark.schema import normalize_schema
-from penstock.transform import Chain, CompiledChain, Extensions, build_chain
+from penstock.transform.chain import Chain, CompiledChain
+from penstock.transform.configuration import Extensions, build_chain
 from penstock.worker.config.resolved_config import ResolvedConfig
 
 

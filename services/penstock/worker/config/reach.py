@@ -31,15 +31,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from penstock.model.config_def import ConfigKey, did_you_mean, parse
 from penstock.model.connector import Target
 from penstock.model.errors import ConfigError
-from penstock.model.pattern import Pattern, parse_pattern
-from penstock.secrets import Reference
+from penstock.model.pattern import Pattern
+from penstock.secrets.resolution import Reference
 
 if TYPE_CHECKING:
-    from penstock.plugin import ConnectorSpec
+    from penstock.plugin.responses import ConnectorSpec
 from penstock.model.errors import Diagnostic, ErrorClass, Severity, nearest_names
-
-OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.override.")
-"""Prefixes of the settings of each kind of client."""
 
 POLICY: Final = "connector.client.config.override.policy"
 ALLOWLIST: Final = "connector.client.config.override.allowlist"
@@ -168,6 +165,16 @@ class Reach:
         if not self.has_topic(topic):
             raise self._out_of_reach("topic", "topics", f"the topic {topic[:200]!r}", path)
 
+    def check_topics(self, named: Iterable[tuple[str, str]]) -> list[Diagnostic]:
+        """Return an error for each topic that is out of reach, of pairs of a key and a topic."""
+        found = []
+        for path, topic in named:
+            try:
+                self.require_topic(topic, path)
+            except ConfigError as error:
+                found.append(error.diagnostic)
+        return found
+
     def require_secrets(self, references: Iterable[tuple[str, Reference]]) -> None:
         """Raise when one of the references of a configuration may not be looked up.
 
@@ -287,11 +294,11 @@ def _rule(name: str, config: Mapping[str, str]) -> tuple[Pattern, Reach]:
         folders=_parse_bound(values["folders"], lambda folder: _folder(folder, f"{start}folders")),
         hosts=_parse_bound(values["hosts"], lambda host: _host(host, f"{start}hosts")),
     )
-    return parse_pattern(values["connectors"], f"{start}connectors"), reach
+    return Pattern.parse(values["connectors"], f"{start}connectors"), reach
 
 
 def _patterns(values: Mapping[str, Any], key: str, start: str) -> tuple[Pattern, ...] | None:
-    return _parse_bound(values[key], lambda text: parse_pattern(text, f"{start}{key}"))
+    return _parse_bound(values[key], lambda text: Pattern.parse(text, f"{start}{key}"))
 
 
 def _parse_bound(values: Sequence[str], read: Callable[[str], _T]) -> tuple[_T, ...] | None:

@@ -10,21 +10,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.model.config_def import combine_errors, map_errors
+from penstock.connector_config.dead_letters import check_replay
+from penstock.connector_config.keys import DLQ_SINK_PREFIX, PLUGIN_KEYS, SCHEDULER_KEYS
+from penstock.connector_config.sections import (
+    ConfigSections,
+    check_keys_without_effect,
+    check_rejected_row_keys,
+    named_topics,
+    plugin_class,
+    plugin_version,
+    split_config,
+)
+from penstock.connector_config.settings import ConnectorSettings, read_settings
+from penstock.connector_config.validation import refuse_errors
+from penstock.model.config_def import map_errors
 from penstock.model.config_redaction import is_sensitive_key
 from penstock.model.connector import Connector, ConnectorKind, Target
 from penstock.model.dead_letter_queue import default_dead_letter_topic
-from penstock.model.errors import (
-    ConfigError,
-    Diagnostic,
-    ErrorClass,
-    PenstockError,
-    Severity,
-    error_from_diagnostic,
-)
-from penstock.plugin import ConnectorEntry, Kind, PluginHost, PluginProcess
-from penstock.secrets import NO_SECRETS, ResolvedReferences, Secrets
-from penstock.telemetry import register_secret
+from penstock.model.errors import ConfigError, Diagnostic, PenstockError, error_from_diagnostic
+from penstock.plugin.catalog.manifest import ConnectorEntry, Kind
+from penstock.plugin.host import PluginHost
+from penstock.plugin.process.plugin_process import PluginProcess
+from penstock.secrets.resolution import NO_SECRETS, ResolvedReferences, Secrets
+from penstock.telemetry.redaction import redact_diagnostic, register_secret, with_list_items
 from penstock.worker.config.reach import (
     NO_RULES,
     UNBOUNDED,
@@ -34,21 +42,7 @@ from penstock.worker.config.reach import (
     ReachRules,
     refuse_reserved,
 )
-from penstock.worker.config.sections import (
-    DLQ_SINK_PREFIX,
-    PLUGIN_KEYS,
-    ConfigSections,
-    check_keys_without_effect,
-    check_rejected_row_keys,
-    check_topics,
-    plugin_class,
-    plugin_version,
-    split_config,
-)
-from penstock.worker.config.settings import SCHEDULER_KEYS, ConnectorSettings, read_settings
-from penstock.worker.dead_letters.replay import check_replay
 from penstock.worker.ports import PartitionWatch
-from penstock.worker.redaction import redact_diagnostic, with_list_items
 
 log = logging.getLogger(__name__)
 
@@ -266,9 +260,10 @@ def _resolve_sections(
     findings += check_replay(
         settings.replay, settings.dead_letter_topic, bool(sections.dead_letter_sink)
     )
-    findings += check_topics(settings, sections, kind, reach)
+    findings += reach.check_topics(named_topics(settings, sections, kind))
     findings += [
-        _reference_not_resolved(key) for key in sorted(lookup.reference_keys & SCHEDULER_KEYS)
+        _reference_not_resolved(key)
+        for key in sorted(lookup.reference_keys & {key.name for key in SCHEDULER_KEYS})
     ]
     return ResolvedConfig(
         replace(connector, kind=kind),
@@ -307,19 +302,6 @@ def _connector_kind(entry: ConnectorEntry) -> ConnectorKind:
             config_path="connector.class",
         )
     return kind
-
-
-def refuse_errors(findings: Sequence[Diagnostic]) -> None:
-    """Raise the errors among findings as one.
-
-    Raises:
-        ConfigError: a `CombinedError` when there is more than one.
-    """
-    errors = [found for found in findings if found.severity is not Severity.WARNING]
-    if errors:
-        raise combine_errors(
-            error_from_diagnostic(replace(one, error_class=ErrorClass.CONFIG)) for one in errors
-        )
 
 
 def _reference_not_resolved(key: str) -> Diagnostic:

@@ -2,5 +2,5 @@
 
 - `rejected_rows`       how many rejected rows are tolerated, and what happens to them
 - `dead_letter_writer`  writes dead letters into the transactions of the task
-- `replay`              a connector that replays dead letters
+- `replay`              the source reader of a connector that replays dead letters
 """

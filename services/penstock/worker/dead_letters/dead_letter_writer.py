@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from penstock.connector_config.settings import RetryPolicy
 from penstock.model.connector import CommitMode
 from penstock.model.dead_letter import (
     DEAD_LETTER_SCHEMA,
@@ -26,7 +27,6 @@ from penstock.model.dead_letter import (
     wall_clock_us,
 )
 from penstock.model.errors import ConfigError, DataError
-from penstock.model.identity import canonical_json
 from penstock.model.stream import (
     BadRow,
     BatchReady,
@@ -37,9 +37,11 @@ from penstock.model.stream import (
 )
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
 from penstock.spark.connector_io.dead_letters import dead_letter_spec
-from penstock.worker.job_retries import RetryPolicy, run_job
+from penstock.telemetry.redaction import redact_diagnostic
+from penstock.worker.dead_letters.rejected_rows import SlotFailures
+from penstock.worker.job_retries import run_job
 from penstock.worker.ports import Engine, Plan, SinkWriter, SourceReader
-from penstock.worker.redaction import redact_diagnostic
+from penstock_values.identity import canonical_json
 
 MAX_OFFSET_CHARS: Final = 1_000
 """Longest source offset in a dead letter: offsets travel through the driver, which has to stay
@@ -49,23 +51,6 @@ small. A longer one is left out, because a part of it means nothing.
 _NO_ROWS: Final = pa.schema([("nothing", pa.int64())])
 _UNREADABLE: Final = -1
 """Schema id of rows that could not be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotFailures:
-    """The rejected rows of a slot under an attempt, by their number in the slot, in order; with the
-    batches that the slot read.
-    """
-
-    schema: StreamSchema
-    batches: Sequence[BatchReady]
-    attempt: int
-    failed: Sequence[tuple[int, RowFailure]]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows that were read."""
-        return sum(batch.rows for batch in self.batches)
 
 
 class DeadLetterPlace(Protocol):

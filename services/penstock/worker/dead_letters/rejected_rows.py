@@ -5,74 +5,19 @@ queue, or the end of the task.
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
 
+from penstock.connector_config.dead_letters import RejectedRowRules, Tolerance
 from penstock.model.dead_letter import RowFailure, Stage
-from penstock.model.errors import (
-    ConfigError,
-    DataError,
-    Diagnostic,
-    PenstockError,
-    error_from_diagnostic,
-)
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
+from penstock.model.errors import DataError, PenstockError, error_from_diagnostic
 from penstock.model.stream import BadRow, BatchReady, StreamSchema
 from penstock.model.ticket import SlotReport
-from penstock.worker.dead_letters.dead_letter_writer import DeadLetterWriter, SlotFailures
 
 log = logging.getLogger(__name__)
-
-
-MAX_TOLERANCE: Final = 100_000
-"""Largest number of tolerated rows of a window: their positions are kept in memory
-(invariant 12).
-"""
-
-_WINDOW: Final = re.compile(r"\s*(\d{1,9})\s*/\s*(\d{1,12})\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """`max_rejected` rejected rows among any `window_rows` consecutive rows are tolerated. 0
-    tolerates none; without a window, any number is tolerated.
-    """
-
-    max_rejected: int = 0
-    window_rows: int | None = 1
-
-    @property
-    def is_none(self) -> bool:
-        """Whether the first rejected row ends the task."""
-        return self.window_rows is not None and self.max_rejected == 0
-
-
-TOLERATE_NONE: Final = Tolerance()
-TOLERATE_ALL: Final = Tolerance(window_rows=None)
-
-
-def read_tolerance(text: str) -> Tolerance:
-    """Parse `errors.tolerance`: none, all, or N/M.
-
-    Raises:
-        ConfigError: `config.wrong_type`.
-    """
-    known = {"none": TOLERATE_NONE, "all": TOLERATE_ALL}.get(text.strip().lower())
-    if known is not None:
-        return known
-    match = _WINDOW.fullmatch(text)
-    most, among = (int(number) for number in match.groups()) if match else (0, 0)
-    if not 0 < most < among or most > MAX_TOLERANCE:
-        raise ConfigError(
-            "config.wrong_type",
-            f"`errors.tolerance` cannot be {text[:100]!r}",
-            fix="Write `none`, `all`, or `5/1000` for five among a thousand; "
-            f"at most {MAX_TOLERANCE:,}.",
-            config_path="errors.tolerance",
-        )
-    return Tolerance(most, among)
 
 
 class ToleranceWindow:
@@ -98,14 +43,6 @@ class ToleranceWindow:
         return None
 
 
-DLQ_PREFIX: Final = "errors.deadletterqueue."
-"""Prefix of the keys of the dead-letter queue."""
-
-MAX_REJECTED_ROWS: Final = 10_000
-"""Rejected rows of a micro-batch: their reasons travel through the driver, which has to stay small.
-A task with more has another problem than single rows.
-"""
-
 MAX_LOGGED_ROWS: Final = 20
 """Rejected rows of a micro-batch with a line each in the log; the others are counted."""
 
@@ -115,39 +52,35 @@ SlotOutcome: TypeAlias = tuple[StreamSchema, Sequence[BatchReady], SlotReport]
 
 
 @dataclass(frozen=True, slots=True)
-class RejectedRowRules:
-    """What happens to rejected rows.
-
-    `headers`: dead letters carry Kafka Connect's headers. `log`: rejected rows are logged, with
-    `log_rows` including the row itself. `discard`: without a place for dead letters they are
-    discarded.
+class SlotFailures:
+    """The rejected rows of a slot under an attempt, by their number in the slot, in order; with the
+    batches that the slot read.
     """
 
-    tolerance: Tolerance = TOLERATE_NONE
-    headers: bool = False
-    log: bool = False
-    log_rows: bool = False
-    discard: bool = False
+    schema: StreamSchema
+    batches: Sequence[BatchReady]
+    attempt: int
+    failed: Sequence[tuple[int, RowFailure]]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that were read."""
+        return sum(batch.rows for batch in self.batches)
 
 
-def read_rejected_row_rules(values: Mapping[str, Any]) -> tuple[RejectedRowRules, list[Diagnostic]]:
-    """Return the rules, and errors of their keys."""
-    rules = RejectedRowRules(
-        headers=values[f"{DLQ_PREFIX}context.headers.enable"],
-        log=values["errors.log.enable"],
-        log_rows=values["errors.log.include.messages"],
-        discard=values["errors.skip"],
-    )
-    try:
-        return replace(rules, tolerance=read_tolerance(values["errors.tolerance"])), []
-    except ConfigError as error:
-        return rules, [error.diagnostic]
+class DeadLetterSender(Protocol):
+    """What writes dead letters (`dead_letter_writer.py`)."""
+
+    async def send(
+        self, txn_id: int, parts: Sequence[SlotFailures], unreadable: Sequence[BadRow], lag: float
+    ) -> list[str]:
+        """Write the dead letters of a micro-batch. Returns rows as text, for the log."""
 
 
 class RejectedRowHandler:
     """Handles the rejected rows of each micro-batch of a run."""
 
-    def __init__(self, rules: RejectedRowRules, writer: DeadLetterWriter | None = None) -> None:
+    def __init__(self, rules: RejectedRowRules, writer: DeadLetterSender | None = None) -> None:
         """`writer` writes dead letters; None: rejected rows are discarded."""
         self._rules, self._writer = rules, writer
         self._tolerated = ToleranceWindow(rules.tolerance)

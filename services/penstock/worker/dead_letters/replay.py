@@ -1,19 +1,14 @@
-"""Replays dead letters of a topic: the keys that make a connector a replay, and its source
-reader.
-"""
+"""The source reader of a replay: the dead letters of a topic that were not replayed yet."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.model.config_def import ConfigKey
-from penstock.model.connector import Partition, TaskPlan
+from penstock.model.connector import Partition
 from penstock.model.dead_letter import DEAD_LETTER_SCHEMA, split_key_columns
 from penstock.model.dead_letter_queue import (
     REPLAYED,
@@ -21,11 +16,8 @@ from penstock.model.dead_letter_queue import (
     RowEdits,
     dead_letter_id,
     group_ranges,
-    parse_edit,
-    parse_edits,
-    parse_ids,
 )
-from penstock.model.errors import ConfigError, Diagnostic
+from penstock.model.errors import ConfigError
 from penstock.model.stream import (
     BatchReady,
     Checkpoint,
@@ -37,59 +29,6 @@ from penstock.model.stream import (
 )
 from penstock.spark.connector_io import source_reader
 from penstock.topic.embedded.row_ranges import OffsetRange, TopicRows
-
-REPLAY_KEYS: Final = (
-    ConfigKey("replay.of", default="", doc="Connector whose dead letters are replayed."),
-    ConfigKey("replay.letters", default="", doc="Dead letters to replay: 0/3,0/17-20."),
-    ConfigKey("replay.set", "password", "", doc="Columns to change in all rows, in JSON."),
-    ConfigKey("replay.edits", "password", "", doc="Columns to change, by dead letter, in JSON."),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """A replay: the connector whose dead letters are replayed, which ones, and edits of
-    their rows.
-    """
-
-    connector: str
-    letters: tuple[DeadLetterId, ...] = ()
-    edits: RowEdits = field(default_factory=RowEdits)
-
-    def plan(self, topic: str) -> TaskPlan:
-        """Return the only task of a replay: rows keep the order of their dead letters."""
-        return TaskPlan("", tuple(letter.to_partition(topic) for letter in self.letters))
-
-
-def read_replay(values: Mapping[str, Any]) -> tuple[Replay | None, list[Diagnostic]]:
-    """Parse the keys of a replay. Returns None for a connector that is not a replay; and errors."""
-    if not values["replay.of"]:
-        return None, []
-    try:
-        single = _edits(values["replay.edits"])
-        edits = parse_edits(values["replay.set"], single)
-        return Replay(values["replay.of"], tuple(parse_ids(values["replay.letters"])), edits), []
-    except ConfigError as error:
-        return Replay(values["replay.of"]), [error.diagnostic]
-
-
-def check_replay(replay: Replay | None, dead_letter_topic: str, sink: bool) -> list[Diagnostic]:
-    """Return an error when the dead letters of a replay are not in a topic."""
-    if replay is None or (dead_letter_topic and not sink):
-        return []
-    return [
-        ConfigError(
-            "letters.no_topic",
-            "a replay reads dead letters of a topic, and the connector has no topic for them",
-            fix="Set `errors.deadletterqueue.topic.name`, and no sink for dead letters.",
-            config_path="errors.deadletterqueue.topic.name",
-        ).diagnostic
-    ]
-
-
-def _edits(text: str) -> dict[str, str]:
-    return {name: json.dumps(one) for name, one in parse_edit(text, "`replay.edits`").items()}
-
 
 MAX_UNRELEASED: Final = 2_000
 """Dead letters that are announced and not released: their positions must fit into one ticket."""

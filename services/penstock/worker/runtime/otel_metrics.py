@@ -7,15 +7,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import chain
 from typing import Final, TypeAlias
 
 from opentelemetry import metrics
-from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import Observation
 
 from penstock.model.connector import TaskState, TaskStatus
-from penstock.model.metrics import COUNTER_SUFFIX
+from penstock.model.metrics import COUNTER_SUFFIX, TASK_METRICS, read_number
 from penstock.telemetry.otlp import Signal, is_exported
-from penstock.worker.runtime.task_registry import TaskRegistry
 
 READ_TIMEOUT_S: Final = 2.0
 """Time in which the event loop must return the statuses. A loop that is busy longer is measured the
@@ -26,35 +26,43 @@ _Read: TypeAlias = Callable[[], Sequence[TaskStatus]]
 _Observe: TypeAlias = Callable[[TaskStatus], Iterable[Observation]]
 
 
-def register(task_registry: TaskRegistry) -> None:
+def register(statuses: Callable[[], list[TaskStatus]]) -> None:
     """Register the instruments if metrics are sent. Call it in the event loop of the tasks."""
     if is_exported(Signal.METRICS):
         loop = asyncio.get_running_loop()
-        create_instruments(lambda: _read_in_loop(loop, task_registry.statuses))
+        create_instruments(lambda: _read_in_loop(loop, statuses))
 
 
 def create_instruments(read: _Read) -> None:
     """Create instruments of the tasks that `read` returns."""
     meter = metrics.get_meter("penstock.worker")
 
-    def callback(
-        observations: _Observe,
-    ) -> Sequence[Callable[[CallbackOptions], Iterable[Observation]]]:
-        return [lambda _: [one for status in read() for one in observations(status)]]
+    def create(
+        name: str, observe: _Observe, unit: str, help_: str, *, is_counter: bool = True
+    ) -> None:
+        kind = meter.create_observable_counter if is_counter else meter.create_observable_gauge
+        kind(f"penstock.{name}", [lambda _: chain(*map(observe, read()))], unit, help_)
 
-    for name, unit, words, number in _COUNTERS:
-        meter.create_observable_counter(name, callback(_plain(number)), unit, words)
-    for name, unit, words, number in _GAUGES:
-        meter.create_observable_gauge(name, callback(_plain(number)), unit, words)
-    for end in ("read", "written"):
-        meter.create_observable_counter(
-            f"penstock.dataset.rows.{end}", callback(_datasets(end)), "{row}", f"Rows {end}."
+    for metric in TASK_METRICS:
+        number = _field_observer(metric.field)
+        create(
+            f"task.{metric.otel_name}",
+            number,
+            metric.unit,
+            metric.help,
+            is_counter=metric.is_counter,
         )
-    meter.create_observable_counter(
-        "penstock.plugin.count", callback(_counts), "1", "Reported by plugins."
-    )
-    meter.create_observable_gauge(
-        "penstock.plugin.value", callback(_values), "1", "Reported by plugins."
+    create("task.restarts", _field_observer("restarts"), "{restart}", "Restarts after errors.")
+    create("task.running", _observe_running, "1", "1 while it runs.", is_counter=False)
+    for end in ("read", "written"):
+        create(f"dataset.rows.{end}", _dataset_observer(end), "{row}", f"Rows {end}.")
+    create("plugin.count", _plugin_observer(counters=True), "1", "Reported by plugins.")
+    create(
+        "plugin.value",
+        _plugin_observer(counters=False),
+        "1",
+        "Reported by plugins.",
+        is_counter=False,
     )
 
 
@@ -76,72 +84,36 @@ def _read_in_loop(loop: asyncio.AbstractEventLoop, read: _Read) -> Sequence[Task
         return ()
 
 
-_Number: TypeAlias = Callable[[TaskStatus], float]
+def _field_observer(field: str) -> _Observe:
+    def observe(status: TaskStatus) -> Iterator[Observation]:
+        number = read_number(status, field)
+        if number is not None:
+            yield Observation(number, _labels(status))
 
-_COUNTERS: Final[tuple[tuple[str, str, str, _Number], ...]] = (
-    ("penstock.task.rows.read", "{row}", "Rows read.", lambda t: t.rows_read),
-    ("penstock.task.rows.written", "{row}", "Rows committed.", lambda t: t.rows_written),
-    ("penstock.task.rows.failed", "{row}", "Rejected rows.", lambda t: t.rows_failed),
-    ("penstock.task.read", "By", "Bytes read.", lambda t: t.bytes_read),
-    ("penstock.task.batches", "{batch}", "Micro-batches committed.", lambda t: t.batches),
-    ("penstock.task.restarts", "{restart}", "Restarts after errors.", lambda t: t.restarts),
-    (
-        "penstock.task.retries",
-        "{retry}",
-        "Retries of micro-batches.",
-        lambda t: t.metrics.retries if t.metrics else -1,
-    ),
-)
-
-_GAUGES: Final[tuple[tuple[str, str, str, _Number], ...]] = (
-    ("penstock.task.rows.left", "{row}", "Rows still to read.", lambda t: t.rows_left),
-    ("penstock.task.left", "By", "Bytes still to read.", lambda t: t.bytes_left),
-    (
-        "penstock.task.rows.under_way",
-        "{row}",
-        "Rows announced and not committed.",
-        lambda t: t.metrics.rows_under_way if t.metrics else -1,
-    ),
-    (
-        "penstock.task.running",
-        "1",
-        "1 while it runs.",
-        lambda t: int(t.state is TaskState.RUNNING),
-    ),
-)
+    return observe
 
 
-def _plain(number: _Number) -> _Observe:
-    def observations(status: TaskStatus) -> Iterator[Observation]:
-        value = number(status)
-        if value >= 0:  # else it is unknown
-            yield Observation(value, _labels(status))
-
-    return observations
+def _observe_running(status: TaskStatus) -> Iterator[Observation]:
+    yield Observation(int(status.state is TaskState.RUNNING), _labels(status))
 
 
-def _datasets(end: str) -> _Observe:
-    def observations(status: TaskStatus) -> Iterator[Observation]:
+def _dataset_observer(end: str) -> _Observe:
+    def observe(status: TaskStatus) -> Iterator[Observation]:
         for one in status.datasets:
             labels = {**_labels(status), "dataset": one.dataset}
             yield Observation(one.rows_read if end == "read" else one.rows_written, labels)
 
-    return observations
+    return observe
 
 
-def _counts(status: TaskStatus) -> Iterator[Observation]:
-    return _of_plugins(status, counts=True)
+def _plugin_observer(*, counters: bool) -> _Observe:
+    def observe(status: TaskStatus) -> Iterator[Observation]:
+        for one in status.plugin_metrics:
+            if one.name.endswith(COUNTER_SUFFIX) is counters:
+                labels = {"plugin": one.plugin, "end": one.role, "name": one.name}
+                yield Observation(one.value, {**_labels(status), **labels})
 
-
-def _values(status: TaskStatus) -> Iterator[Observation]:
-    return _of_plugins(status, counts=False)
-
-
-def _of_plugins(status: TaskStatus, *, counts: bool) -> Iterator[Observation]:
-    for one in status.plugin_metrics:
-        if one.name.endswith(COUNTER_SUFFIX) is counts:
-            labels = {"plugin": one.plugin, "end": one.role, "name": one.name}
-            yield Observation(one.value, {**_labels(status), **labels})
+    return observe
 
 
 def _labels(status: TaskStatus) -> dict[str, str]:

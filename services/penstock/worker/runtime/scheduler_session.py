@@ -16,14 +16,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.aio import run_until_set
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.client import SchedulerClient
 from penstock.model.backoff import Backoff
 from penstock.model.connector import TargetState, TaskPlan
 from penstock.model.errors import PenstockError
-from penstock.wire.config import connector_from_proto
-from penstock.wire.connector import plan_from_proto
-from penstock.wire.error import MessageBudget
+from penstock.wire.config import CONNECTOR
+from penstock.wire.connector import PLAN
+from penstock.wire.message_budget import MessageBudget
 from penstock.wire.worker import status_to_proto
 from penstock.worker.runtime.task_registry import TaskRegistry
 from penstock.worker.task.supervisor import Assignment, KeptTask
@@ -102,16 +103,7 @@ class SchedulerSession:
     async def _run_session(self) -> None:
         """Run one session. Its messages are no longer read once the next session starts."""
         self._restart_requested.clear()
-        restart = asyncio.ensure_future(self._restart_requested.wait())
-        exchange = asyncio.ensure_future(self._exchange())
-        try:
-            await asyncio.wait({restart, exchange}, return_when=asyncio.FIRST_COMPLETED)
-            if exchange.done():
-                exchange.result()
-        finally:
-            restart.cancel()
-            exchange.cancel()
-            await asyncio.gather(exchange, restart, return_exceptions=True)
+        await run_until_set(self._restart_requested, self._exchange())
 
     async def _exchange(self) -> None:
         parts: list[pb.SessionResponse] = []
@@ -130,13 +122,13 @@ class SchedulerSession:
         if revision < self._seen_revision:
             return
         tasks = [
-            Assignment(connector_from_proto(m.connector), plan_from_proto(m.plan), m.epoch)
+            Assignment(CONNECTOR.from_proto(m.connector), PLAN.from_proto(m.plan), m.epoch)
             for part in parts
             for m in part.tasks
         ]
         monitors = [
             Assignment(
-                connector_from_proto(m.connector), TaskPlan(m.task_id), m.epoch, m.plan_epoch
+                CONNECTOR.from_proto(m.connector), TaskPlan(m.task_id), m.epoch, m.plan_epoch
             )
             for part in parts
             for m in part.monitors

@@ -1,6 +1,6 @@
 """The gRPC service of the worker: a thin layer that converts messages."""
 
-# ruff: noqa: N802, ARG002 - names and arguments of methods are those of the wire
+# ruff: noqa: N802 - names of methods are those of the wire
 
 from __future__ import annotations
 
@@ -10,26 +10,16 @@ from typing import Any
 
 from penstock.api.worker.v1 import worker_service_pb2 as pb
 from penstock.api.worker.v1 import worker_service_pb2_grpc as grpc_api
+from penstock.model.admin import CheckedStep
 from penstock.model.connector import ApplyAction
 from penstock.model.errors import ConfigError, nearest_names
+from penstock.model.plugins import InstalledConnector, InstalledPlugin, ReloadedPlugins
 from penstock.telemetry.log_levels import PROCESS_LEVELS
 from penstock.telemetry.logs import RECENT_LOGS
-from penstock.wire import error as error_wire
+from penstock.wire import worker as wire
 from penstock.wire import worker_rows
-from penstock.wire.config import connector_from_proto
-from penstock.wire.connector import plan_to_proto
+from penstock.wire.config import CONNECTOR
 from penstock.wire.record import add_offsets, offsets_from_proto
-from penstock.wire.worker import (
-    CheckedStep,
-    InstalledConnector,
-    InstalledPlugin,
-    built_in_to_proto,
-    definition_to_proto,
-    plugin_to_proto,
-    status_to_proto,
-    step_to_proto,
-    value_to_proto,
-)
 from penstock.worker.admin.connector_plugins import (
     describe_connector,
     find_built_in,
@@ -48,29 +38,25 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.ListPluginsRequest, context: Any
     ) -> pb.ListPluginsResponse:
         """List the installed plugins and the built-ins."""
-        own = map(built_in_to_proto, list_built_ins())
-        return pb.ListPluginsResponse(plugins=self._plugins(), built_in=own)
+        return pb.ListPluginsResponse(
+            plugins=map(wire.INSTALLED_PLUGIN.to_proto, self._plugins()),
+            built_in=map(wire.BUILT_IN_PLUGIN.to_proto, list_built_ins()),
+        )
 
     async def ReloadPlugins(
         self, request: pb.ReloadPluginsRequest, context: Any
     ) -> pb.ReloadPluginsResponse:
         """Reload the installed plugins."""
         changed = await self._worker.host.reload_async()
-        problems = [error_wire.to_proto(p) for p in self._worker.host.registry.problems]
-        return pb.ReloadPluginsResponse(plugins=self._plugins(), changed=changed, problems=problems)
+        problems = tuple(self._worker.host.registry.problems)
+        return wire.RELOADED_PLUGINS.to_proto(ReloadedPlugins(self._plugins(), changed, problems))
 
     async def ValidateConnector(
         self, request: pb.ValidateConnectorRequest, context: Any
     ) -> pb.ValidateConnectorResponse:
         """Validate a configuration."""
-        connector = connector_from_proto(request.connector)
-        found = await self._worker.admin.validator.validate(connector)
-        return pb.ValidateConnectorResponse(
-            diagnostics=[error_wire.to_proto(d) for d in found.diagnostics],
-            kind=int(found.kind),  # type: ignore[arg-type] # enums share numbers
-            values=map(value_to_proto, found.values),
-            secret_keys=found.secret_keys,
-        )
+        connector = CONNECTOR.from_proto(request.connector)
+        return wire.VALIDATED.to_proto(await self._worker.admin.validator.validate(connector))
 
     async def DescribeConnector(
         self, request: pb.DescribeConnectorRequest, context: Any
@@ -84,22 +70,21 @@ class WorkerService(grpc_api.WorkerServiceServicer):
             if error.code != "plugin.not_installed" or own is None:
                 raise
             found = own
-        return definition_to_proto(found)
+        return wire.definition_to_proto(found)
 
     async def PlanConnector(
         self, request: pb.PlanConnectorRequest, context: Any
     ) -> pb.PlanConnectorResponse:
         """Split a connector into tasks."""
-        planned = await self._worker.admin.planner.plan(connector_from_proto(request.connector))
-        plans = [plan_to_proto(plan) for plan in planned.plans]
-        return pb.PlanConnectorResponse(plans=plans, monitor=planned.monitor)
+        connector = CONNECTOR.from_proto(request.connector)
+        return wire.PLANNED.to_proto(await self._worker.admin.planner.plan(connector))
 
     async def AlterOffsets(
         self, request: pb.AlterOffsetsRequest, context: Any
     ) -> pb.AlterOffsetsResponse:
         """Let a plugin check offsets that an operator alters."""
         found = await self._worker.admin.offset_alterer.alter(
-            connector_from_proto(request.connector),
+            CONNECTOR.from_proto(request.connector),
             offsets_from_proto(request.offsets),
             dry_run=request.dry_run,
         )
@@ -112,31 +97,40 @@ class WorkerService(grpc_api.WorkerServiceServicer):
     ) -> pb.ApplyConnectorResponse:
         """Let plugins change the external state of a connector."""
         action = _parse_action(request.action)
-        connector = connector_from_proto(request.connector)
+        connector = CONNECTOR.from_proto(request.connector)
         known = request.HasField("last_applied")
-        last = connector_from_proto(request.last_applied) if known else None
+        last = CONNECTOR.from_proto(request.last_applied) if known else None
         applied = await self._worker.admin.state_applier.apply(connector, action, last)
-        diagnostics = map(error_wire.to_proto, applied.diagnostics)
-        return pb.ApplyConnectorResponse(diagnostics=diagnostics)
+        return wire.APPLIED.to_proto(applied)
 
     async def CheckConnection(
         self, request: pb.CheckConnectionRequest, context: Any
     ) -> AsyncIterator[pb.CheckConnectionResponse]:
         """Run the steps of a connection check."""
-        connector = connector_from_proto(request.connector)
+        connector = CONNECTOR.from_proto(request.connector)
         async with aclosing(self._worker.admin.validator.check(connector)) as steps:
             async for end, step in steps:
-                yield step_to_proto(
+                yield wire.CHECKED_STEP.to_proto(
                     CheckedStep(end, step.step, step.ok, step.duration_s, step.diagnostics)
                 )
+
+    async def ListDatasets(
+        self, request: pb.ListDatasetsRequest, context: Any
+    ) -> AsyncIterator[pb.ListDatasetsResponse]:
+        """Stream the datasets that a source can read."""
+        connector = CONNECTOR.from_proto(request.connector)
+        parts = self._worker.admin.datasets.list_datasets(connector, request.limit)
+        async with aclosing(parts):
+            async for part in parts:
+                yield wire.DATASET_PART.to_proto(part)
 
     async def PreviewRows(
         self, request: pb.PreviewRowsRequest, context: Any
     ) -> pb.PreviewRowsResponse:
         """Return what the chain makes of sample rows."""
-        connector = connector_from_proto(request.connector)
-        given = worker_rows.preview_request_from_proto(request)
-        return worker_rows.preview_to_proto(
+        connector = CONNECTOR.from_proto(request.connector)
+        given = worker_rows.PREVIEW_REQUEST.from_proto(request)
+        return worker_rows.PREVIEW.to_proto(
             await self._worker.admin.previews.preview(connector, given)
         )
 
@@ -146,7 +140,7 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         """Stream the statuses of tasks."""
         async for statuses in self._worker.task_registry.watch(request.every_ms / 1000):
             for status in statuses:
-                yield pb.WatchTasksResponse(task=status_to_proto(status))
+                yield pb.WatchTasksResponse(task=wire.TASK_STATUS.to_proto(status))
 
     async def InspectRows(
         self, request: pb.InspectRowsRequest, context: Any
@@ -157,17 +151,17 @@ class WorkerService(grpc_api.WorkerServiceServicer):
             raise self._task_not_found(request.task_id)
         with task.inspections.open(worker_rows.inspect_request_from_proto(request)) as inspection:
             async for rows in inspection.read():
-                yield worker_rows.inspected_rows_to_proto(rows)
+                yield worker_rows.INSPECTED_ROWS.to_proto(rows)
 
     async def WatchLogs(
         self, request: pb.WatchLogsRequest, context: Any
     ) -> AsyncIterator[pb.WatchLogsResponse]:
         """Stream lines of the log."""
         async with aclosing(
-            RECENT_LOGS.read(worker_rows.log_filter_from_proto(request))
+            RECENT_LOGS.read(worker_rows.LOG_FILTER.from_proto(request))
         ) as answers:
             async for lines in answers:
-                yield worker_rows.log_lines_to_proto(lines)
+                yield worker_rows.LOG_LINES.to_proto(lines)
 
     async def ReadDeadLetters(
         self, request: pb.ReadDeadLettersRequest, context: Any
@@ -177,7 +171,7 @@ class WorkerService(grpc_api.WorkerServiceServicer):
             self._worker.admin.dead_letters.read(worker_rows.dead_letter_query_from_proto(request))
         ) as answers:
             async for result in answers:
-                yield worker_rows.dead_letters_to_proto(result)
+                yield worker_rows.DEAD_LETTERS.to_proto(result)
 
     async def SetLogLevel(
         self, request: pb.SetLogLevelRequest, context: Any
@@ -190,14 +184,11 @@ class WorkerService(grpc_api.WorkerServiceServicer):
         self, request: pb.ListLogLevelsRequest, context: Any
     ) -> pb.ListLogLevelsResponse:
         """List the log levels of this process."""
-        levels = [
-            pb.ProcessLogLevel(logger=one.logger, level=one.level, own=one.own)
-            for one in PROCESS_LEVELS.list()
-        ]
+        levels = map(wire.LOGGER_LEVEL.to_proto, PROCESS_LEVELS.list())
         return pb.ListLogLevelsResponse(levels=levels)
 
-    def _plugins(self) -> list[pb.InstalledPlugin]:
-        plugins = [
+    def _plugins(self) -> tuple[InstalledPlugin, ...]:
+        return tuple(
             InstalledPlugin(
                 manifest.name,
                 manifest.version,
@@ -207,8 +198,7 @@ class WorkerService(grpc_api.WorkerServiceServicer):
                 ),
             )
             for manifest in self._worker.host.list_plugins()
-        ]
-        return [plugin_to_proto(plugin) for plugin in plugins]
+        )
 
     def _task_not_found(self, task_id: str) -> ConfigError:
         task_ids = [status.task_id for status in self._worker.task_registry.statuses()]

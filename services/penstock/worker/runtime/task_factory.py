@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.client import ConfigClient, OffsetClient
+from penstock.connector_config.settings import read_restart_policy
 from penstock.model.connector import Connector, ConnectorKind, TaskPlan
-from penstock.plugin import PluginHost
+from penstock.plugin.host import PluginHost
+from penstock.plugin.streams.monitor_stream import PluginMonitor
 from penstock.spark.engine import Engine
+from penstock.topic.embedded.topics import EmbeddedTopics
 from penstock.worker import ports
 from penstock.worker.config.plugin_transforms import attach_plugins, build_connector_chain
 from penstock.worker.config.resolved_config import (
@@ -17,19 +20,21 @@ from penstock.worker.config.resolved_config import (
     SecretWatch,
     WatchSpec,
     WorkerContext,
+    acquire_plugin,
 )
-from penstock.worker.config.settings import read_restart_policy
 from penstock.worker.dead_letters.dead_letter_writer import (
     DeadLetterOrigin,
     DeadLetterPlace,
     DeadLetterWriter,
 )
 from penstock.worker.dead_letters.rejected_rows import MAX_LOGGED_ROWS, RejectedRowHandler
-from penstock.worker.streams import StreamFactory
-from penstock.worker.task.supervisor import Assignment, Task
+from penstock.worker.streams import READS_PLUGIN, StreamFactory
+from penstock.worker.task.monitor import Monitor, MonitorSpec
+from penstock.worker.task.supervisor import Assignment
+from penstock.worker.task.task import Task
 from penstock.worker.task.task_offsets import StoredOffsets
 from penstock.worker.task.task_run import RunSpec
-from penstock.worker.task_plans import Monitor, MonitorSpec
+from penstock.worker.task_plans import make_topic_watch
 
 
 def make_rejected_row_handler(
@@ -62,13 +67,14 @@ class RunSpecFactory:
 
     context: WorkerContext
     engine: Engine
+    topics: EmbeddedTopics
     streams: StreamFactory
     offsets: OffsetClient
     record_topics: Callable[[Connector], Callable[[str, str], None]]
 
     async def create(self, assignment: Assignment, *, isolated: bool = False) -> RunSpec:
         """Return the spec of a task run. `isolated`: with plugin processes of its own, if there is
-        room for them.
+        memory for them.
 
         Raises:
             PenstockError: the configuration is not valid, or its secrets cannot be read.
@@ -130,9 +136,11 @@ class RunSpecFactory:
             PenstockError: as `create`.
         """
         resolved = await self.context.resolve_valid(connector)
-        return WatchSpec(
-            await self.streams.create_watch(resolved), SecretWatch(self.context.secrets, resolved)
-        )
+        watch: ports.PartitionWatch = make_topic_watch(self.topics, resolved)
+        if resolved.kind in READS_PLUGIN:
+            process, target = await acquire_plugin(self.context.host, resolved, "source")
+            watch = PluginMonitor(process, target, resolved.settings.tasks_max)
+        return WatchSpec(watch, SecretWatch(self.context.secrets, resolved))
 
 
 def _version(host: PluginHost, resolved: ResolvedConfig) -> str:

@@ -16,7 +16,8 @@ from typing import Final
 
 from penstock.model.connector import TaskState, TaskStatus
 from penstock.model.errors import Diagnostic
-from penstock.worker.task.supervisor import Assignment, KeptTask, Task, TaskSupervisor, find_error
+from penstock.worker.task.supervisor import Assignment, KeptTask, TaskSupervisor, find_error
+from penstock.worker.task.task import Task
 
 log = logging.getLogger(__name__)
 

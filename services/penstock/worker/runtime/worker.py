@@ -11,14 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
+from penstock.aio import cancel_and_wait, run_together, wait_for_first
 from penstock.client import ConfigClient, OffsetClient
 from penstock.model.metrics import PLUGIN_LABELS, ProcessMetric, metrics_from_statistics
-from penstock.plugin import PluginHost
-from penstock.secrets import create_secrets
+from penstock.plugin.host import PluginHost
+from penstock.secrets.provider_settings import create_secrets
 from penstock.spark.engine import Engine
 from penstock.topic.embedded.topics import EmbeddedTopics
-from penstock.topic_files import open_folder
+from penstock.topic_files.locations import open_folder
 from penstock.worker.admin.connector_plugins import Validator
+from penstock.worker.admin.datasets import DatasetLister
 from penstock.worker.admin.dead_letter_reader import DeadLetterReader
 from penstock.worker.admin.external_state import OffsetAlterer, StateApplier
 from penstock.worker.admin.preview import EnginePreviews, PreviewSource
@@ -36,7 +38,7 @@ from penstock.worker.task_plans import Planner
 
 
 class AdminOperations:
-    """Validation, plans, previews, altered offsets, dead letters."""
+    """Validation, plans, datasets, previews, altered offsets, dead letters."""
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class AdminOperations:
     ) -> None:
         """The arguments are those of `Worker`."""
         self.validator = Validator(context)
+        self.datasets = DatasetLister(context)
         self.planner = Planner(context, topics)
         self.offset_alterer = OffsetAlterer(context)
         self.state_applier = StateApplier(context)
@@ -83,7 +86,7 @@ class Worker:
         self.topic_tracker = TopicTracker(config)
         streams = StreamFactory(context.host, topics)
         record_topics = self.topic_tracker.recorder_for
-        run_specs = RunSpecFactory(context, engine, streams, offsets, record_topics)
+        run_specs = RunSpecFactory(context, engine, topics, streams, offsets, record_topics)
         self._task_factory = TaskFactory(run_specs, config)
 
 
@@ -127,14 +130,11 @@ class WorkerHost:
 
     async def wait_until_lost(self) -> None:
         """Return when the JVM is lost; raise when it could not start."""
-        gone = asyncio.create_task(self._engine.lost.wait())
-        try:
-            await asyncio.wait({gone, self._starting}, return_when=asyncio.FIRST_COMPLETED)
+        async with run_together(self._engine.lost.wait()) as (gone,):
+            await wait_for_first(gone, self._starting)
             if not gone.done():
                 self._starting.result()
                 await gone
-        finally:
-            gone.cancel()
 
     async def wait_until_ready(self) -> None:
         """Wait until Spark has started; raise when it could not start."""
@@ -173,9 +173,9 @@ class WorkerHost:
         self.worker = Worker(
             context, self._engine, topics, self._offsets, self._config, previews=previews
         )
-        otel_metrics.register(self.worker.task_registry)
+        otel_metrics.register(self.worker.task_registry.statuses)
         topic_tracker = asyncio.create_task(self.worker.topic_tracker.run())
-        self._stack.push_async_callback(_cancel, topic_tracker)
+        self._stack.push_async_callback(cancel_and_wait, topic_tracker)
         self._stack.push_async_callback(self.worker.task_registry.release)
 
     def _start_engine(self) -> None:
@@ -193,8 +193,3 @@ class WorkerHost:
             self._engine.abort_start()
             await asyncio.wait({self._starting}, timeout=0.1)
         await asyncio.gather(self._starting, return_exceptions=True)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

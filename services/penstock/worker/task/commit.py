@@ -13,46 +13,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
-
-from opentelemetry.trace import INVALID_SPAN, Span
 
 from penstock.model import faults
 from penstock.model.connector import CommitMode
-from penstock.model.identity import canonical_json
-from penstock.model.stream import Offsets, PreparedTxn
-from penstock.rpc.tracing import error_status, span, use_span
+from penstock.model.stream import PreparedTxn
+from penstock.rpc.traces import error_status, span, use_span
 from penstock.worker.ports import SinkWriter
-from penstock.worker.task.execution import ExecutedBatch
-from penstock.worker.task.micro_batches import MicroBatch
+from penstock.worker.task.micro_batches import FinishedBatch
 from penstock.worker.task.source_acks import SourceAcks
+from penstock.worker.task.task_offsets import OffsetWriter
+from penstock_values.identity import canonical_json
 
 APPLIED_BY_HOST = frozenset({CommitMode.TWO_PHASE})
 """Modes in which prepared state is stored with the offsets, to be committed again after a crash. In
 SINK mode only the transaction id is stored, so that a token of the sink can be recognized.
 """
-
-
-class OffsetWriter(Protocol):
-    """The part of the offset service that commits need."""
-
-    async def commit(
-        self, offsets: Offsets, prepared: PreparedTxn | None, applied_txn_id: int
-    ) -> None:
-        """Store offsets and prepared state in one fenced write."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedBatch:
-    """A micro-batch whose rows have reached the sink. `executed` is None when it had no rows.
-    `trace` starts with the micro-batch and ends with its commit.
-    """
-
-    txn_id: int
-    batch: MicroBatch
-    executed: ExecutedBatch | None
-    trace: Span = INVALID_SPAN
 
 
 class Commits:

@@ -9,20 +9,16 @@ retry never duplicates rows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from penstock.connector_config.settings import RetryPolicy
 from penstock.model import faults
+from penstock.model.drift_policy import DriftPolicy, DriftRules
 from penstock.model.errors import InternalError, SchemaError, error_from_diagnostic
-from penstock.model.schema_drift import (
-    DriftPolicy,
-    DriftRules,
-    RejectAllKernel,
-    list_schema_requests,
-    make_fit_kernel,
-)
+from penstock.model.schema_drift import RejectAllKernel, list_schema_requests, make_fit_kernel
 from penstock.model.step import Step
 from penstock.model.stream import BadRow, BatchReady, PutSlot, StreamSchema
 from penstock.model.ticket import SlotReport, SlotTicket, Ticket
@@ -31,7 +27,7 @@ from penstock.worker.dead_letters.rejected_rows import (
     RejectedRowHandler,
     SlotOutcome,
 )
-from penstock.worker.job_retries import RetryPolicy, run_job
+from penstock.worker.job_retries import run_job
 from penstock.worker.ports import (
     ApplySchema,
     Chain,
@@ -42,27 +38,12 @@ from penstock.worker.ports import (
     SourceReader,
 )
 from penstock.worker.task.live_rows import Inspections, SamplePlans, Sampler, SampleSource
-from penstock.worker.task.micro_batches import MicroBatch, divide_into_slots, group_by_schema
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutedBatch:
-    """The outcome of a micro-batch: the attempts to commit, its row counts, and the seconds of its
-    slowest slot.
-
-    `rows_failed` counts rejected rows: they became dead letters or were discarded. `errors_logged`
-    of them have a line in the log. `datasets` maps each dataset, by its name after the chain, to
-    its rows read and rows written.
-    """
-
-    slots: tuple[PutSlot, ...]
-    rows_read: int
-    rows_written: int
-    slowest_slot_s: float = 0.0
-    rows_failed: int = 0
-    rows_skipped: int = 0
-    errors_logged: int = 0
-    datasets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+from penstock.worker.task.micro_batches import (
+    ExecutedBatch,
+    MicroBatch,
+    divide_into_slots,
+    group_by_schema,
+)
 
 
 @dataclass(slots=True)

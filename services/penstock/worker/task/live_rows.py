@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from penstock.aio import cancel_and_wait
 from penstock.model.errors import (
     ConfigError,
     PenstockError,
@@ -281,9 +282,7 @@ class Sampler:
             yield
             await asyncio.wait(samples, timeout=SAMPLE_TIMEOUT_S)
         finally:
-            for sample in samples:
-                sample.cancel()
-            await asyncio.gather(*samples, return_exceptions=True)
+            await cancel_and_wait(*samples)
 
     async def _sample(
         self, stage: Stage, rules: InspectRules, source: SampleSource, lag: float

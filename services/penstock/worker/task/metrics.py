@@ -17,7 +17,7 @@ from penstock.model.metrics import (
     PluginMetric,
     TaskMetrics,
 )
-from penstock.worker.task.commit import FinishedBatch
+from penstock.worker.task.micro_batches import FinishedBatch
 
 WINDOW_S: Final = 30.0
 """Length of each of the two windows of a measurement, as in Kafka Connect by default."""

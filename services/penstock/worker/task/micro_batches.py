@@ -1,5 +1,5 @@
-"""Groups the batches of a source into micro-batches, chooses their size, and divides them into
-slots. Pure.
+"""Micro-batches: the batches of a source are grouped into them, divided into slots, and their
+outcomes. Pure.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from penstock.model.errors import DataError, InternalError
-from penstock.model.stream import BadRow, BatchReady, Checkpoint, Offsets
+from opentelemetry.trace import INVALID_SPAN, Span
+
+from penstock.connector_config.settings import FlushRules
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
+from penstock.model.errors import DataError
+from penstock.model.stream import BadRow, BatchReady, Checkpoint, Offsets, PutSlot
 from penstock.wire.record import offsets_bytes
 
 TARGET_SLOT_S: Final = 5.0
@@ -86,26 +90,7 @@ UNREADABLE_BYTE_WEIGHT: Final = 32
 driver. A micro-batch of such rows has about 2 MiB.
 """
 
-MAX_UNREADABLE_ROWS: Final = 10_000
-"""Unreadable rows between two checkpoints (invariant 12)."""
-
 _Event = TypeVar("_Event", BatchReady, BadRow)
-
-
-@dataclass(frozen=True, slots=True)
-class FlushRules:
-    """When a micro-batch is due. A rule of 0 does not delay it.
-
-    `interval_s`: how long rows may wait for more rows; None leaves it to the sink. `rows`, `bytes`:
-    as many end the wait. `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond
-    them.
-    """
-
-    interval_s: float | None = None
-    rows: int = 0
-    bytes: int = 0
-    max_rows: int = 1_000_000
-    max_bytes: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +110,38 @@ class MicroBatch:
     def rows(self) -> int:
         """Number of rows in all batches."""
         return sum(batch.rows for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedBatch:
+    """The outcome of a micro-batch: the attempts to commit, its row counts, and the seconds of its
+    slowest slot.
+
+    `rows_failed` counts rejected rows: they became dead letters or were discarded. `errors_logged`
+    of them have a line in the log. `datasets` maps each dataset, by its name after the chain, to
+    its rows read and rows written.
+    """
+
+    slots: tuple[PutSlot, ...]
+    rows_read: int
+    rows_written: int
+    slowest_slot_s: float = 0.0
+    rows_failed: int = 0
+    rows_skipped: int = 0
+    errors_logged: int = 0
+    datasets: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBatch:
+    """A micro-batch whose rows have reached the sink. `executed` is None when it had no rows.
+    `trace` starts with the micro-batch and ends with its commit.
+    """
+
+    txn_id: int
+    batch: MicroBatch
+    executed: ExecutedBatch | None
+    trace: Span = INVALID_SPAN
 
 
 @dataclass(slots=True)
@@ -177,30 +194,19 @@ class Batcher:
             DataError: `errors.too_many`.
         """
         self._unreadable.append(row)
-        if len(self._unreadable) > MAX_UNREADABLE_ROWS:
+        if len(self._unreadable) > MAX_REJECTED_ROWS:
             raise DataError(
                 "errors.too_many",
-                f"the source could not read more than {MAX_UNREADABLE_ROWS} rows between two "
+                f"the source could not read more than {MAX_REJECTED_ROWS} rows between two "
                 f"checkpoints. The last error: {row.reason.message}",
                 fix="Check the configured format: so many errors rarely have separate causes.",
                 dataset=row.dataset,
             )
 
     def add_checkpoint(self, checkpoint: Checkpoint, now: float) -> None:
-        """Close the batches so far. Their rows must add up to the count of the checkpoint (rule
-        R5).
-
-        Raises:
-            InternalError: `plugin.protocol.row_count`.
+        """Close the batches so far. The plugin host has checked that their rows add up to the count
+        of the checkpoint (rule R5).
         """
-        counted = sum(batch.rows for batch in self._open)
-        if counted != checkpoint.rows:
-            raise InternalError(
-                "plugin.protocol.row_count",
-                f"checkpoint {checkpoint.checkpoint_id} claims {checkpoint.rows} rows, "
-                f"the batches before it have {counted}",
-                fix="Report it to the author of the source.",
-            )
         since = self._open_since if self._open else now
         batches = [_at_checkpoint(batch, checkpoint) for batch in self._open]
         unreadable = [

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from penstock.client import OffsetClient
+from penstock.client.offset import OffsetClient
 from penstock.model.connector import CommitMode, Partition, TaskPlan
 from penstock.model.errors import ConfigError
-from penstock.model.identity import parse_canonical, partition_key
 from penstock.model.stream import Offsets, PreparedTxn, WriteOpened
-from penstock.worker.task.commit import OffsetWriter
+from penstock_values.identity import parse_canonical, partition_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +21,15 @@ class Claim:
 
     last_prepared: PreparedTxn | None
     recover: bool
+
+
+class OffsetWriter(Protocol):
+    """The part of the offset service that commits need."""
+
+    async def commit(
+        self, offsets: Offsets, prepared: PreparedTxn | None, applied_txn_id: int
+    ) -> None:
+        """Store offsets and prepared state in one fenced write."""
 
 
 class TaskOffsets(OffsetWriter, Protocol):

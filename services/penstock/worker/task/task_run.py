@@ -13,6 +13,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.aio import wait_for_first
+from penstock.connector_config.dead_letters import RejectedRowRules
+from penstock.connector_config.settings import DEFAULT_RETRIES, FlushRules, RetryPolicy
 from penstock.model import faults
 from penstock.model.connector import CommitMode, Partition, TaskPlan, TaskState
 from penstock.model.metrics import PluginMetric
@@ -28,15 +31,20 @@ from penstock.model.stream import (
     SourceWarning,
     WriteOpened,
 )
-from penstock.rpc.tracing import span, start_trace, use_span
-from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler, RejectedRowRules
-from penstock.worker.job_retries import DEFAULT_RETRIES, RetryPolicy
+from penstock.rpc.traces import span, start_trace, use_span
+from penstock.worker.dead_letters.rejected_rows import RejectedRowHandler
 from penstock.worker.ports import Chain, Engine, SchemaAnnouncer, SinkWriter, SourceReader
-from penstock.worker.task.commit import Commits, FinishedBatch
-from penstock.worker.task.execution import BatchExecutor, ExecutedBatch
+from penstock.worker.task.commit import Commits
+from penstock.worker.task.execution import BatchExecutor
 from penstock.worker.task.live_rows import Inspections
 from penstock.worker.task.metrics import TaskCounters
-from penstock.worker.task.micro_batches import Batcher, BatchSizer, FlushRules, MicroBatch
+from penstock.worker.task.micro_batches import (
+    Batcher,
+    BatchSizer,
+    ExecutedBatch,
+    FinishedBatch,
+    MicroBatch,
+)
 from penstock.worker.task.source_acks import SourceAcks
 from penstock.worker.task.task_offsets import (
     Claim,
@@ -157,8 +165,7 @@ class BatchRunner:
         while not executing.done() and not self._stopped.is_set():
             self._wake.clear()
             waker = asyncio.ensure_future(self._wake.wait())
-            either: set[asyncio.Future[Any]] = {executing, waker}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_first(executing, waker)
             waker.cancel()
         if not executing.done():
             await asyncio.wait({executing}, timeout=STOP_GRACE_S)
@@ -244,7 +251,7 @@ class TaskRun:
         working = asyncio.ensure_future(work)
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
-            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await wait_for_first(working, stopped)
             await asyncio.wait({working}, timeout=STOP_LIMIT_S)
             if working.done():
                 working.result()

@@ -16,6 +16,7 @@ from penstock_connector import (
     CommitMode,
     ConfigError,
     DataError,
+    Dataset,
     FencedError,
     OffsetLostError,
     Sink,
@@ -74,6 +75,10 @@ class Queue(Door, Source[Config]):
     name = "queue"
     config_type = Config
     needs_commit = True
+
+    @classmethod
+    def list_datasets(cls, config):
+        yield Dataset("in.jsonl", "rows", SCHEMA)
 
     @property
     def place(self):

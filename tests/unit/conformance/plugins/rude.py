@@ -237,6 +237,15 @@ def secrets_absent():
 # ── sources ──
 
 
+def datasets_listed():
+    def twice(found, *_):
+        for dataset in found:
+            yield dataset
+            yield dataset
+
+    after(_control, "_datasets", twice)
+
+
 def plan_same():
     numbers = itertools.count()
 

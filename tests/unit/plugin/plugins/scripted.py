@@ -18,6 +18,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
+import pyarrow as pa
 from google.protobuf import json_format
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
@@ -197,6 +198,21 @@ class Connector(connector_grpc.ConnectorServiceServicer):
             yield connector_pb.CheckConnectionResponse(step=step, ok=step != "login")
         if "crash" in request.target.config:
             os._exit(8)
+
+    async def ListDatasets(self, request, context):
+        config = request.target.config
+        for one in json.loads(config["datasets"]):
+            schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in one[1].items()])
+            dataset = connector_pb.Dataset(
+                name=one[0].replace("SECRET", request.target.secrets["password"]),
+                dataset="rows",
+                arrow_schema=schema.serialize().to_pybytes() if one[1] else b"",
+                key_columns=one[2:],
+                selected=True,
+            )
+            yield connector_pb.ListDatasetsResponse(dataset=dataset)
+        if "without" in config:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
 
     async def Monitor(self, _, context):
         request = await context.read()

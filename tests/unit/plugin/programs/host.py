@@ -4,7 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from penstock.plugin import ConnectorEntry, Kind, Manifest, PluginHost, Registry
+from penstock.plugin.catalog.manifest import ConnectorEntry, Kind, Manifest
+from penstock.plugin.catalog.registry import Registry
+from penstock.plugin.host import PluginHost
 
 
 async def main(runtime_dir: str, *modes: str) -> None:

@@ -453,6 +453,191 @@ func (x *CheckConnectionResponse) GetDiagnostics() []*v1.Diagnostic {
 	return nil
 }
 
+// ListDatasetsRequest is a configured source.
+type ListDatasetsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Connector.
+	Target        *Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetsRequest) Reset() {
+	*x = ListDatasetsRequest{}
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetsRequest) ProtoMessage() {}
+
+func (x *ListDatasetsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetsRequest.ProtoReflect.Descriptor instead.
+func (*ListDatasetsRequest) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListDatasetsRequest) GetTarget() *Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+// ListDatasetsResponse is one dataset.
+type ListDatasetsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Dataset.
+	Dataset       *Dataset `protobuf:"bytes,1,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDatasetsResponse) Reset() {
+	*x = ListDatasetsResponse{}
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDatasetsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDatasetsResponse) ProtoMessage() {}
+
+func (x *ListDatasetsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDatasetsResponse.ProtoReflect.Descriptor instead.
+func (*ListDatasetsResponse) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListDatasetsResponse) GetDataset() *Dataset {
+	if x != nil {
+		return x.Dataset
+	}
+	return nil
+}
+
+// Dataset is something that a source can read as rows: a table, a file, the result of a query.
+type Dataset struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in the external system, as the keys of the connector name it, for instance shop.orders or /data/orders.csv. No two
+	// datasets have the same.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Schema.dataset of its rows; empty when they have none.
+	Dataset string `protobuf:"bytes,2,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	// Columns of its rows without the reserved ones, in the form of Schema.arrow_schema; empty when they are not known before the rows
+	// are read.
+	ArrowSchema []byte `protobuf:"bytes,3,opt,name=arrow_schema,json=arrowSchema,proto3" json:"arrow_schema,omitempty"`
+	// Key columns, in order.
+	KeyColumns []string `protobuf:"bytes,4,rep,name=key_columns,json=keyColumns,proto3" json:"key_columns,omitempty"`
+	// Whether the configuration reads it.
+	Selected bool `protobuf:"varint,5,opt,name=selected,proto3" json:"selected,omitempty"`
+	// Why its columns could not be looked up, when the others still can be listed.
+	Problem       *v1.Diagnostic `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dataset) Reset() {
+	*x = Dataset{}
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dataset) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dataset) ProtoMessage() {}
+
+func (x *Dataset) ProtoReflect() protoreflect.Message {
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
+func (*Dataset) Descriptor() ([]byte, []int) {
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Dataset) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Dataset) GetDataset() string {
+	if x != nil {
+		return x.Dataset
+	}
+	return ""
+}
+
+func (x *Dataset) GetArrowSchema() []byte {
+	if x != nil {
+		return x.ArrowSchema
+	}
+	return nil
+}
+
+func (x *Dataset) GetKeyColumns() []string {
+	if x != nil {
+		return x.KeyColumns
+	}
+	return nil
+}
+
+func (x *Dataset) GetSelected() bool {
+	if x != nil {
+		return x.Selected
+	}
+	return false
+}
+
+func (x *Dataset) GetProblem() *v1.Diagnostic {
+	if x != nil {
+		return x.Problem
+	}
+	return nil
+}
+
 // PlanRequest is a configured connector to plan.
 type PlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -468,7 +653,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +665,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[6]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +678,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{6}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlanRequest) GetTarget() *Target {
@@ -532,7 +717,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +729,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[7]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +742,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{7}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PlanResponse) GetTasks() []*TaskPlan {
@@ -596,7 +781,7 @@ type TaskPlan struct {
 
 func (x *TaskPlan) Reset() {
 	*x = TaskPlan{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +793,7 @@ func (x *TaskPlan) String() string {
 func (*TaskPlan) ProtoMessage() {}
 
 func (x *TaskPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[8]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +806,7 @@ func (x *TaskPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPlan.ProtoReflect.Descriptor instead.
 func (*TaskPlan) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{8}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TaskPlan) GetTaskId() string {
@@ -661,7 +846,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +858,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[9]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +871,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{9}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ApplyRequest) GetTarget() *Target {
@@ -723,7 +908,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +920,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[10]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +933,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{10}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApplyResponse) GetActions() []string {
@@ -782,7 +967,7 @@ type AlterOffsetsRequest struct {
 
 func (x *AlterOffsetsRequest) Reset() {
 	*x = AlterOffsetsRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +979,7 @@ func (x *AlterOffsetsRequest) String() string {
 func (*AlterOffsetsRequest) ProtoMessage() {}
 
 func (x *AlterOffsetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[11]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +992,7 @@ func (x *AlterOffsetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterOffsetsRequest.ProtoReflect.Descriptor instead.
 func (*AlterOffsetsRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{11}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AlterOffsetsRequest) GetTarget() *Target {
@@ -842,7 +1027,7 @@ type AlterOffsetsResponse struct {
 
 func (x *AlterOffsetsResponse) Reset() {
 	*x = AlterOffsetsResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1039,7 @@ func (x *AlterOffsetsResponse) String() string {
 func (*AlterOffsetsResponse) ProtoMessage() {}
 
 func (x *AlterOffsetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[12]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1052,7 @@ func (x *AlterOffsetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlterOffsetsResponse.ProtoReflect.Descriptor instead.
 func (*AlterOffsetsResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{12}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AlterOffsetsResponse) GetPartitions() []*v11.Partition {
@@ -894,7 +1079,7 @@ type MonitorRequest struct {
 
 func (x *MonitorRequest) Reset() {
 	*x = MonitorRequest{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1091,7 @@ func (x *MonitorRequest) String() string {
 func (*MonitorRequest) ProtoMessage() {}
 
 func (x *MonitorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[13]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1104,7 @@ func (x *MonitorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorRequest.ProtoReflect.Descriptor instead.
 func (*MonitorRequest) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{13}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MonitorRequest) GetTarget() *Target {
@@ -968,7 +1153,7 @@ type MonitorResponse struct {
 
 func (x *MonitorResponse) Reset() {
 	*x = MonitorResponse{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1165,7 @@ func (x *MonitorResponse) String() string {
 func (*MonitorResponse) ProtoMessage() {}
 
 func (x *MonitorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[14]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1178,7 @@ func (x *MonitorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorResponse.ProtoReflect.Descriptor instead.
 func (*MonitorResponse) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{14}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MonitorResponse) GetKind() isMonitorResponse_Kind {
@@ -1083,7 +1268,7 @@ type MonitorOpened struct {
 
 func (x *MonitorOpened) Reset() {
 	*x = MonitorOpened{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1280,7 @@ func (x *MonitorOpened) String() string {
 func (*MonitorOpened) ProtoMessage() {}
 
 func (x *MonitorOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[15]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1293,7 @@ func (x *MonitorOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonitorOpened.ProtoReflect.Descriptor instead.
 func (*MonitorOpened) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{15}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MonitorOpened) GetHeartbeatEvery() *durationpb.Duration {
@@ -1129,7 +1314,7 @@ type Replan struct {
 
 func (x *Replan) Reset() {
 	*x = Replan{}
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1326,7 @@ func (x *Replan) String() string {
 func (*Replan) ProtoMessage() {}
 
 func (x *Replan) ProtoReflect() protoreflect.Message {
-	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[16]
+	mi := &file_penstock_api_connector_v1_connector_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1339,7 @@ func (x *Replan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replan.ProtoReflect.Descriptor instead.
 func (*Replan) Descriptor() ([]byte, []int) {
-	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{16}
+	return file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Replan) GetReason() string {
@@ -1197,7 +1382,19 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\x04step\x18\x01 \x01(\tR\x04step\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12-\n" +
 	"\x04took\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12C\n" +
-	"\vdiagnostics\x18\x04 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\"\xb3\x01\n" +
+	"\vdiagnostics\x18\x04 \x03(\v2!.penstock.api.error.v1.DiagnosticR\vdiagnostics\"P\n" +
+	"\x13ListDatasetsRequest\x129\n" +
+	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\"T\n" +
+	"\x14ListDatasetsResponse\x12<\n" +
+	"\adataset\x18\x01 \x01(\v2\".penstock.api.connector.v1.DatasetR\adataset\"\xd4\x01\n" +
+	"\aDataset\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\adataset\x18\x02 \x01(\tR\adataset\x12!\n" +
+	"\farrow_schema\x18\x03 \x01(\fR\varrowSchema\x12\x1f\n" +
+	"\vkey_columns\x18\x04 \x03(\tR\n" +
+	"keyColumns\x12\x1a\n" +
+	"\bselected\x18\x05 \x01(\bR\bselected\x12;\n" +
+	"\aproblem\x18\x06 \x01(\v2!.penstock.api.error.v1.DiagnosticR\aproblem\"\xb3\x01\n" +
 	"\vPlanRequest\x129\n" +
 	"\x06target\x18\x01 \x01(\v2!.penstock.api.connector.v1.TargetR\x06target\x12\x1b\n" +
 	"\tmax_tasks\x18\x02 \x01(\rR\bmaxTasks\x12L\n" +
@@ -1258,10 +1455,11 @@ const file_penstock_api_connector_v1_connector_service_proto_rawDesc = "" +
 	"\x13APPLY_ACTION_CREATE\x10\x01\x12\x17\n" +
 	"\x13APPLY_ACTION_UPDATE\x10\x02\x12\x17\n" +
 	"\x13APPLY_ACTION_DELETE\x10\x03\x12\x16\n" +
-	"\x12APPLY_ACTION_RESET\x10\x042\x91\x05\n" +
+	"\x12APPLY_ACTION_RESET\x10\x042\x84\x06\n" +
 	"\x10ConnectorService\x12u\n" +
 	"\x0eValidateConfig\x120.penstock.api.connector.v1.ValidateConfigRequest\x1a1.penstock.api.connector.v1.ValidateConfigResponse\x12z\n" +
-	"\x0fCheckConnection\x121.penstock.api.connector.v1.CheckConnectionRequest\x1a2.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12W\n" +
+	"\x0fCheckConnection\x121.penstock.api.connector.v1.CheckConnectionRequest\x1a2.penstock.api.connector.v1.CheckConnectionResponse0\x01\x12q\n" +
+	"\fListDatasets\x12..penstock.api.connector.v1.ListDatasetsRequest\x1a/.penstock.api.connector.v1.ListDatasetsResponse0\x01\x12W\n" +
 	"\x04Plan\x12&.penstock.api.connector.v1.PlanRequest\x1a'.penstock.api.connector.v1.PlanResponse\x12Z\n" +
 	"\x05Apply\x12'.penstock.api.connector.v1.ApplyRequest\x1a(.penstock.api.connector.v1.ApplyResponse\x12o\n" +
 	"\fAlterOffsets\x12..penstock.api.connector.v1.AlterOffsetsRequest\x1a/.penstock.api.connector.v1.AlterOffsetsResponse\x12d\n" +
@@ -1280,7 +1478,7 @@ func file_penstock_api_connector_v1_connector_service_proto_rawDescGZIP() []byte
 }
 
 var file_penstock_api_connector_v1_connector_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_penstock_api_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_penstock_api_connector_v1_connector_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_penstock_api_connector_v1_connector_service_proto_goTypes = []any{
 	(ApplyAction)(0),                // 0: penstock.api.connector.v1.ApplyAction
 	(*Target)(nil),                  // 1: penstock.api.connector.v1.Target
@@ -1289,72 +1487,80 @@ var file_penstock_api_connector_v1_connector_service_proto_goTypes = []any{
 	(*ConfigValue)(nil),             // 4: penstock.api.connector.v1.ConfigValue
 	(*CheckConnectionRequest)(nil),  // 5: penstock.api.connector.v1.CheckConnectionRequest
 	(*CheckConnectionResponse)(nil), // 6: penstock.api.connector.v1.CheckConnectionResponse
-	(*PlanRequest)(nil),             // 7: penstock.api.connector.v1.PlanRequest
-	(*PlanResponse)(nil),            // 8: penstock.api.connector.v1.PlanResponse
-	(*TaskPlan)(nil),                // 9: penstock.api.connector.v1.TaskPlan
-	(*ApplyRequest)(nil),            // 10: penstock.api.connector.v1.ApplyRequest
-	(*ApplyResponse)(nil),           // 11: penstock.api.connector.v1.ApplyResponse
-	(*AlterOffsetsRequest)(nil),     // 12: penstock.api.connector.v1.AlterOffsetsRequest
-	(*AlterOffsetsResponse)(nil),    // 13: penstock.api.connector.v1.AlterOffsetsResponse
-	(*MonitorRequest)(nil),          // 14: penstock.api.connector.v1.MonitorRequest
-	(*MonitorResponse)(nil),         // 15: penstock.api.connector.v1.MonitorResponse
-	(*MonitorOpened)(nil),           // 16: penstock.api.connector.v1.MonitorOpened
-	(*Replan)(nil),                  // 17: penstock.api.connector.v1.Replan
-	nil,                             // 18: penstock.api.connector.v1.Target.ConfigEntry
-	nil,                             // 19: penstock.api.connector.v1.Target.SecretsEntry
-	nil,                             // 20: penstock.api.connector.v1.TaskPlan.ConfigEntry
-	(*v1.Diagnostic)(nil),           // 21: penstock.api.error.v1.Diagnostic
-	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
-	(*v11.Partition)(nil),           // 23: penstock.api.record.v1.Partition
-	(*Progress)(nil),                // 24: penstock.api.connector.v1.Progress
+	(*ListDatasetsRequest)(nil),     // 7: penstock.api.connector.v1.ListDatasetsRequest
+	(*ListDatasetsResponse)(nil),    // 8: penstock.api.connector.v1.ListDatasetsResponse
+	(*Dataset)(nil),                 // 9: penstock.api.connector.v1.Dataset
+	(*PlanRequest)(nil),             // 10: penstock.api.connector.v1.PlanRequest
+	(*PlanResponse)(nil),            // 11: penstock.api.connector.v1.PlanResponse
+	(*TaskPlan)(nil),                // 12: penstock.api.connector.v1.TaskPlan
+	(*ApplyRequest)(nil),            // 13: penstock.api.connector.v1.ApplyRequest
+	(*ApplyResponse)(nil),           // 14: penstock.api.connector.v1.ApplyResponse
+	(*AlterOffsetsRequest)(nil),     // 15: penstock.api.connector.v1.AlterOffsetsRequest
+	(*AlterOffsetsResponse)(nil),    // 16: penstock.api.connector.v1.AlterOffsetsResponse
+	(*MonitorRequest)(nil),          // 17: penstock.api.connector.v1.MonitorRequest
+	(*MonitorResponse)(nil),         // 18: penstock.api.connector.v1.MonitorResponse
+	(*MonitorOpened)(nil),           // 19: penstock.api.connector.v1.MonitorOpened
+	(*Replan)(nil),                  // 20: penstock.api.connector.v1.Replan
+	nil,                             // 21: penstock.api.connector.v1.Target.ConfigEntry
+	nil,                             // 22: penstock.api.connector.v1.Target.SecretsEntry
+	nil,                             // 23: penstock.api.connector.v1.TaskPlan.ConfigEntry
+	(*v1.Diagnostic)(nil),           // 24: penstock.api.error.v1.Diagnostic
+	(*durationpb.Duration)(nil),     // 25: google.protobuf.Duration
+	(*v11.Partition)(nil),           // 26: penstock.api.record.v1.Partition
+	(*Progress)(nil),                // 27: penstock.api.connector.v1.Progress
 }
 var file_penstock_api_connector_v1_connector_service_proto_depIdxs = []int32{
-	18, // 0: penstock.api.connector.v1.Target.config:type_name -> penstock.api.connector.v1.Target.ConfigEntry
-	19, // 1: penstock.api.connector.v1.Target.secrets:type_name -> penstock.api.connector.v1.Target.SecretsEntry
+	21, // 0: penstock.api.connector.v1.Target.config:type_name -> penstock.api.connector.v1.Target.ConfigEntry
+	22, // 1: penstock.api.connector.v1.Target.secrets:type_name -> penstock.api.connector.v1.Target.SecretsEntry
 	1,  // 2: penstock.api.connector.v1.ValidateConfigRequest.target:type_name -> penstock.api.connector.v1.Target
 	4,  // 3: penstock.api.connector.v1.ValidateConfigResponse.values:type_name -> penstock.api.connector.v1.ConfigValue
-	21, // 4: penstock.api.connector.v1.ValidateConfigResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	21, // 5: penstock.api.connector.v1.ConfigValue.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	24, // 4: penstock.api.connector.v1.ValidateConfigResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	24, // 5: penstock.api.connector.v1.ConfigValue.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
 	1,  // 6: penstock.api.connector.v1.CheckConnectionRequest.target:type_name -> penstock.api.connector.v1.Target
-	22, // 7: penstock.api.connector.v1.CheckConnectionResponse.took:type_name -> google.protobuf.Duration
-	21, // 8: penstock.api.connector.v1.CheckConnectionResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	1,  // 9: penstock.api.connector.v1.PlanRequest.target:type_name -> penstock.api.connector.v1.Target
-	23, // 10: penstock.api.connector.v1.PlanRequest.known_partitions:type_name -> penstock.api.record.v1.Partition
-	9,  // 11: penstock.api.connector.v1.PlanResponse.tasks:type_name -> penstock.api.connector.v1.TaskPlan
-	23, // 12: penstock.api.connector.v1.PlanResponse.partitions:type_name -> penstock.api.record.v1.Partition
-	20, // 13: penstock.api.connector.v1.TaskPlan.config:type_name -> penstock.api.connector.v1.TaskPlan.ConfigEntry
-	23, // 14: penstock.api.connector.v1.TaskPlan.partitions:type_name -> penstock.api.record.v1.Partition
-	1,  // 15: penstock.api.connector.v1.ApplyRequest.target:type_name -> penstock.api.connector.v1.Target
-	0,  // 16: penstock.api.connector.v1.ApplyRequest.action:type_name -> penstock.api.connector.v1.ApplyAction
-	1,  // 17: penstock.api.connector.v1.ApplyRequest.last_applied:type_name -> penstock.api.connector.v1.Target
-	21, // 18: penstock.api.connector.v1.ApplyResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
-	1,  // 19: penstock.api.connector.v1.AlterOffsetsRequest.target:type_name -> penstock.api.connector.v1.Target
-	23, // 20: penstock.api.connector.v1.AlterOffsetsRequest.partitions:type_name -> penstock.api.record.v1.Partition
-	23, // 21: penstock.api.connector.v1.AlterOffsetsResponse.partitions:type_name -> penstock.api.record.v1.Partition
-	1,  // 22: penstock.api.connector.v1.MonitorRequest.target:type_name -> penstock.api.connector.v1.Target
-	9,  // 23: penstock.api.connector.v1.MonitorRequest.tasks:type_name -> penstock.api.connector.v1.TaskPlan
-	17, // 24: penstock.api.connector.v1.MonitorResponse.replan:type_name -> penstock.api.connector.v1.Replan
-	21, // 25: penstock.api.connector.v1.MonitorResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
-	24, // 26: penstock.api.connector.v1.MonitorResponse.progress:type_name -> penstock.api.connector.v1.Progress
-	16, // 27: penstock.api.connector.v1.MonitorResponse.opened:type_name -> penstock.api.connector.v1.MonitorOpened
-	22, // 28: penstock.api.connector.v1.MonitorOpened.heartbeat_every:type_name -> google.protobuf.Duration
-	2,  // 29: penstock.api.connector.v1.ConnectorService.ValidateConfig:input_type -> penstock.api.connector.v1.ValidateConfigRequest
-	5,  // 30: penstock.api.connector.v1.ConnectorService.CheckConnection:input_type -> penstock.api.connector.v1.CheckConnectionRequest
-	7,  // 31: penstock.api.connector.v1.ConnectorService.Plan:input_type -> penstock.api.connector.v1.PlanRequest
-	10, // 32: penstock.api.connector.v1.ConnectorService.Apply:input_type -> penstock.api.connector.v1.ApplyRequest
-	12, // 33: penstock.api.connector.v1.ConnectorService.AlterOffsets:input_type -> penstock.api.connector.v1.AlterOffsetsRequest
-	14, // 34: penstock.api.connector.v1.ConnectorService.Monitor:input_type -> penstock.api.connector.v1.MonitorRequest
-	3,  // 35: penstock.api.connector.v1.ConnectorService.ValidateConfig:output_type -> penstock.api.connector.v1.ValidateConfigResponse
-	6,  // 36: penstock.api.connector.v1.ConnectorService.CheckConnection:output_type -> penstock.api.connector.v1.CheckConnectionResponse
-	8,  // 37: penstock.api.connector.v1.ConnectorService.Plan:output_type -> penstock.api.connector.v1.PlanResponse
-	11, // 38: penstock.api.connector.v1.ConnectorService.Apply:output_type -> penstock.api.connector.v1.ApplyResponse
-	13, // 39: penstock.api.connector.v1.ConnectorService.AlterOffsets:output_type -> penstock.api.connector.v1.AlterOffsetsResponse
-	15, // 40: penstock.api.connector.v1.ConnectorService.Monitor:output_type -> penstock.api.connector.v1.MonitorResponse
-	35, // [35:41] is the sub-list for method output_type
-	29, // [29:35] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	25, // 7: penstock.api.connector.v1.CheckConnectionResponse.took:type_name -> google.protobuf.Duration
+	24, // 8: penstock.api.connector.v1.CheckConnectionResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	1,  // 9: penstock.api.connector.v1.ListDatasetsRequest.target:type_name -> penstock.api.connector.v1.Target
+	9,  // 10: penstock.api.connector.v1.ListDatasetsResponse.dataset:type_name -> penstock.api.connector.v1.Dataset
+	24, // 11: penstock.api.connector.v1.Dataset.problem:type_name -> penstock.api.error.v1.Diagnostic
+	1,  // 12: penstock.api.connector.v1.PlanRequest.target:type_name -> penstock.api.connector.v1.Target
+	26, // 13: penstock.api.connector.v1.PlanRequest.known_partitions:type_name -> penstock.api.record.v1.Partition
+	12, // 14: penstock.api.connector.v1.PlanResponse.tasks:type_name -> penstock.api.connector.v1.TaskPlan
+	26, // 15: penstock.api.connector.v1.PlanResponse.partitions:type_name -> penstock.api.record.v1.Partition
+	23, // 16: penstock.api.connector.v1.TaskPlan.config:type_name -> penstock.api.connector.v1.TaskPlan.ConfigEntry
+	26, // 17: penstock.api.connector.v1.TaskPlan.partitions:type_name -> penstock.api.record.v1.Partition
+	1,  // 18: penstock.api.connector.v1.ApplyRequest.target:type_name -> penstock.api.connector.v1.Target
+	0,  // 19: penstock.api.connector.v1.ApplyRequest.action:type_name -> penstock.api.connector.v1.ApplyAction
+	1,  // 20: penstock.api.connector.v1.ApplyRequest.last_applied:type_name -> penstock.api.connector.v1.Target
+	24, // 21: penstock.api.connector.v1.ApplyResponse.diagnostics:type_name -> penstock.api.error.v1.Diagnostic
+	1,  // 22: penstock.api.connector.v1.AlterOffsetsRequest.target:type_name -> penstock.api.connector.v1.Target
+	26, // 23: penstock.api.connector.v1.AlterOffsetsRequest.partitions:type_name -> penstock.api.record.v1.Partition
+	26, // 24: penstock.api.connector.v1.AlterOffsetsResponse.partitions:type_name -> penstock.api.record.v1.Partition
+	1,  // 25: penstock.api.connector.v1.MonitorRequest.target:type_name -> penstock.api.connector.v1.Target
+	12, // 26: penstock.api.connector.v1.MonitorRequest.tasks:type_name -> penstock.api.connector.v1.TaskPlan
+	20, // 27: penstock.api.connector.v1.MonitorResponse.replan:type_name -> penstock.api.connector.v1.Replan
+	24, // 28: penstock.api.connector.v1.MonitorResponse.diagnostic:type_name -> penstock.api.error.v1.Diagnostic
+	27, // 29: penstock.api.connector.v1.MonitorResponse.progress:type_name -> penstock.api.connector.v1.Progress
+	19, // 30: penstock.api.connector.v1.MonitorResponse.opened:type_name -> penstock.api.connector.v1.MonitorOpened
+	25, // 31: penstock.api.connector.v1.MonitorOpened.heartbeat_every:type_name -> google.protobuf.Duration
+	2,  // 32: penstock.api.connector.v1.ConnectorService.ValidateConfig:input_type -> penstock.api.connector.v1.ValidateConfigRequest
+	5,  // 33: penstock.api.connector.v1.ConnectorService.CheckConnection:input_type -> penstock.api.connector.v1.CheckConnectionRequest
+	7,  // 34: penstock.api.connector.v1.ConnectorService.ListDatasets:input_type -> penstock.api.connector.v1.ListDatasetsRequest
+	10, // 35: penstock.api.connector.v1.ConnectorService.Plan:input_type -> penstock.api.connector.v1.PlanRequest
+	13, // 36: penstock.api.connector.v1.ConnectorService.Apply:input_type -> penstock.api.connector.v1.ApplyRequest
+	15, // 37: penstock.api.connector.v1.ConnectorService.AlterOffsets:input_type -> penstock.api.connector.v1.AlterOffsetsRequest
+	17, // 38: penstock.api.connector.v1.ConnectorService.Monitor:input_type -> penstock.api.connector.v1.MonitorRequest
+	3,  // 39: penstock.api.connector.v1.ConnectorService.ValidateConfig:output_type -> penstock.api.connector.v1.ValidateConfigResponse
+	6,  // 40: penstock.api.connector.v1.ConnectorService.CheckConnection:output_type -> penstock.api.connector.v1.CheckConnectionResponse
+	8,  // 41: penstock.api.connector.v1.ConnectorService.ListDatasets:output_type -> penstock.api.connector.v1.ListDatasetsResponse
+	11, // 42: penstock.api.connector.v1.ConnectorService.Plan:output_type -> penstock.api.connector.v1.PlanResponse
+	14, // 43: penstock.api.connector.v1.ConnectorService.Apply:output_type -> penstock.api.connector.v1.ApplyResponse
+	16, // 44: penstock.api.connector.v1.ConnectorService.AlterOffsets:output_type -> penstock.api.connector.v1.AlterOffsetsResponse
+	18, // 45: penstock.api.connector.v1.ConnectorService.Monitor:output_type -> penstock.api.connector.v1.MonitorResponse
+	39, // [39:46] is the sub-list for method output_type
+	32, // [32:39] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_penstock_api_connector_v1_connector_service_proto_init() }
@@ -1364,7 +1570,7 @@ func file_penstock_api_connector_v1_connector_service_proto_init() {
 	}
 	file_penstock_api_connector_v1_types_proto_init()
 	file_penstock_api_connector_v1_connector_service_proto_msgTypes[3].OneofWrappers = []any{}
-	file_penstock_api_connector_v1_connector_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_penstock_api_connector_v1_connector_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*MonitorResponse_Replan)(nil),
 		(*MonitorResponse_Diagnostic)(nil),
 		(*MonitorResponse_Progress)(nil),
@@ -1376,7 +1582,7 @@ func file_penstock_api_connector_v1_connector_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_penstock_api_connector_v1_connector_service_proto_rawDesc), len(file_penstock_api_connector_v1_connector_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ConnectorService_ValidateConfig_FullMethodName  = "/penstock.api.connector.v1.ConnectorService/ValidateConfig"
 	ConnectorService_CheckConnection_FullMethodName = "/penstock.api.connector.v1.ConnectorService/CheckConnection"
+	ConnectorService_ListDatasets_FullMethodName    = "/penstock.api.connector.v1.ConnectorService/ListDatasets"
 	ConnectorService_Plan_FullMethodName            = "/penstock.api.connector.v1.ConnectorService/Plan"
 	ConnectorService_Apply_FullMethodName           = "/penstock.api.connector.v1.ConnectorService/Apply"
 	ConnectorService_AlterOffsets_FullMethodName    = "/penstock.api.connector.v1.ConnectorService/AlterOffsets"
@@ -37,6 +38,12 @@ type ConnectorServiceClient interface {
 	ValidateConfig(ctx context.Context, in *ValidateConfigRequest, opts ...grpc.CallOption) (*ValidateConfigResponse, error)
 	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
 	CheckConnection(ctx context.Context, in *CheckConnectionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckConnectionResponse], error)
+	// ListDatasets streams the datasets that a source can read over the connection of a configuration, such as tables or files, with
+	// their columns: also those that the configuration leaves out, each once, in an order that stays the same. It changes nothing,
+	// opens no task and needs no offsets, so that a user can choose before the connector exists. It may be unimplemented; the host
+	// calls it only for sources. The host cancels the call when it has as many as it shows, or after 60 s: a source looks up the
+	// columns of a dataset when it sends it, not all of them first. An error status ends the list.
+	ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListDatasetsResponse], error)
 	// Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
 	// The host does not call it for a sink; a sink may return an empty response.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
@@ -101,6 +108,25 @@ func (c *connectorServiceClient) CheckConnection(ctx context.Context, in *CheckC
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ConnectorService_CheckConnectionClient = grpc.ServerStreamingClient[CheckConnectionResponse]
 
+func (c *connectorServiceClient) ListDatasets(ctx context.Context, in *ListDatasetsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListDatasetsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[1], ConnectorService_ListDatasets_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListDatasetsRequest, ListDatasetsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ConnectorService_ListDatasetsClient = grpc.ServerStreamingClient[ListDatasetsResponse]
+
 func (c *connectorServiceClient) Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PlanResponse)
@@ -133,7 +159,7 @@ func (c *connectorServiceClient) AlterOffsets(ctx context.Context, in *AlterOffs
 
 func (c *connectorServiceClient) Monitor(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[MonitorRequest, MonitorResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[1], ConnectorService_Monitor_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ConnectorService_ServiceDesc.Streams[2], ConnectorService_Monitor_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +180,12 @@ type ConnectorServiceServer interface {
 	ValidateConfig(context.Context, *ValidateConfigRequest) (*ValidateConfigResponse, error)
 	// CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
 	CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error
+	// ListDatasets streams the datasets that a source can read over the connection of a configuration, such as tables or files, with
+	// their columns: also those that the configuration leaves out, each once, in an order that stays the same. It changes nothing,
+	// opens no task and needs no offsets, so that a user can choose before the connector exists. It may be unimplemented; the host
+	// calls it only for sources. The host cancels the call when it has as many as it shows, or after 60 s: a source looks up the
+	// columns of a dataset when it sends it, not all of them first. An error status ends the list.
+	ListDatasets(*ListDatasetsRequest, grpc.ServerStreamingServer[ListDatasetsResponse]) error
 	// Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
 	// The host does not call it for a sink; a sink may return an empty response.
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
@@ -194,6 +226,9 @@ func (UnimplementedConnectorServiceServer) ValidateConfig(context.Context, *Vali
 }
 func (UnimplementedConnectorServiceServer) CheckConnection(*CheckConnectionRequest, grpc.ServerStreamingServer[CheckConnectionResponse]) error {
 	return status.Error(codes.Unimplemented, "method CheckConnection not implemented")
+}
+func (UnimplementedConnectorServiceServer) ListDatasets(*ListDatasetsRequest, grpc.ServerStreamingServer[ListDatasetsResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListDatasets not implemented")
 }
 func (UnimplementedConnectorServiceServer) Plan(context.Context, *PlanRequest) (*PlanResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Plan not implemented")
@@ -256,6 +291,17 @@ func _ConnectorService_CheckConnection_Handler(srv interface{}, stream grpc.Serv
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ConnectorService_CheckConnectionServer = grpc.ServerStreamingServer[CheckConnectionResponse]
+
+func _ConnectorService_ListDatasets_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListDatasetsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ConnectorServiceServer).ListDatasets(m, &grpc.GenericServerStream[ListDatasetsRequest, ListDatasetsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ConnectorService_ListDatasetsServer = grpc.ServerStreamingServer[ListDatasetsResponse]
 
 func _ConnectorService_Plan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanRequest)
@@ -346,6 +392,11 @@ var ConnectorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "CheckConnection",
 			Handler:       _ConnectorService_CheckConnection_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListDatasets",
+			Handler:       _ConnectorService_ListDatasets_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -1,7 +1,7 @@
 """The check of each case: importing this package registers all of them in `CHECKS`.
 
 - `plugin_process`  how a process starts, ends and describes itself
-- `configuration`   validation, connection check, plan, secrets; of any connector
+- `configuration`   validation, connection check, datasets, plan, secrets; of any connector
 - `source_reads`    frames, limits and control of a source
 - `source_resumes`  a source after a commit, a crash or a new owner
 - `sink_writes`     rows, schemas and transactions of a sink

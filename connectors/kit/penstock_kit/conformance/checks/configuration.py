@@ -1,8 +1,13 @@
-"""How a connector validates configurations, checks its connection, plans, and keeps secrets."""
+"""How a connector validates configurations, checks its connection, lists datasets, plans, and keeps
+secrets.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
+
+import grpc
 
 from penstock.api.connector.v1 import connector_service_pb2 as pb
 from penstock.api.connector.v1 import plugin_service_pb2 as plugin_pb
@@ -10,9 +15,9 @@ from penstock.api.connector.v1 import sink_service_pb2 as sink_pb
 from penstock.api.connector.v1 import source_service_pb2 as source_pb
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock.api.record.v1 import record_pb2
-from penstock.model.identity import is_partition_id, partition_id
-from penstock.wire.record import value_from_proto
-from penstock_kit.conformance.bench import Bench, case
+from penstock.model.arrow_schema import decode_schema
+from penstock.model.columns import is_reserved
+from penstock_kit.conformance.bench import SMALL_BATCHES, Bench, case
 from penstock_kit.conformance.calls import RefusedError, call, collect, open_stream
 from penstock_kit.conformance.cases import Case
 from penstock_kit.conformance.declaration import DECLARATION_FILE
@@ -23,6 +28,9 @@ from penstock_kit.conformance.results import (
     format_diagnostics,
     require,
 )
+from penstock_kit.conformance.source_task import open_source
+from penstock_values.identity import is_partition_id, partition_id
+from penstock_values.messages import key_from_proto
 
 _NONSENSE: Final = "~ no such value ~"
 _STRICT_TYPES: Final = frozenset({"boolean", "int", "long", "double", "duration", "size"})
@@ -34,7 +42,6 @@ _CANARY: Final = "canary-7f3a9c51e2"
 @case("config.valid")
 async def valid(bench: Bench, case: Case) -> None:
     """The declared configuration is valid, on a second call, too."""
-    del case
     async with bench.sandbox() as sandbox:
         for _ in range(2):
             found = await _validate(bench, sandbox.target())
@@ -48,7 +55,6 @@ async def valid(bench: Bench, case: Case) -> None:
 @case("config.required")
 async def required(bench: Bench, case: Case) -> None:
     """A missing required key is an error that names the key."""
-    del case
     keys = [key.name for key in bench.spec.config_keys if key.required]
     if not keys:
         raise NotApplicableError("no key is required")
@@ -60,7 +66,6 @@ async def required(bench: Bench, case: Case) -> None:
 @case("config.unknown_key")
 async def unknown_key(bench: Bench, case: Case) -> None:
     """An unknown key is an error that names the key: a typing error is never ignored."""
-    del case
     async with bench.sandbox() as sandbox:
         target = sandbox.target(**{_UNKNOWN: "1"})
         await _check_refused(bench, target, _UNKNOWN, "an unknown key was given")
@@ -69,7 +74,6 @@ async def unknown_key(bench: Bench, case: Case) -> None:
 @case("config.wrong_type")
 async def wrong_type(bench: Bench, case: Case) -> None:
     """A value of a wrong type is an error that names its key."""
-    del case
     keys = [key.name for key in bench.spec.config_keys if key.type in _STRICT_TYPES or key.choices]
     if not keys:
         raise NotApplicableError("every key accepts any text")
@@ -83,7 +87,6 @@ async def wrong_type(bench: Bench, case: Case) -> None:
 @case("config.wrong_value")
 async def wrong_value(bench: Bench, case: Case) -> None:
     """The values out of range that the author declares are errors."""
-    del case
     if not bench.declaration.wrong:
         raise NotApplicableError("`wrong` is not declared")
     async with bench.sandbox() as sandbox:
@@ -121,6 +124,57 @@ async def check_fails(bench: Bench, case: Case) -> None:
     failed = [step for step in steps if not step.ok]
     require(failed, "every step passed, although the external system cannot be reached")
     require(failed[0].diagnostics, f"step {failed[0].step} failed without a diagnostic")
+
+
+@case("datasets.listed")
+async def listed(bench: Bench, case: Case) -> None:
+    """Datasets have names of their own, and the columns that their rows have."""
+    plugin = await bench.shared_plugin()
+    async with bench.sandbox() as sandbox:
+        request = pb.ListDatasetsRequest(target=sandbox.target())
+        try:
+            answers = await collect(
+                plugin.connectors.ListDatasets, request, plugin.metadata, case.seconds
+            )
+        except RefusedError as error:
+            if error.status is grpc.StatusCode.UNIMPLEMENTED:
+                raise NotApplicableError("it cannot list datasets") from None
+            raise
+        datasets = [answer.dataset for answer in answers]
+        _check_datasets(datasets)
+        # in this sandbox: a name of it may be a part of the names of datasets
+        async with open_source(plugin, sandbox, bench.read_options(**SMALL_BATCHES)) as task:
+            schemas = (await bench.read_all(task)).of_kind("schema")
+    _compare_columns(datasets, schemas)
+
+
+def _check_datasets(datasets: Sequence[pb.Dataset]) -> None:
+    names = [dataset.name for dataset in datasets]
+    require(names, "ListDatasets has no dataset")
+    require(all(names), "a dataset has no name")
+    require(len(set(names)) == len(names), f"a dataset was listed twice: {', '.join(names[:10])}")
+    problems = [one.problem for one in datasets if one.selected and one.HasField("problem")]
+    require(not problems, f"columns are not known: {format_diagnostics(problems)}")
+
+
+def _compare_columns(datasets: Sequence[pb.Dataset], schemas: Sequence[record_pb2.Schema]) -> None:
+    seen: set[str] = set()
+    for schema in schemas:
+        if schema.dataset in seen:
+            continue  # later ones may have grown
+        seen.add(schema.dataset)
+        said = [_columns(d) for d in datasets if d.selected and d.dataset == schema.dataset]
+        found = _columns(schema)
+        require(said, f"rows of {schema.dataset!r} came, and it was not listed as selected")
+        require({} in said or found in said, f"{schema.dataset!r} has {found}, listed was {said}")
+
+
+def _columns(described: pb.Dataset | record_pb2.Schema) -> dict[str, str]:
+    """Return the types of the columns that are no reserved ones."""
+    if not described.arrow_schema:
+        return {}
+    schema = decode_schema(described.arrow_schema)
+    return {field.name: str(field.type) for field in schema if not is_reserved(field.name)}
 
 
 @case("plan.refused")
@@ -167,7 +221,7 @@ def _partitions(answer: pb.PlanResponse) -> list[record_pb2.Partition]:
 def _check_id(partition: record_pb2.Partition) -> None:
     id_ = partition.partition_id
     require(is_partition_id(id_), f"{id_[:100]!r} is not the canonical JSON of a partition's key")
-    key = {name: value_from_proto(value) for name, value in partition.key.items()}
+    key = key_from_proto(partition)
     require(not key or partition_id(key) == id_, f"{id_[:100]!r} is not the id of its key")
 
 
@@ -236,6 +290,7 @@ async def _collect_texts(
     plan = pb.PlanRequest(target=target, max_tasks=1)
     check = pb.CheckConnectionRequest(target=target)
     describe = plugin_pb.DescribeRequest()
+    datasets = pb.ListDatasetsRequest(target=target)
     texts = {
         "ValidateConfig": await _answer_text(
             connectors.ValidateConfig, validate, metadata, seconds
@@ -244,6 +299,9 @@ async def _collect_texts(
             connectors.CheckConnection, check, metadata, seconds, streamed=True
         ),
         "Plan": await _answer_text(connectors.Plan, plan, metadata, seconds),
+        "ListDatasets": await _answer_text(
+            connectors.ListDatasets, datasets, metadata, seconds, streamed=True
+        ),
         "Describe": await _answer_text(plugin.plugins.Describe, describe, metadata, seconds),
     }
     texts["Open"] = await _open_text(bench, plugin, target, seconds)

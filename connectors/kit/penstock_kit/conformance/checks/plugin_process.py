@@ -217,7 +217,6 @@ async def offline(bench: Bench, case: Case) -> None:
 @case("describe.complete")
 async def complete(bench: Bench, case: Case) -> None:
     """Names, kinds, keys and abilities are complete, and match the manifest."""
-    del case
     description = await bench.plugin_under_test.describe()
     names = [spec.name for spec in description.connectors]
     require(len(set(names)) == len(names), f"two connectors have one name: {sorted(names)}")

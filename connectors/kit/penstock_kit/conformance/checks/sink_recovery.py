@@ -24,7 +24,6 @@ async def prepared(bench: Bench, case: Case) -> None:
     """After a kill between Prepare and Commit, the transaction that the host stored is applied
     once, also when it is recovered twice, and the next transaction follows.
     """
-    del case
     async with sink_trial(bench) as trial:
         rows, txn = await _write_and_kill(bench, trial, mode=_TWO_PHASE)
         plugin = await bench.shared_plugin()
@@ -39,7 +38,6 @@ async def prepared(bench: Bench, case: Case) -> None:
 @case("recover.committed")
 async def committed(bench: Bench, case: Case) -> None:
     """After a kill after Commit, a recovery applies the transaction again; no row is doubled."""
-    del case
     async with sink_trial(bench) as trial:
         rows, txn = await _write_and_kill(bench, trial, commit=True, mode=_TWO_PHASE)
         plugin = await bench.shared_plugin()
@@ -51,7 +49,6 @@ async def committed(bench: Bench, case: Case) -> None:
 @case("recover.forgotten")
 async def forgotten(bench: Bench, case: Case) -> None:
     """A prepared transaction that no host stored is never applied; its rows come again, once."""
-    del case
     async with sink_trial(bench) as trial:
         rows, txn = await _write_and_kill(bench, trial, mode=_TWO_PHASE)
         plugin = await bench.shared_plugin()
@@ -67,7 +64,6 @@ async def last_token(bench: Bench, case: Case) -> None:
     """A sink in mode SINK returns after a crash the token of the last transaction that is
     visible.
     """
-    del case
     async with sink_trial(bench) as trial:
         rows, _ = await _write_and_kill(bench, trial, commit=True, mode=_SINK)
         plugin = await bench.shared_plugin()
@@ -85,7 +81,6 @@ async def zombie(bench: Bench, case: Case) -> None:
     """A late commit of an older process changes nothing that a newer owner has written: every row
     is there once.
     """
-    del case
     new = await bench.shared_plugin()
     async with sink_trial(bench) as trial, bench.start_plugin() as old:
         modes = bench.spec.sink.commit_modes
@@ -139,7 +134,6 @@ async def _committed_token(trial: SinkTrial, plugin: Plugin, epoch: int) -> byte
 @case("epoch.put")
 async def put(bench: Bench, case: Case) -> None:
     """A Put with an older epoch than the task's is refused as FENCED."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin, epoch=2) as task:
         try:
@@ -153,7 +147,6 @@ async def put(bench: Bench, case: Case) -> None:
 @case("epoch.open_write")
 async def open_write(bench: Bench, case: Case) -> None:
     """An Open with an older epoch than the task's is refused as FENCED."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin, epoch=2):
         try:
@@ -186,7 +179,6 @@ async def takeover_write(bench: Bench, case: Case) -> None:
 @case("tasks.several_write")
 async def several_write(bench: Bench, case: Case) -> None:
     """Two tasks in one process write concurrently and independently."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as one, sink_trial(bench) as other:
         async with one.open_task(plugin) as first, other.open_task(plugin) as second:
@@ -204,7 +196,6 @@ async def several_write(bench: Bench, case: Case) -> None:
 @case("frames.unknown_write")
 async def unknown_write(bench: Bench, case: Case) -> None:
     """Frames of an unknown kind are ignored on both streams, and the task continues."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         await task.send_raw(UNKNOWN_FRAME)

@@ -21,7 +21,6 @@ _MAX_STATE_BYTES = 64 << 10
 @case("open.mode")
 async def mode(bench: Bench, case: Case) -> None:
     """A described commit mode is in force when it is requested; no other mode ever is."""
-    del case
     plugin = await bench.shared_plugin()
     has = list(bench.spec.sink.commit_modes)
     for mode in plugin_pb.CommitMode.values():
@@ -44,7 +43,6 @@ async def mode(bench: Bench, case: Case) -> None:
 @case("open.refused")
 async def refused(bench: Bench, case: Case) -> None:
     """A task with an invalid configuration is refused with a diagnostic."""
-    del case
     plugin = await bench.shared_plugin()
     key = "conformance.no.such.key"
     async with bench.new_sandbox() as sandbox:
@@ -64,7 +62,6 @@ async def refused(bench: Bench, case: Case) -> None:
 @case("put.results")
 async def results(bench: Bench, case: Case) -> None:
     """Every batch gets exactly one result, in order: all rows accepted, or the failed ones."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         batches = [trial.next_rows(2) for _ in range(3)]
@@ -79,7 +76,6 @@ async def results(bench: Bench, case: Case) -> None:
 @case("put.empty")
 async def empty(bench: Bench, case: Case) -> None:
     """A batch without rows gets a result like any other."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         rows = trial.next_rows(2)
@@ -93,7 +89,6 @@ async def empty(bench: Bench, case: Case) -> None:
 @case("put.gap")
 async def gap(bench: Bench, case: Case) -> None:
     """A batch that does not follow the one before it is refused: one between them is lost."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         try:
@@ -109,7 +104,6 @@ async def gap(bench: Bench, case: Case) -> None:
 @case("put.chunked")
 async def chunked(bench: Bench, case: Case) -> None:
     """The chunks of a batch are joined, and the batch has one result."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         rows = trial.next_rows(4)
@@ -122,7 +116,6 @@ async def chunked(bench: Bench, case: Case) -> None:
 @case("put.big_row")
 async def big_row(bench: Bench, case: Case) -> None:
     """A row of 64 MiB is written whole, or refused with a code; it is never cut."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         texts = [f.name for f in trial.rows.schema if f.type == pa.string()]
@@ -147,7 +140,6 @@ async def big_row(bench: Bench, case: Case) -> None:
 @case("put.partial")
 async def partial(bench: Bench, case: Case) -> None:
     """A row that cannot be written is named in the result; the other rows are written."""
-    del case
     if not bench.declaration.bad_row:
         raise NotApplicableError("`bad_row` is not declared")
     plugin = await bench.shared_plugin()
@@ -167,7 +159,6 @@ async def partial(bench: Bench, case: Case) -> None:
 @case("schema.unknown")
 async def unknown(bench: Bench, case: Case) -> None:
     """Rows of a schema that was not sent are refused; the process keeps running."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         try:
@@ -185,7 +176,6 @@ async def grows(bench: Bench, case: Case) -> None:
     """Rows with one more column are accepted, or their schema is refused with a reason. The task
     continues in both cases.
     """
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         if not trial.rows.is_generated:
@@ -208,7 +198,6 @@ async def grows(bench: Bench, case: Case) -> None:
 @case("columns.answered")
 async def columns_answered(bench: Bench, case: Case) -> None:
     """A sink with `describes_datasets` reports the columns of a dataset that it has written."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         if not task.opened.describes_datasets:
@@ -226,7 +215,6 @@ async def columns_answered(bench: Bench, case: Case) -> None:
 @case("commit.visible")
 async def visible(bench: Bench, case: Case) -> None:
     """The rows of each committed transaction are visible, once."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         rows = []
@@ -242,7 +230,6 @@ async def visible(bench: Bench, case: Case) -> None:
 @case("commit.values")
 async def values(bench: Bench, case: Case) -> None:
     """Values of every type are written exactly, to the last digit."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         if not trial.rows.is_generated:
@@ -256,7 +243,6 @@ async def values(bench: Bench, case: Case) -> None:
 @case("commit.order")
 async def order(bench: Bench, case: Case) -> None:
     """Rows of a transaction are in the order of their slots, not of their arrival."""
-    del case
     if not bench.declaration.ordered:
         raise NotApplicableError("`ordered` is not declared")
     plugin = await bench.shared_plugin()
@@ -272,7 +258,6 @@ async def order(bench: Bench, case: Case) -> None:
 @case("prepare.invisible")
 async def invisible(bench: Bench, case: Case) -> None:
     """No row is visible before Commit."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         rows = trial.next_rows(2)
@@ -287,7 +272,6 @@ async def invisible(bench: Bench, case: Case) -> None:
 @case("prepare.state")
 async def state(bench: Bench, case: Case) -> None:
     """Prepared names the transaction, its epoch and token, with state of 64 KiB at most."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin, epoch=3) as task:
         txn = (await trial.prepare_rows(task, 1, trial.next_rows(2))).txn
@@ -300,7 +284,6 @@ async def state(bench: Bench, case: Case) -> None:
 @case("prepare.attempts")
 async def attempts(bench: Bench, case: Case) -> None:
     """Of a slot that was put twice the named attempt counts."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         rows, other = trial.next_rows(2), trial.next_rows(1)
@@ -314,7 +297,6 @@ async def attempts(bench: Bench, case: Case) -> None:
 @case("prepare.counts")
 async def counts(bench: Bench, case: Case) -> None:
     """A slot with another number of rows than the host's is refused, and stays invisible."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial:
         async with trial.open_task(plugin) as task:
@@ -331,7 +313,6 @@ async def counts(bench: Bench, case: Case) -> None:
 @case("prepare.missing")
 async def missing(bench: Bench, case: Case) -> None:
     """A slot that was never put is refused; it does not count as empty."""
-    del case
     plugin = await bench.shared_plugin()
     async with sink_trial(bench) as trial, trial.open_task(plugin) as task:
         await trial.put(task, trial.next_rows(2), PutOptions(1))
@@ -346,7 +327,6 @@ async def missing(bench: Bench, case: Case) -> None:
 @case("replay.harmless")
 async def replay(bench: Bench, case: Case) -> None:
     """An idempotent sink accepts keyed rows again, and they are visible once."""
-    del case
     plugin = await bench.shared_plugin()
     mode = plugin_pb.COMMIT_MODE_IDEMPOTENT
     async with sink_trial(bench) as trial:

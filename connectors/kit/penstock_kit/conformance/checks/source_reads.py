@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from penstock.model.identity import is_partition_id
 from penstock_kit.conformance.bench import SMALL_BATCHES, Bench, case
 from penstock_kit.conformance.calls import UNKNOWN_FRAME, RefusedError
 from penstock_kit.conformance.cases import Case
@@ -18,6 +17,7 @@ from penstock_kit.conformance.rows import (
 )
 from penstock_kit.conformance.sandbox import Sandbox
 from penstock_kit.conformance.source_task import SourceRow, open_source
+from penstock_values.identity import is_partition_id
 
 _QUIET_S = 0.5
 """A source that overdraws its credit does so within this time. Longer only takes time."""
@@ -30,7 +30,6 @@ _POOL_GROWTH = 4
 @case("read.rows")
 async def rows(bench: Bench, case: Case) -> None:
     """All declared rows come; a bounded source ends with Drained."""
-    del case
     baseline = await bench.baseline()
     expected = bench.declaration.rows
     found = len(baseline.trace.rows)
@@ -41,7 +40,6 @@ async def rows(bench: Bench, case: Case) -> None:
 @case("read.sequence")
 async def sequence(bench: Bench, case: Case) -> None:
     """Batches and checkpoints are numbered from 1, without gaps."""
-    del case
     trace = (await bench.baseline()).trace
     for kind, field in (("ready", "seq"), ("checkpoint", "checkpoint_id")):
         numbers = [getattr(frame, field) for frame in trace.of_kind(kind)]
@@ -54,7 +52,6 @@ async def sequence(bench: Bench, case: Case) -> None:
 @case("read.counts")
 async def counts(bench: Bench, case: Case) -> None:
     """Each checkpoint has the number of rows since the last one, and the batch before it."""
-    del case
     announced, last_seq = 0, 0
     for frame in (await bench.baseline()).trace.frames:
         if frame.HasField("ready"):
@@ -76,7 +73,6 @@ async def counts(bench: Bench, case: Case) -> None:
 @case("read.schema_first")
 async def schema_first(bench: Bench, case: Case) -> None:
     """A schema is sent before its first batch, and an id always means the same schema."""
-    del case
     known: dict[int, bytes] = {}
     for frame in (await bench.baseline()).trace.frames:
         if frame.HasField("schema"):
@@ -95,7 +91,6 @@ async def schema_first(bench: Bench, case: Case) -> None:
 @case("read.partitions")
 async def partitions(bench: Bench, case: Case) -> None:
     """Partition ids in batches and offsets are the canonical JSON of their key."""
-    del case
     trace = (await bench.baseline()).trace
     named = [ready.partition_id for ready in trace.of_kind("ready")]
     named += [id_ for one in trace.checkpoints for id_ in one.offsets]
@@ -107,7 +102,6 @@ async def partitions(bench: Bench, case: Case) -> None:
 @case("read.end")
 async def end(bench: Bench, case: Case) -> None:
     """Drained is the last frame and names the last checkpoint, which covers all rows."""
-    del case
     if not bench.is_bounded:
         raise NotApplicableError("it does not end")
     async with bench.sandbox() as sandbox:
@@ -127,7 +121,6 @@ async def end(bench: Bench, case: Case) -> None:
 @case("read.bytes")
 async def sizes(bench: Bench, case: Case) -> None:
     """The announced bytes of a batch are at least those of its data in all chunks."""
-    del case
     plugin = await bench.shared_plugin()
     async with (
         bench.sandbox() as sandbox,
@@ -144,7 +137,6 @@ async def sizes(bench: Bench, case: Case) -> None:
 @case("read.values")
 async def values(bench: Bench, case: Case) -> None:
     """Every value is the one of the author's file, to the last digit."""
-    del case
     if not bench.declaration.expect:
         raise NotApplicableError("`expect` is not declared")
     baseline = await bench.baseline()
@@ -163,7 +155,6 @@ async def values(bench: Bench, case: Case) -> None:
 @case("credit.respected")
 async def respected(bench: Bench, case: Case) -> None:
     """Without credit no batch is announced; one may overdraw it, and a release allows the next."""
-    del case
     plugin = await bench.shared_plugin()
     async with bench.sandbox() as sandbox:
         options = bench.read_options(credit=1, max_batch_rows=2)
@@ -187,7 +178,6 @@ async def respected(bench: Bench, case: Case) -> None:
 @case("limits.rows")
 async def row_limit(bench: Bench, case: Case) -> None:
     """No batch has more rows than the limit of the host."""
-    del case
     plugin = await bench.shared_plugin()
     async with bench.sandbox() as sandbox:
         async with open_source(plugin, sandbox, bench.read_options(max_batch_rows=3)) as task:
@@ -203,7 +193,6 @@ async def row_limit(bench: Bench, case: Case) -> None:
 @case("limits.message")
 async def message(bench: Bench, case: Case) -> None:
     """No message of Fetch is larger than the limit of the host."""
-    del case
     plugin = await bench.shared_plugin()
     options = bench.read_options(max_message_bytes=_SMALL_MESSAGE_BYTES)
     async with bench.sandbox() as sandbox, open_source(plugin, sandbox, options) as task:
@@ -244,7 +233,6 @@ async def big_row(bench: Bench, case: Case) -> None:
 @case("frames.unknown_read")
 async def unknown_read(bench: Bench, case: Case) -> None:
     """Frames of an unknown kind are ignored, and the task continues."""
-    del case
     plugin = await bench.shared_plugin()
     async with (
         bench.sandbox() as sandbox,
@@ -259,7 +247,6 @@ async def unknown_read(bench: Bench, case: Case) -> None:
 @case("fetch.again")
 async def again(bench: Bench, case: Case) -> None:
     """A batch can be fetched again until it is released; one that was not announced is refused."""
-    del case
     plugin = await bench.shared_plugin()
     options = bench.read_options(credit=1, max_batch_rows=2)
     async with bench.sandbox() as sandbox, open_source(plugin, sandbox, options) as task:

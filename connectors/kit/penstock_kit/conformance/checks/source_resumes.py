@@ -9,7 +9,7 @@ from penstock_kit.conformance.bench import SMALL_BATCHES, Bench, case
 from penstock_kit.conformance.calls import RefusedError
 from penstock_kit.conformance.cases import Case
 from penstock_kit.conformance.process import Plugin
-from penstock_kit.conformance.results import NotApplicableError, RuleBrokenError, require
+from penstock_kit.conformance.results import NotApplicableError, RuleBrokenError, present, require
 from penstock_kit.conformance.rows import describe_difference
 from penstock_kit.conformance.sandbox import Sandbox
 from penstock_kit.conformance.source_task import (
@@ -29,7 +29,6 @@ _SILENCE_S = 0.5
 @case("resume.every_checkpoint")
 async def every_checkpoint(bench: Bench, case: Case) -> None:
     """From the offsets of each checkpoint it resumes with exactly the rows after it."""
-    del case
     checkpoints = (await bench.baseline()).trace.checkpoints
     if bench.spec.source.needs_commit:
         for checkpoint in _sample(checkpoints, _MAX_SANDBOXES):
@@ -42,14 +41,12 @@ async def every_checkpoint(bench: Bench, case: Case) -> None:
 @case("resume.beginning")
 async def beginning(bench: Bench, case: Case) -> None:
     """A task that never committed starts from the beginning again."""
-    del case
     await _lose_host_and_resume(bench, 0)
 
 
 @case("resume.zero_rows")
 async def zero_rows(bench: Bench, case: Case) -> None:
     """A checkpoint without rows counts: a task resumes from its offsets, too."""
-    del case
     trace = (await bench.baseline()).trace
     empty = {c.checkpoint_id for c in trace.of_kind("checkpoint") if not c.rows}
     checkpoints = [checkpoint for checkpoint in trace.checkpoints if checkpoint.id in empty]
@@ -65,7 +62,6 @@ async def zero_rows(bench: Bench, case: Case) -> None:
 @case("resume.crash")
 async def crash(bench: Bench, case: Case) -> None:
     """After a kill between a batch and its Committed, the next run sends what was not committed."""
-    del case
     baseline = (await bench.baseline()).trace
     middle = [
         checkpoint.id
@@ -94,7 +90,6 @@ async def gated(bench: Bench, case: Case) -> None:
     """Nothing is removed or acknowledged at the external system before Committed: without a commit
     the next run sends every row again.
     """
-    del case
     async with bench.new_sandbox() as sandbox:
         async with (
             bench.start_plugin() as plugin,
@@ -109,7 +104,6 @@ async def gated(bench: Bench, case: Case) -> None:
 @case("commit.repeated")
 async def repeated(bench: Bench, case: Case) -> None:
     """Committed is cumulative: a repeated one, or one of an older checkpoint, changes nothing."""
-    del case
     plugin = await bench.shared_plugin()
     async with (
         bench.new_sandbox() as sandbox,
@@ -205,9 +199,8 @@ async def _read_rest(
 async def _read_to(task: SourceTask, checkpoint_id: int) -> Checkpoint:
     """Fetch and release all rows up to a checkpoint; return it."""
     while not task.trace.checkpoints or task.trace.checkpoints[-1].id < checkpoint_id:
-        frame = await task.next()
-        require(frame is not None, f"the stream ended before checkpoint {checkpoint_id}")
-        assert frame is not None  # noqa: S101 - as required
+        ended = f"the stream ended before checkpoint {checkpoint_id}"
+        frame = present(await task.next(), ended)
         require(not frame.HasField("drained"), f"it ended before checkpoint {checkpoint_id}")
         if frame.HasField("ready"):
             await task.fetch_rows(frame.ready)
@@ -247,7 +240,6 @@ def _sample(checkpoints: list[Checkpoint], limit: int) -> list[Checkpoint]:
 @case("epoch.fetch")
 async def fetch(bench: Bench, case: Case) -> None:
     """A Fetch with an older epoch than the task's is refused as FENCED."""
-    del case
     plugin = await bench.shared_plugin()
     options = bench.read_options(epoch=2)
     async with bench.sandbox() as sandbox, open_source(plugin, sandbox, options) as task:
@@ -263,7 +255,6 @@ async def fetch(bench: Bench, case: Case) -> None:
 @case("epoch.open_read")
 async def open_read(bench: Bench, case: Case) -> None:
     """An Open with an older epoch than the task's is refused as FENCED."""
-    del case
     plugin = await bench.shared_plugin()
     options = bench.read_options(epoch=2)
     async with bench.sandbox() as sandbox, open_source(plugin, sandbox, options):
@@ -295,7 +286,6 @@ async def takeover_read(bench: Bench, case: Case) -> None:
 @case("tasks.several_read")
 async def several_read(bench: Bench, case: Case) -> None:
     """Two tasks in one process read concurrently and independently."""
-    del case
     plugin = await bench.shared_plugin()
     expected = (await bench.baseline()).canonical_rows
 

@@ -96,6 +96,34 @@ class CheckConnectionResponse(_message.Message):
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     def __init__(self, step: _Optional[str] = ..., ok: bool = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
+class ListDatasetsRequest(_message.Message):
+    __slots__ = ("target",)
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    target: Target
+    def __init__(self, target: _Optional[_Union[Target, _Mapping]] = ...) -> None: ...
+
+class ListDatasetsResponse(_message.Message):
+    __slots__ = ("dataset",)
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    dataset: Dataset
+    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ...) -> None: ...
+
+class Dataset(_message.Message):
+    __slots__ = ("name", "dataset", "arrow_schema", "key_columns", "selected", "problem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    ARROW_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    KEY_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dataset: str
+    arrow_schema: bytes
+    key_columns: _containers.RepeatedScalarFieldContainer[str]
+    selected: bool
+    problem: _diagnostic_pb2.Diagnostic
+    def __init__(self, name: _Optional[str] = ..., dataset: _Optional[str] = ..., arrow_schema: _Optional[bytes] = ..., key_columns: _Optional[_Iterable[str]] = ..., selected: bool = ..., problem: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
+
 class PlanRequest(_message.Message):
     __slots__ = ("target", "max_tasks", "known_partitions")
     TARGET_FIELD_NUMBER: _ClassVar[int]

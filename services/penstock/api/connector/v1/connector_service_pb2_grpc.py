@@ -45,6 +45,11 @@ class ConnectorServiceStub(object):
                 request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionResponse.FromString,
                 _registered_method=True)
+        self.ListDatasets = channel.unary_stream(
+                '/penstock.api.connector.v1.ConnectorService/ListDatasets',
+                request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.ListDatasetsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.ListDatasetsResponse.FromString,
+                _registered_method=True)
         self.Plan = channel.unary_unary(
                 '/penstock.api.connector.v1.ConnectorService/Plan',
                 request_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.PlanRequest.SerializeToString,
@@ -80,6 +85,17 @@ class ConnectorServiceServicer(object):
 
     def CheckConnection(self, request, context):
         """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDatasets(self, request, context):
+        """ListDatasets streams the datasets that a source can read over the connection of a configuration, such as tables or files, with
+        their columns: also those that the configuration leaves out, each once, in an order that stays the same. It changes nothing,
+        opens no task and needs no offsets, so that a user can choose before the connector exists. It may be unimplemented; the host
+        calls it only for sources. The host cancels the call when it has as many as it shows, or after 60 s: a source looks up the
+        columns of a dataset when it sends it, not all of them first. An error status ends the list.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,6 +158,11 @@ def add_ConnectorServiceServicer_to_server(servicer, server):
                     servicer.CheckConnection,
                     request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionRequest.FromString,
                     response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionResponse.SerializeToString,
+            ),
+            'ListDatasets': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListDatasets,
+                    request_deserializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.ListDatasetsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.ListDatasetsResponse.SerializeToString,
             ),
             'Plan': grpc.unary_unary_rpc_method_handler(
                     servicer.Plan,
@@ -219,6 +240,33 @@ class ConnectorService(object):
             '/penstock.api.connector.v1.ConnectorService/CheckConnection',
             penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionRequest.SerializeToString,
             penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.CheckConnectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDatasets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.connector.v1.ConnectorService/ListDatasets',
+            penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.ListDatasetsRequest.SerializeToString,
+            penstock_dot_api_dot_connector_dot_v1_dot_connector__service__pb2.ListDatasetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

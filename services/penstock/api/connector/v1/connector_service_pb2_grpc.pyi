@@ -37,6 +37,13 @@ class ConnectorServiceStub:
     """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
     CheckConnection: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.CheckConnectionRequest, _connector_service_pb2.CheckConnectionResponse]
     """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
+    ListDatasets: _grpc.UnaryStreamMultiCallable[_connector_service_pb2.ListDatasetsRequest, _connector_service_pb2.ListDatasetsResponse]
+    """ListDatasets streams the datasets that a source can read over the connection of a configuration, such as tables or files, with
+    their columns: also those that the configuration leaves out, each once, in an order that stays the same. It changes nothing,
+    opens no task and needs no offsets, so that a user can choose before the connector exists. It may be unimplemented; the host
+    calls it only for sources. The host cancels the call when it has as many as it shows, or after 60 s: a source looks up the
+    columns of a dataset when it sends it, not all of them first. An error status ends the list.
+    """
     Plan: _grpc.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]
     """Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
     The host does not call it for a sink; a sink may return an empty response.
@@ -76,6 +83,13 @@ class ConnectorServiceAsyncStub(ConnectorServiceStub):
     """ValidateConfig checks the values of a configuration. It returns the default and the visibility of each key and the findings."""
     CheckConnection: _aio.UnaryStreamMultiCallable[_connector_service_pb2.CheckConnectionRequest, _connector_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
+    ListDatasets: _aio.UnaryStreamMultiCallable[_connector_service_pb2.ListDatasetsRequest, _connector_service_pb2.ListDatasetsResponse]  # type: ignore[assignment]
+    """ListDatasets streams the datasets that a source can read over the connection of a configuration, such as tables or files, with
+    their columns: also those that the configuration leaves out, each once, in an order that stays the same. It changes nothing,
+    opens no task and needs no offsets, so that a user can choose before the connector exists. It may be unimplemented; the host
+    calls it only for sources. The host cancels the call when it has as many as it shows, or after 60 s: a source looks up the
+    columns of a dataset when it sends it, not all of them first. An error status ends the list.
+    """
     Plan: _aio.UnaryUnaryMultiCallable[_connector_service_pb2.PlanRequest, _connector_service_pb2.PlanResponse]  # type: ignore[assignment]
     """Plan splits a configuration into partitions and groups them into tasks. It is pure: the same input gives the same partitions.
     The host does not call it for a sink; a sink may return an empty response.
@@ -124,6 +138,19 @@ class ConnectorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_connector_service_pb2.CheckConnectionResponse], _abc.AsyncIterator[_connector_service_pb2.CheckConnectionResponse]]:
         """CheckConnection runs named steps (dns, tcp, tls, login, privileges) and streams the result of each step."""
+
+    @_abc_1.abstractmethod
+    def ListDatasets(
+        self,
+        request: _connector_service_pb2.ListDatasetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_connector_service_pb2.ListDatasetsResponse], _abc.AsyncIterator[_connector_service_pb2.ListDatasetsResponse]]:
+        """ListDatasets streams the datasets that a source can read over the connection of a configuration, such as tables or files, with
+        their columns: also those that the configuration leaves out, each once, in an order that stays the same. It changes nothing,
+        opens no task and needs no offsets, so that a user can choose before the connector exists. It may be unimplemented; the host
+        calls it only for sources. The host cancels the call when it has as many as it shows, or after 60 s: a source looks up the
+        columns of a dataset when it sends it, not all of them first. An error status ends the list.
+        """
 
     @_abc_1.abstractmethod
     def Plan(

@@ -329,6 +329,48 @@ class CheckConnectionResponse(_message.Message):
     diagnostics: _containers.RepeatedCompositeFieldContainer[_diagnostic_pb2.Diagnostic]
     def __init__(self, end: _Optional[str] = ..., step: _Optional[str] = ..., ok: bool = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., diagnostics: _Optional[_Iterable[_Union[_diagnostic_pb2.Diagnostic, _Mapping]]] = ...) -> None: ...
 
+class ListDatasetsRequest(_message.Message):
+    __slots__ = ("connector", "limit")
+    CONNECTOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    connector: _config_service_pb2.Connector
+    limit: int
+    def __init__(self, connector: _Optional[_Union[_config_service_pb2.Connector, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListDatasetsResponse(_message.Message):
+    __slots__ = ("dataset", "more")
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    dataset: Dataset
+    more: bool
+    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ..., more: bool = ...) -> None: ...
+
+class Dataset(_message.Message):
+    __slots__ = ("name", "dataset", "columns", "selected", "problem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dataset: str
+    columns: _containers.RepeatedCompositeFieldContainer[DatasetColumn]
+    selected: bool
+    problem: _diagnostic_pb2.Diagnostic
+    def __init__(self, name: _Optional[str] = ..., dataset: _Optional[str] = ..., columns: _Optional[_Iterable[_Union[DatasetColumn, _Mapping]]] = ..., selected: bool = ..., problem: _Optional[_Union[_diagnostic_pb2.Diagnostic, _Mapping]] = ...) -> None: ...
+
+class DatasetColumn(_message.Message):
+    __slots__ = ("name", "type", "nullable", "key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    NULLABLE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: str
+    nullable: bool
+    key: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., nullable: bool = ..., key: bool = ...) -> None: ...
+
 class PreviewRowsRequest(_message.Message):
     __slots__ = ("connector", "dataset", "columns", "rows", "sample")
     class ColumnsEntry(_message.Message):

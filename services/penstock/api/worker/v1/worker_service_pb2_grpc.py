@@ -76,6 +76,11 @@ class WorkerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
                 _registered_method=True)
+        self.ListDatasets = channel.unary_stream(
+                '/penstock.api.worker.v1.WorkerService/ListDatasets',
+                request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListDatasetsRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListDatasetsResponse.FromString,
+                _registered_method=True)
         self.PreviewRows = channel.unary_unary(
                 '/penstock.api.worker.v1.WorkerService/PreviewRows',
                 request_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.PreviewRowsRequest.SerializeToString,
@@ -182,6 +187,14 @@ class WorkerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDatasets(self, request, context):
+        """ListDatasets streams the datasets that the source of a connector can read, with their columns (see
+        ConnectorService.ListDatasets). Fails with plugin.lists_no_datasets when the source cannot list them. Changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PreviewRows(self, request, context):
         """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
         nothing is written or stored. A source that would change state while it reads is not opened (rehearsal.source_keeps). Changes
@@ -281,6 +294,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.CheckConnection,
                     request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.FromString,
                     response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.SerializeToString,
+            ),
+            'ListDatasets': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListDatasets,
+                    request_deserializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListDatasetsRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListDatasetsResponse.SerializeToString,
             ),
             'PreviewRows': grpc.unary_unary_rpc_method_handler(
                     servicer.PreviewRows,
@@ -536,6 +554,33 @@ class WorkerService(object):
             '/penstock.api.worker.v1.WorkerService/CheckConnection',
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionRequest.SerializeToString,
             penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.CheckConnectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDatasets(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.worker.v1.WorkerService/ListDatasets',
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListDatasetsRequest.SerializeToString,
+            penstock_dot_api_dot_worker_dot_v1_dot_worker__service__pb2.ListDatasetsResponse.FromString,
             options,
             channel_credentials,
             insecure,

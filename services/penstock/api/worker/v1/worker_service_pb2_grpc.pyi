@@ -64,6 +64,10 @@ class WorkerServiceStub:
     """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
     streams the result of each: first those of the source, then those of the sink. Changes nothing.
     """
+    ListDatasets: _grpc.UnaryStreamMultiCallable[_worker_service_pb2.ListDatasetsRequest, _worker_service_pb2.ListDatasetsResponse]
+    """ListDatasets streams the datasets that the source of a connector can read, with their columns (see
+    ConnectorService.ListDatasets). Fails with plugin.lists_no_datasets when the source cannot list them. Changes nothing.
+    """
     PreviewRows: _grpc.UnaryUnaryMultiCallable[_worker_service_pb2.PreviewRowsRequest, _worker_service_pb2.PreviewRowsResponse]
     """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
     nothing is written or stored. A source that would change state while it reads is not opened (rehearsal.source_keeps). Changes
@@ -127,6 +131,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     CheckConnection: _aio.UnaryStreamMultiCallable[_worker_service_pb2.CheckConnectionRequest, _worker_service_pb2.CheckConnectionResponse]  # type: ignore[assignment]
     """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
     streams the result of each: first those of the source, then those of the sink. Changes nothing.
+    """
+    ListDatasets: _aio.UnaryStreamMultiCallable[_worker_service_pb2.ListDatasetsRequest, _worker_service_pb2.ListDatasetsResponse]  # type: ignore[assignment]
+    """ListDatasets streams the datasets that the source of a connector can read, with their columns (see
+    ConnectorService.ListDatasets). Fails with plugin.lists_no_datasets when the source cannot list them. Changes nothing.
     """
     PreviewRows: _aio.UnaryUnaryMultiCallable[_worker_service_pb2.PreviewRowsRequest, _worker_service_pb2.PreviewRowsResponse]  # type: ignore[assignment]
     """PreviewRows applies the transforms of a connector to given rows, or to the first rows of its source. The sink is not opened:
@@ -236,6 +244,16 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.CheckConnectionResponse], _abc.AsyncIterator[_worker_service_pb2.CheckConnectionResponse]]:
         """CheckConnection runs the steps by which the plugins of a connector reach external systems (dns, tcp, login and others), and
         streams the result of each: first those of the source, then those of the sink. Changes nothing.
+        """
+
+    @_abc_1.abstractmethod
+    def ListDatasets(
+        self,
+        request: _worker_service_pb2.ListDatasetsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_service_pb2.ListDatasetsResponse], _abc.AsyncIterator[_worker_service_pb2.ListDatasetsResponse]]:
+        """ListDatasets streams the datasets that the source of a connector can read, with their columns (see
+        ConnectorService.ListDatasets). Fails with plugin.lists_no_datasets when the source cannot list them. Changes nothing.
         """
 
     @_abc_1.abstractmethod

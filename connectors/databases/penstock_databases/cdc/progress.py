@@ -1,0 +1,141 @@
+"""How far a snapshot is. Pure.
+
+A chunk holds the rows of a range of keys as they were at a place in the log. Until the log was
+read past that place the chunk is a window, because changes in its range may be in its rows. Both
+sources follow the same rules:
+
+- a change of a key that no chunk has come to yet is left out: its chunk will have it
+- a change in a window that its chunk has seen is left out
+- every other change is given
+
+So every change is given once. That needs keys that compare here as they do in the server, and
+rows that were not given before (a delete that is left out would leave its row). Otherwise nothing
+is left out, and inserts and updates in doubt are upserts: whoever keeps rows by key ends with the
+same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+Key: TypeAlias = "tuple[Any, ...]"
+"""Values of a key's columns, in the key's order."""
+
+
+class LogPlace(Protocol):
+    """A place in a log."""
+
+    @property
+    def number(self) -> int:
+        """It grows along the log."""
+
+
+T = TypeVar("T", bound=Hashable)
+P = TypeVar("P", bound=LogPlace)
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Generic[T, P]):
+    """A range of keys of a table, read as they were at a place.
+
+    Attributes:
+        table: The table.
+        after: The key before the first; None: from the beginning.
+        upto: The last key; None: to the end.
+        place: Where in the log.
+        exact: Whether changes may be left out.
+    """
+
+    table: T
+    after: Key | None
+    upto: Key | None
+    place: P
+    exact: bool = True
+
+
+@dataclass(slots=True)
+class Work(Generic[T]):
+    """A table that is to be read, or is being read.
+
+    Attributes:
+        table: The table.
+        last: The last key that was given; None when none was.
+        begun: Whether rows of it were given.
+        keep: Whether no change may be left out: it was read before, or its chunks have no exact
+            place.
+        columns: Columns of the key by which it is read, where they can change meanwhile.
+    """
+
+    table: T
+    last: Key | None = None
+    begun: bool = False
+    keep: bool = False
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Progress(Generic[T, P]):
+    """A snapshot.
+
+    Attributes:
+        work: Tables that are not read to their end, in the order in which they are begun.
+        windows: Chunks that the log has not passed.
+    """
+
+    work: dict[T, Work[T]] = field(default_factory=dict)
+    windows: list[Window[T, P]] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        """Whether there is anything to read, or to settle."""
+        return bool(self.work or self.windows)
+
+    def windows_of(self, table: T) -> list[Window[T, P]]:
+        """Return the windows of a table."""
+        return [one for one in self.windows if one.table == table]
+
+    def add(self, tables: Iterable[T], *, keep: bool = False) -> None:
+        """Take tables that are to be read, from their beginning."""
+        for table in tables:
+            self.work[table] = Work(table, keep=keep)
+
+    def given(self, window: Window[T, P], *, done: bool) -> None:
+        """Take note of rows that are given out: those of a range, up to a key."""
+        for at, one in enumerate(self.windows):
+            if _continues(one, window):
+                joined = Window(window.table, one.after, window.upto, window.place, window.exact)
+                self.windows[at] = joined
+                break
+        else:
+            self.windows.append(window)
+        if done:
+            del self.work[window.table]
+        else:
+            work = self.work[window.table]
+            work.last, work.begun = window.upto, True
+            work.keep = work.keep or not window.exact
+
+    def passed(self, number: int) -> None:
+        """Close windows that the log was read past. The window of a table that is read in one go
+        stays until all of its rows were given.
+        """
+        self.windows = [
+            one for one in self.windows if one.place.number > number or self._is_open(one.table)
+        ]
+
+    def forget(self, table: T) -> Work[T] | None:
+        """Drop all that is known of a table; returns what was left to do there."""
+        self.windows = [one for one in self.windows if one.table != table]
+        return self.work.pop(table, None)
+
+    def _is_open(self, table: T) -> bool:
+        work = self.work.get(table)
+        return work is not None and work.begun and work.last is None
+
+
+def _continues(last: Window[T, P], window: Window[T, P]) -> bool:
+    """Return whether rows are the next ones of the same chunk."""
+    same = last.table == window.table and last.place == window.place
+    return same and last.exact == window.exact and last.upto == window.after

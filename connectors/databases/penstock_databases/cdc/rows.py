@@ -1,0 +1,37 @@
+"""The reserved columns of rows that are changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from penstock_connector import Op
+
+OP: Final = pa.field("__op", pa.int8())
+TS_US: Final = pa.field("__ts_us", pa.int64())
+BEFORE: Final = "__before"
+HEADERS: Final = pa.field("__headers", pa.map_(pa.string(), pa.binary()))
+
+RESERVED: Final = frozenset({
+    OP.name, TS_US.name, BEFORE, HEADERS.name, "__key", "__offset", "__raw_key", "__raw_value",
+})  # fmt: skip
+
+
+def reserved_fields(
+    fields: Iterable[pa.Field], *, before: bool, headers: bool = False
+) -> list[pa.Field]:
+    """Return the fields behind those of a row; `before` is the row before an update."""
+    reserved = [OP, TS_US]
+    if before:
+        reserved.append(pa.field(BEFORE, pa.struct(list(fields))))
+    return [*reserved, HEADERS] if headers else reserved
+
+
+def snapshot_columns(count: int, stamp: int) -> list[pa.Array]:
+    """Return `__op` and `__ts_us` of rows that were read at a time."""
+    return [
+        pa.repeat(pa.scalar(int(Op.SNAPSHOT), OP.type), count),
+        pa.repeat(pa.scalar(stamp, TS_US.type), count),
+    ]

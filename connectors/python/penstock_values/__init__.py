@@ -1,0 +1,12 @@
+"""Values that the host and the SDK share: both sides must read and name them alike.
+
+- `identity`: canonical JSON, partition ids
+- `frames`: batches in chunks
+- `messages`: values, keys and offsets on the wire
+- `decimals`: decimal numbers, exact or refused
+- `pattern`: regular expressions of configurations, matched with a timeout
+- `semantic_types`: what a column is, where Arrow has no type for it
+
+It imports nothing of Penstock but the generated protocol. The services may import this package of
+the SDK, and no other one.
+"""

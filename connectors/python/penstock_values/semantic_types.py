@@ -1,0 +1,23 @@
+"""Semantic types of columns: what a value is, where Arrow or Spark has no type for it.
+
+Spark and Delta have fewer types than databases: a UUID, a time of day, a decimal of 65 digits
+travel as text. The semantic type of a field names it, as `{"penstock.type": "json"}` in
+the field's metadata. A sink may use it to create a column of the same kind. It is never needed to
+read a value, and it is the only field metadata that is carried from source to sink.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+SEMANTIC_TYPE_KEY: Final = b"penstock.type"
+"""Key of a field's metadata. Values: `decimal(p,s)`, `decimal`, `time`, `timetz`, `interval`,
+`json`, `uuid`, `wkb`, `enum`, `year`, `bit(n)`, `xml`."""
+
+
+def semantic_type(field: pa.Field) -> str:
+    """Return the semantic type of a field; empty when its Arrow type is enough."""
+    text: bytes = (field.metadata or {}).get(SEMANTIC_TYPE_KEY, b"")
+    return text.decode("utf-8", "replace")

@@ -1,0 +1,176 @@
+"""The framework's keys of a connector, each declared once, and the keys of Kafka Connect that load
+without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.model.config_def import ConfigKey
+from penstock.model.connector import CommitMode
+from penstock.model.drift_policy import ChangeKind, DriftPolicy
+
+CHAIN_PREFIXES: Final = ("transforms", "predicates")
+"""Keys of the transform chain are one of these, or start with one and a dot."""
+
+PLUGIN_KEYS: Final = frozenset({"connector.class", "connector.plugin.version"})
+"""Keys that select a plugin. The plugin itself does not get them."""
+
+OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.override.")
+"""Prefixes of the settings of each kind of client."""
+
+
+DLQ_PREFIX: Final = "errors.deadletterqueue."
+"""Prefix of the keys of the dead-letter queue."""
+
+DLQ_SINK_PREFIX: Final = f"{DLQ_PREFIX}sink."
+"""Prefix of the keys of a sink that takes dead letters."""
+
+DLQ_TOPIC: Final = f"{DLQ_PREFIX}topic.name"
+DLQ_HEADERS: Final = f"{DLQ_PREFIX}context.headers.enable"
+
+COMMIT_MODES: Final[Mapping[str, CommitMode]] = {
+    "auto": CommitMode.UNSPECIFIED,
+    "at-least-once": CommitMode.HOST,
+    "idempotent": CommitMode.IDEMPOTENT,
+    "exactly-once": CommitMode.TWO_PHASE,
+    "exactly-once-sink": CommitMode.SINK,
+}
+"""Values of `delivery`, each with the commit mode that it requires of the sink."""
+
+_CHANGE_KINDS: Final = tuple(kind.value for kind in ChangeKind)
+
+_SCALING: Final = (
+    ConfigKey("tasks.max", "int", 1, doc="Maximum number of tasks."),
+    ConfigKey("tasks.min", "int", 1, doc="Minimum number of tasks, with `lag.target`."),
+    ConfigKey("lag.target", "duration", 0.0, doc="Lag above which tasks are added; 0: never."),
+    ConfigKey("task.weight", "double", 1.0, doc="Load of a task, relative to others."),
+    ConfigKey("placement", default="", doc="Labels of workers it may run on: zone=a|b, disk=ssd."),
+)
+
+RESTART_MAX: Final = ConfigKey(
+    "restart.max", "int", -1, doc="Maximum restarts in a row; -1: no limit."
+)
+
+SCHEDULER_KEYS: Final = (*_SCALING, RESTART_MAX)
+"""Keys that the scheduler reads for itself. It resolves no secret references."""
+
+REPLAY_OF: Final = "replay.of"
+
+REPLAY_KEYS: Final = (
+    ConfigKey(REPLAY_OF, default="", doc="Connector whose dead letters are replayed."),
+    ConfigKey("replay.letters", default="", doc="Dead letters to replay: 0/3,0/17-20."),
+    ConfigKey("replay.set", "password", "", doc="Columns to change in all rows, in JSON."),
+    ConfigKey("replay.edits", "password", "", doc="Columns to change, by dead letter, in JSON."),
+)
+
+
+KEYS: Final = (
+    ConfigKey("name", required=True, doc="Name of the connector, unique in the cluster."),
+    ConfigKey("connector.class", doc="Name or alias of an installed connector."),
+    ConfigKey("connector.plugin.version", doc="Versions of the plugin that are allowed."),
+    *_SCALING,
+    ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
+    ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
+    ConfigKey("topics.regex", doc="Pattern of topics that a sink reads."),
+    ConfigKey("topic.partitions", "int", 1, doc="Partitions of a topic that is created."),
+    ConfigKey("topic.retention", "duration", None, doc="Time that rows stay in the topic."),
+    ConfigKey("topic.retention.bytes", "size", None, doc="Size of a partition of the topic."),
+    ConfigKey(
+        "auto.offset.reset",
+        default="earliest",
+        choices=("earliest", "latest", "fail"),
+        doc="Where to start in a topic without an offset, or with one that is gone.",
+    ),
+    ConfigKey("delivery", default="auto", choices=tuple(COMMIT_MODES), doc="Required guarantee."),
+    ConfigKey("flush.interval", "duration", None, doc="Time that rows may wait for more rows."),
+    ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
+    ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),
+    ConfigKey("batch.max.rows", "int", 1_000_000, doc="Maximum rows of a micro-batch."),
+    ConfigKey("batch.max.bytes", "size", 48 << 20, doc="Maximum bytes of a micro-batch."),
+    ConfigKey("credit.bytes", "size", 128 << 20, doc="Maximum bytes that a source holds ready."),
+    ConfigKey("stall.timeout", "duration", 60.0, doc="Time that a fetch or put may stall."),
+    RESTART_MAX,
+    ConfigKey(
+        "config.action.reload",
+        default="restart",
+        choices=("restart", "none"),
+        doc="What to do when a secret changes while the task runs.",
+    ),
+    ConfigKey(
+        "schema.evolution",
+        default=DriftPolicy.EVOLVE.value,
+        choices=tuple(policy.value for policy in DriftPolicy),
+        doc="What to do with rows whose columns differ from those at the sink.",
+    ),
+    ConfigKey(
+        "schema.evolution.include",
+        "list",
+        (),
+        choices=_CHANGE_KINDS,
+        doc="Kinds of changes that it applies to.",
+    ),
+    ConfigKey(
+        "schema.evolution.exclude",
+        "list",
+        (),
+        choices=_CHANGE_KINDS,
+        doc="Kinds that it does not apply to.",
+    ),
+    ConfigKey(
+        "errors.tolerance", default="none", doc="Rejected rows: none, all, or N/M: N among M."
+    ),
+    ConfigKey(
+        "errors.skip", "boolean", False, doc="Discard rejected rows without a dead-letter queue."
+    ),
+    ConfigKey("errors.log.enable", "boolean", False, doc="Log why rows are rejected."),
+    ConfigKey(
+        "errors.log.include.messages",
+        "boolean",
+        False,
+        doc="Log the rejected rows themselves, too.",
+    ),
+    ConfigKey("errors.retry.timeout", "int", 0, doc="Milliseconds to retry for; -1: no limit."),
+    ConfigKey("errors.retry.delay.max.ms", "int", 60_000, doc="Longest delay between two tries."),
+    ConfigKey(DLQ_TOPIC, default="", doc="Topic of dead letters."),
+    ConfigKey(
+        f"{DLQ_PREFIX}topic.replication.factor",
+        "int",
+        3,
+        doc="Replicas of a topic on a broker.",
+        no_effect="topics are tables, replicated by their storage",
+    ),
+    ConfigKey(
+        DLQ_HEADERS,
+        "boolean",
+        False,
+        doc="Add Kafka Connect's error headers.",
+    ),
+    *REPLAY_KEYS,
+)
+
+FRAMEWORK_KEYS: Final = frozenset(key.name for key in KEYS)
+
+_TOPICS = "Set `topic.partitions`, `topic.retention` and `topic.retention.bytes` instead."
+_COLUMNS = "rows of topics are columns here, so nothing is converted"
+
+KAFKA_CONNECT_KEYS: Final[Mapping[str, tuple[str, str]]] = {
+    "key.converter": (_COLUMNS, ""),
+    "value.converter": (_COLUMNS, ""),
+    "header.converter": (_COLUMNS, ""),
+    "topic.creation.": ("topics are created with the keys `topic.…`", _TOPICS),
+    "exactly.once.support": (
+        "offsets of every source are stored with its rows",
+        "Set `delivery` to require a guarantee of the sink.",
+    ),
+    "transaction.boundary": (
+        "a transaction ends at a checkpoint of the source",
+        "Set `flush.interval`, `flush.rows` and `flush.bytes` instead.",
+    ),
+    "offsets.storage.topic": ("offsets are in the offset service, not in a topic", ""),
+    "tasks.max.enforce": ("a connector never has more tasks than `tasks.max`", ""),
+}
+"""Prefixes of Kafka Connect's keys that load without effect: the reason, and what to set instead.
+Each of them that is set gets a warning.
+"""

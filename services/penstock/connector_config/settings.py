@@ -1,0 +1,170 @@
+"""The framework's keys of a connector, as values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from penstock.connector_config.dead_letters import (
+    RejectedRowRules,
+    Replay,
+    read_rejected_row_rules,
+    read_replay,
+)
+from penstock.connector_config.keys import COMMIT_MODES, DLQ_TOPIC, KEYS, RESTART_MAX
+from penstock.model.backoff import RestartPolicy
+from penstock.model.config_def import parse_or_default
+from penstock.model.connector import CommitMode
+from penstock.model.dead_letter_queue import MAX_REJECTED_ROWS
+from penstock.model.drift_policy import ChangeKind, DriftPolicy, DriftRules
+from penstock.model.errors import ConfigError, Diagnostic
+from penstock.model.pattern import Pattern
+from penstock.model.topic import Retention, TopicSelection
+
+TASK_RESTARTS: Final = RestartPolicy(first_delay_s=0.5, max_delay_s=30.0, healthy_after_s=30.0)
+"""Restarts of a task on its worker. A smaller first delay spins on a plugin that crashes at once; a
+larger maximum leaves rows waiting after a long outage."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRules:
+    """When a micro-batch is due. A rule of 0 does not delay it.
+
+    `interval_s`: how long rows may wait for more rows; None leaves it to the sink. `rows`, `bytes`:
+    as many end the wait. `max_rows`, `max_bytes`: a micro-batch takes no further checkpoint beyond
+    them.
+    """
+
+    interval_s: float | None = None
+    rows: int = 0
+    bytes: int = 0
+    max_rows: int = 1_000_000
+    max_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How a job is retried. `timeout_s`: for how long (`errors.retry.timeout`); None for
+    `MAX_TRIES` tries. `max_delay_s`: longest delay between two tries. `on_retry` is called before
+    each retry.
+    """
+
+    timeout_s: float | None = None
+    max_delay_s: float = 60.0
+    on_retry: Callable[[], None] = lambda: None
+
+
+DEFAULT_RETRIES: Final = RetryPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSettings:
+    """The framework's settings of a connector. The scheduler reads its keys by itself; `tasks_min`
+    and `lag_target` are here to be checked.
+    """
+
+    tasks_max: int
+    tasks_min: int
+    lag_target: float
+    topic: str
+    topics: TopicSelection
+    topic_partitions: int
+    topic_retention: Retention | None
+    offset_reset: str
+    commit_mode: CommitMode
+    flush_rules: FlushRules
+    credit_bytes: int
+    stall_timeout_s: float
+    restarts: RestartPolicy
+    restarts_on_reload: bool
+    drift: DriftRules
+    rejected_rows: RejectedRowRules
+    dead_letter_topic: str
+    retries: RetryPolicy
+    replay: Replay | None = None
+
+
+def read_settings(framework: Mapping[str, str]) -> tuple[ConnectorSettings, list[Diagnostic]]:
+    """Return the settings, and all errors and warnings."""
+    values, errors = parse_or_default(KEYS, framework)
+    findings = [error.diagnostic for error in errors]
+    topics, topic_errors = _topics(values)
+    rejected_rows, tolerance_errors = read_rejected_row_rules(values)
+    replay, replay_errors = read_replay(values)
+    found = replace(_settings(values, topics, rejected_rows), replay=replay)
+    return found, [*findings, *topic_errors, *tolerance_errors, *replay_errors]
+
+
+def read_restart_policy(config: Mapping[str, str]) -> RestartPolicy:
+    """Return the restart policy of a connector. It is needed before secret references are resolved,
+    so that a failed lookup is retried; a wrong value is reported later, with all other errors.
+    """
+    values, _ = parse_or_default([RESTART_MAX], config)
+    return replace(TASK_RESTARTS, max_restarts=values[RESTART_MAX.name])
+
+
+def _settings(
+    values: Mapping[str, Any], topics: TopicSelection, rejected_rows: RejectedRowRules
+) -> ConnectorSettings:
+    return ConnectorSettings(
+        tasks_max=max(1, values["tasks.max"]),
+        tasks_min=max(1, values["tasks.min"]),
+        lag_target=values["lag.target"],
+        topic=values["topic"] or values["name"] or "",
+        topics=topics,
+        topic_partitions=values["topic.partitions"],
+        topic_retention=_retention(values["topic.retention"], values["topic.retention.bytes"]),
+        offset_reset=values["auto.offset.reset"],
+        commit_mode=COMMIT_MODES[values["delivery"]],
+        flush_rules=FlushRules(
+            interval_s=values["flush.interval"],
+            rows=values["flush.rows"],
+            bytes=values["flush.bytes"],
+            max_rows=_max_batch_rows(values),
+            max_bytes=values["batch.max.bytes"],
+        ),
+        credit_bytes=values["credit.bytes"],
+        stall_timeout_s=values["stall.timeout"],
+        restarts=replace(TASK_RESTARTS, max_restarts=values["restart.max"]),
+        restarts_on_reload=values["config.action.reload"] == "restart",
+        drift=DriftRules(DriftPolicy(values["schema.evolution"]), frozenset(_change_kinds(values))),
+        rejected_rows=rejected_rows,
+        dead_letter_topic=values[DLQ_TOPIC] or rejected_rows.default_topic(values["name"] or ""),
+        retries=_retries(values["errors.retry.timeout"], values["errors.retry.delay.max.ms"]),
+    )
+
+
+def _topics(values: Mapping[str, Any]) -> tuple[TopicSelection, list[Diagnostic]]:
+    names, pattern = tuple(values["topics"]), values["topics.regex"]
+    try:
+        return TopicSelection(
+            names, Pattern.parse(pattern, "topics.regex") if pattern else None
+        ), []
+    except ConfigError as error:
+        return TopicSelection(names), [error.diagnostic]
+
+
+def _max_batch_rows(values: Mapping[str, Any]) -> int:
+    """Return the limit of rows of a micro-batch: no more than can become dead letters, where all of
+    them may have to.
+    """
+    max_rows: int = values["batch.max.rows"]
+    drifting = values["schema.evolution"] == DriftPolicy.DEAD_LETTER.value
+    return min(max_rows, MAX_REJECTED_ROWS) if drifting else max_rows
+
+
+def _retries(timeout_ms: int, max_delay_ms: int) -> RetryPolicy:
+    seconds = math.inf if timeout_ms < 0 else timeout_ms / 1000
+    return RetryPolicy(seconds or None, max(max_delay_ms, 1) / 1000)
+
+
+def _change_kinds(values: Mapping[str, Any]) -> set[ChangeKind]:
+    include, exclude = (values[f"schema.evolution.{which}"] for which in ("include", "exclude"))
+    return {kind for kind in ChangeKind if (not include or kind in include) and kind not in exclude}
+
+
+def _retention(seconds: float | None, size: int | None) -> Retention | None:
+    """Return the retention of the topic; None leaves it to the node."""
+    return None if seconds is None and size is None else Retention(seconds or 0.0, size or 0)

@@ -1,0 +1,43 @@
+"""The framework's keys as values."""
+
+import pytest
+
+from penstock.connector_config.settings import read_settings
+from penstock.model.topic import Retention
+from penstock.standalone.settings import node_settings
+
+
+@pytest.mark.parametrize(
+    ("keys", "retention"),
+    [
+        ({}, None),
+        ({"topic.retention": "7d"}, Retention(7 * 86400.0, 0)),
+        ({"topic.retention.bytes": "1GiB"}, Retention(0.0, 1 << 30)),
+        ({"topic.retention": "0"}, Retention(0.0, 0)),  # for ever, whatever the node says
+    ],
+)
+def test_a_topic_has_its_own_retention(keys, retention):
+    settings, findings = read_settings({"name": "n", "connector.class": "c", **keys})
+    assert settings.topic_retention == retention
+    assert findings == []
+
+
+def test_the_node_sets_the_place_of_topics(tmp_path):
+    keys = {"state.dir": str(tmp_path)}
+    settings, _ = node_settings(keys)
+    assert settings.worker.topics_dir == str(tmp_path / "topics")
+    keys |= {"topics.dir": "s3://bucket/prefix", "topics.s3.endpoint": "http://store:9000"}
+    keys |= {"topics.s3.access.key": "an-access-key", "topics.s3.secret.key": "a-secret-key"}
+    settings, warnings = node_settings(keys)
+    assert warnings == []
+    assert settings.worker.topics_dir == "s3://bucket/prefix"
+    assert settings.worker.topics_s3.options["aws_endpoint_url"] == "http://store:9000"
+    assert settings.worker.topics_s3.options["aws_secret_access_key"] == "a-secret-key"
+    assert "a-secret-key" not in repr(settings)
+    assert "an-access-key" not in repr(settings)
+
+
+def test_the_node_sets_the_default_retention(tmp_path):
+    keys = {"state.dir": str(tmp_path), "topics.retention": "1h", "topics.retention.bytes": "4096"}
+    settings, _ = node_settings(keys)
+    assert settings.worker.topics_retention == Retention(3600.0, 4096)
