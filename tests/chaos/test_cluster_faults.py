@@ -116,6 +116,29 @@ def test_another_leader_restarts_nothing(cluster: Cluster, flow: Flow, fault: st
     assert flow.epochs() == before
 
 
+@pytest.mark.parametrize("point", ["scheduler.storing_plans", "scheduler.stored_plans"])
+def test_a_leader_that_is_killed_while_it_stores_plans_leaves_them_whole_or_as_they_were(
+    cluster: Cluster, flow: Flow, point: str
+) -> None:
+    """The next one plans the connector, or finds its plans; no other connector notices."""
+    before, leader = flow.epochs(), leading(cluster)
+    other = next(name for name in SCHEDULERS if name != leader)
+    cluster.processes[other].kill()
+    doomed = cluster.start("scheduler", other, faults=f"{point}=kill@1")
+    cluster.processes[leader].kill()
+    cluster.until(lambda: leading(cluster) == other, READY, "the doomed one to lead")
+    cluster.start("scheduler", leader)
+    cluster.until(lambda: set(WORKERS) <= cluster.connected(), READY, "sessions")
+    planned = Flow(cluster, f"{flow.name}-planned", tasks=3)
+    planned.start()
+    assert doomed.wait(READY) != 0
+    assert leading(cluster) == leader
+    cluster.start("scheduler", other)
+    planned.advance(50)
+    planned.delete()
+    assert flow.epochs() == before
+
+
 def test_a_fourth_worker_takes_its_share_and_nothing_else_moves(cluster: Cluster) -> None:
     """12 tasks on 3 workers: exactly 3 move to the fourth; 9 keep their epochs."""
     flow = Flow(cluster, "share", tasks=12)

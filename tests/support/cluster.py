@@ -113,6 +113,8 @@ class Cluster:
             config["tls.authority"] = str(self.tls.ca)
         if service in {"config", "offset"}:
             config.update(self._store)
+        if service == "scheduler" and "store.seal.keys" in self._store:
+            config["store.seal.keys"] = self._store["store.seal.keys"]
         if service == "worker":
             config.setdefault("topics.dir", str(self.folder / "topics"))
             config.setdefault("state.dir", str(folder / "state"))

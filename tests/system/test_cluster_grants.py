@@ -74,6 +74,10 @@ def test_what_etcd_keeps_is_sealed(flow: Flow) -> None:
     kept = flow.cluster.etcd.control(0, "get", "--prefix", STATE)
     assert "connector/flow" in kept
     assert CANARY not in kept
+    plans = flow.cluster.etcd.control(0, "get", "--prefix", f"{STATE}plan/").splitlines()
+    values = [line for line in plans if not line.startswith(STATE)]
+    assert "penstock sealed" in values[0]
+    assert not any("partition" in line or "token" in line for line in values)
     stored = flow.cluster.config(lambda config: config.get("flow"))
     assert CANARY in stored.config["sink.ledger"]  # and yet it is there
 
@@ -82,7 +86,8 @@ def test_what_etcd_keeps_is_sealed(flow: Flow) -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_who_may_read_and_write_what_others_act_on(flow: Flow, service: str) -> None:
     """The twin is in it: the service whose place it is may."""
-    for owner, key in (("config", "connector/x"), ("offset", "floor/x"), ("scheduler", "drain/x")):
+    places = {"connector/x": "config", "floor/x": "offset", "drain/x": "scheduler"}
+    for key, owner in (places | {"plan/x": "scheduler"}).items():
         for write in (True, False):
             may = allowed(flow, service, STATE + key, write=write)
             assert may == (owner == service), (service, key, write)

@@ -80,6 +80,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if has $service (list "config" "offset") -}}
 {{- $_ := set $keys "store" $v.store.kind -}}
 {{- if eq $v.store.kind "postgresql" -}}{{- $_ := set $keys "store.schema" $v.store.schema -}}{{- end -}}
+{{- end -}}
+{{- if has $service (list "config" "offset" "scheduler") -}}
 {{- with $v.store.sealSecret -}}
 {{- if .name -}}{{- $_ := set $keys "store.seal.keys" (printf "/etc/penstock/seal/%s" .key) -}}{{- end -}}
 {{- end -}}

@@ -113,7 +113,7 @@ spec:
         {{- if $v.tls.secretPrefix }}
         - {name: tls, mountPath: /etc/penstock/tls, readOnly: true}
         {{- end }}
-        {{- if and (has $service (list "config" "offset")) $v.store.sealSecret.name }}
+        {{- if and (has $service (list "config" "offset" "scheduler")) $v.store.sealSecret.name }}
         - {name: seal, mountPath: /etc/penstock/seal, readOnly: true}
         {{- end }}
         {{- if eq $service "gateway" }}
@@ -151,7 +151,7 @@ spec:
         secretName: {{ . }}-{{ $service }}
         defaultMode: 0440
     {{- end }}
-    {{- if and (has $service (list "config" "offset")) $v.store.sealSecret.name }}
+    {{- if and (has $service (list "config" "offset" "scheduler")) $v.store.sealSecret.name }}
     - name: seal
       secret:
         secretName: {{ $v.store.sealSecret.name }}

@@ -2,10 +2,10 @@
 
 - `service_client`  ServiceClient: one channel, timeouts, bounded retries, errors of the model;
   ProcessClient: the metrics of a process of any service
-- `config`  ConfigClient: connectors, revisions, target states, restarts, task plans, log levels
+- `config`  ConfigClient: connectors, revisions, target states, restarts, log levels
 - `log_levels`  the log levels of a process, kept up to date by a watch
 - `offset`  OffsetClient: claim, commit, get, list, history, alter, reset, rewind
-- `scheduler`  SchedulerClient: worker sessions, cluster, statuses, drain
+- `scheduler`  SchedulerClient: worker sessions, cluster, statuses, task plans, drain
 - `worker`  WorkerClient: plugins, validation, plans, previews; tasks, live rows, logs of a worker
 """
 

@@ -1,8 +1,8 @@
-"""ConfigClient: connectors and their target states, task plans, log levels."""
+"""ConfigClient: connectors and their target states, log levels."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from penstock.api.config.v1 import config_service_pb2 as pb
@@ -17,11 +17,8 @@ from penstock.model.connector import (
     FoundConnector,
     RestartRequest,
     Revision,
-    StoredTaskPlan,
     TargetState,
-    TaskPlan,
 )
-from penstock.model.errors import RetriableError
 from penstock.model.logs import LogLevel
 from penstock.rpc.channels import Dial, ServiceAddress, open_channel
 from penstock.wire.config import (
@@ -33,41 +30,11 @@ from penstock.wire.config import (
     LOG_LEVEL,
     RESTART,
     REVISION,
-    STORED_PLAN,
     VALIDATED,
 )
-from penstock.wire.connector import PLAN
 
-MAX_UPLOAD_BYTES: Final = 1 << 20
-"""Bytes of one message of an upload. A single larger plan has a message of its own."""
-
-
-def plan_uploads(
-    name: str, generation: str, plans: Sequence[TaskPlan]
-) -> Iterator[pb.UploadTaskPlansRequest]:
-    """Yield the messages of an upload of plans, ordered by task number; at least one."""
-    request = pb.UploadTaskPlansRequest(name=name, generation=generation)
-    size = 0
-    for plan in sorted(plans, key=_number):
-        message = PLAN.to_proto(plan)
-        size += message.ByteSize()
-        if size > MAX_UPLOAD_BYTES and request.plans:
-            yield request
-            request, size = pb.UploadTaskPlansRequest(), message.ByteSize()
-        request.plans.append(message)
-    yield request
-
-
-def _number(plan: TaskPlan) -> int:
-    number = plan.task_id.rpartition("-")[2]
-    return int(number) if number.isascii() and number.isdigit() else -1
-
-
-PLANS_TIMEOUT_S: Final = 60.0
-"""Seconds for the plans of a hundred thousand tasks."""
-
-MAX_PLAN_READS: Final = 4
-"""Attempts to read the plans of a connector that are replaced during the read."""
+VALIDATE_TIMEOUT_S: Final = 60.0
+"""Seconds for a validation: a worker may have to start a plugin, which may read a database."""
 
 
 class ConfigClient(ServiceClient):
@@ -95,7 +62,7 @@ class ConfigClient(ServiceClient):
         """Validate a configuration by the rules of the service and by a worker with the plugin."""
         request = pb.ValidateConnectorRequest(connector=CONNECTOR.to_proto(connector))
         answer = await self._call(
-            "config.validate", self._stub.ValidateConnector, request, timeout_s=PLANS_TIMEOUT_S
+            "config.validate", self._stub.ValidateConnector, request, timeout_s=VALIDATE_TIMEOUT_S
         )
         return VALIDATED.from_proto(answer)
 
@@ -159,7 +126,7 @@ class ConfigClient(ServiceClient):
             request.page_token = answer.next_page_token
 
     async def delete(self, name: str, expected_revision: int = 0) -> None:
-        """Delete a connector with its plans. Its offsets are kept."""
+        """Delete a connector. Its offsets are kept."""
         request = pb.DeleteConnectorRequest(name=name, expected_revision=expected_revision)
         await self._call("config.delete", self._stub.DeleteConnector, request, idempotent=False)
 
@@ -214,37 +181,6 @@ class ConfigClient(ServiceClient):
         )
         answer = await self._call("config.rollback", self._stub.RollbackConnector, request)
         return CONNECTOR.from_proto(answer.connector), answer.changed
-
-    async def put_plans(self, name: str, generation: str, plans: Sequence[TaskPlan]) -> int:
-        """Store the plans of a generation, all or none. Returns their epoch.
-
-        The call may be repeated: only the epoch that was returned last is valid.
-        """
-
-        def _upload(
-            request: Sequence[TaskPlan], *, timeout: float
-        ) -> Awaitable[pb.UploadTaskPlansResponse]:
-            requests = plan_uploads(name, generation, request)  # new messages for each attempt
-            return self._stub.UploadTaskPlans(requests, timeout=timeout)
-
-        answer = await self._call("config.put_plans", _upload, plans, timeout_s=PLANS_TIMEOUT_S)
-        return answer.epoch
-
-    async def list_plans(self, name: str, generation: str) -> tuple[StoredTaskPlan, ...]:
-        """Return the plans of a generation, ordered by task number."""
-        request = pb.StreamTaskPlansRequest(name=name, generation=generation)
-        for attempt in range(1, MAX_PLAN_READS + 1):
-            answers = self._stub.StreamTaskPlans(request, timeout=PLANS_TIMEOUT_S)
-            found: list[StoredTaskPlan] = []
-            try:
-                async for answer in self._stream("config.list_plans", answers):
-                    found += map(STORED_PLAN.from_proto, answer.plans)
-            except RetriableError as error:  # the plans were replaced during the read
-                if error.code != "config.contended" or attempt == MAX_PLAN_READS:
-                    raise
-            else:
-                return tuple(found)
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def watch(self, after_revision: int = 0) -> AsyncGenerator[ConnectorsChanged, None]:
         """Iterate over hints that connectors changed. Ends with an error when the service stops."""

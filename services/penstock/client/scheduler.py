@@ -1,15 +1,21 @@
-"""SchedulerClient: sessions of workers, the cluster, statuses of connectors and tasks."""
+"""SchedulerClient: sessions of workers, the cluster, statuses and plans of connectors."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
 from penstock.client.service_client import DEFAULT_TIMEOUT_S, ServiceClient
+from penstock.model.connector import TaskPlan
 from penstock.model.status import ClusterStatus, ConnectorStatus, HeldTasks
 from penstock.rpc.channels import Dial, ServiceAddress, open_channel
+from penstock.wire.connector import PLAN
 from penstock.wire.scheduler import CLUSTER, HELD_TASKS, connector_status_from_proto
+
+PLANS_TIMEOUT_S: Final = 60.0
+"""Seconds for the plans of a connector with ten thousand tasks."""
 
 
 class SchedulerClient(ServiceClient):
@@ -58,6 +64,28 @@ class SchedulerClient(ServiceClient):
         answers = await self._call("scheduler.statuses", listed, request)
         found = (one for answer in answers for one in (answer.connector, *answer.following))
         return list(map(connector_status_from_proto, found))
+
+    async def list_plans(self, generation: str) -> tuple[TaskPlan, ...]:
+        """Return the plans in force of a generation, ordered by task number. None: it has no plans
+        yet, or does not exist.
+        """
+
+        async def listed(
+            request: pb.ListTaskPlansRequest,
+            *,
+            timeout: float,  # noqa: ASYNC109 - gRPC's
+        ) -> list[pb.ListTaskPlansResponse]:
+            """Return all messages of the stream."""
+            return [answer async for answer in self._stub.ListTaskPlans(request, timeout=timeout)]
+
+        # all messages or none, as above
+        answers = await self._call(
+            "scheduler.plans",
+            listed,
+            pb.ListTaskPlansRequest(generation=generation),
+            timeout_s=PLANS_TIMEOUT_S,
+        )
+        return tuple(PLAN.from_proto(plan) for answer in answers for plan in answer.plans)
 
     async def list_held_tasks(self, generation: str) -> HeldTasks:
         """Return the tasks of a generation that a worker holds or has not released yet."""

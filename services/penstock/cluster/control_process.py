@@ -21,7 +21,9 @@ from penstock.scheduler import ClusterSettings, Leader, LeaderSettings, Schedule
 from penstock.scheduler import Member as Worker
 from penstock.scheduler.leader.leadership import ElectedLeadership, run_election
 from penstock.scheduler.leader.planning import ConnectorPlans, WorkerPlanner
+from penstock.scheduler.state.records import TASK_PLANS_PREFIX
 from penstock.store.etcd import EtcdStore
+from penstock.store.sealed_store import SealedStore
 
 
 async def config(settings: InstanceSettings) -> None:
@@ -73,7 +75,9 @@ async def scheduler(settings: InstanceSettings) -> None:
         leadership = ElectedLeadership(instance.address)
         plans = ConnectorPlans(connectors, WorkerPlanner(instance.dial("worker")))
         rules = LeaderSettings(ClusterSettings(settings.values["rebalance.delay"]))
-        service = Scheduler(leadership, lambda: Leader(leadership, store, plans, rules))
+        seal = instance.seal()
+        readable = SealedStore(store, seal, TASK_PLANS_PREFIX)
+        service = Scheduler(leadership, lambda: Leader(leadership, readable, plans, rules))
         instance.metrics.append(service.metrics)
         server.add(add_SchedulerServiceServicer_to_server, SchedulerService(service))
         await instance.stack.enter_async_context(server)
@@ -82,7 +86,14 @@ async def scheduler(settings: InstanceSettings) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(instance.wait_until_lost())
             group.create_task(_members(service, workers))
-            group.create_task(run_election(service, leadership, election, store.led_by))
+            group.create_task(
+                run_election(
+                    service,
+                    leadership,
+                    election,
+                    lambda won: SealedStore(store.led_by(won), seal, TASK_PLANS_PREFIX),
+                )
+            )
 
 
 async def _members(service: Scheduler, workers: Discovery) -> None:

@@ -92,8 +92,12 @@ class Instance:
         self.stack.push_async_callback(store.close)
         await claim_cluster(self.etcd, traits)
         self.metrics.append(lambda: metrics_from_statistics("store", store.statistics()))
+        return SealedStore(store, self.seal())
+
+    def seal(self) -> Seal:
+        """Return what encrypts the values of a store."""
         keys = self.settings.values["store.seal.keys"]
-        return SealedStore(store, read_seal_file(Path(keys)) if keys else Seal())
+        return read_seal_file(Path(keys)) if keys else Seal()
 
     async def follow(self, service: str) -> Discovery:
         """Follow the members of a service from now on."""

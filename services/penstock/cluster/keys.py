@@ -35,13 +35,15 @@ COMMON: Final = (
     ConfigKey("drain.timeout", "duration", 20.0, doc="Time for an orderly shutdown."),
 )
 
+SEAL: Final = ConfigKey("store.seal.keys", doc="File with keys that encrypt everything stored.")
+
 STORE: Final = (
     ConfigKey(
         "store", default="etcd", choices=("etcd", "postgresql"), doc="Where state is stored."
     ),
     ConfigKey("store.url", "password", doc="postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
     ConfigKey("store.schema", default="penstock", doc="Schema of the database, for this cluster."),
-    ConfigKey("store.seal.keys", doc="File with keys that encrypt everything stored."),
+    SEAL,
 )
 
 OFFSET: Final = (
@@ -68,7 +70,7 @@ WORKER: Final = (
 KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
     "config": (*COMMON, *STORE),
     "offset": (*COMMON, *STORE, *OFFSET),
-    "scheduler": (*COMMON, *SCHEDULER),
+    "scheduler": (*COMMON, SEAL, *SCHEDULER),
     "worker": (*COMMON, *WORKER),
     "gateway": (*COMMON, *gateway.KEYS),
 }

@@ -39,7 +39,7 @@ async def worker(settings: InstanceSettings) -> None:
         route = SchedulerRoute(await instance.follow("scheduler"))
         schedulers = SchedulerClient(route, dial=instance.dial("scheduler"))
         await instance.stack.enter_async_context(schedulers)
-        host = WorkerHost(settings.worker(), offsets, connectors, runtime)
+        host = WorkerHost(settings.worker(), offsets, connectors, schedulers, runtime)
         await instance.stack.enter_async_context(host)
         instance.metrics.append(host.metrics)
         service = WorkerService(host.worker)

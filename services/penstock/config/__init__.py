@@ -1,15 +1,14 @@
-"""The config service: connectors with their versions, target states and task plans.
+"""The config service: connectors with their versions and target states.
 
 - `rules`       pure: what a change makes of a connector, and which changes are refused
 - `records`     the keys, and their stored forms
 - `connectors`  reads and writes connectors, and the versions of their configurations
-- `task_plans`  reads and writes task plans, as chunks under a generation
 - `topics`      the topics of which connectors have rows
 - `log_levels`  the log levels of every instance of a service
 - `deletions`   deletes what belongs to deleted connectors, also in external systems
 - `service`     the gRPC service; validates configurations with the help of a worker
 
-Invariant 10 is upheld here: plans and versions are stored by generation, never by name. All state
+Invariant 10 is upheld here: versions and topics are stored by generation, never by name. All state
 is in the store, so several instances may serve it.
 """
 
@@ -17,7 +16,6 @@ from penstock.config.connectors import MAX_REVISIONS, ConnectorPage, Connectors,
 from penstock.config.log_levels import LogLevels
 from penstock.config.records import StoredConnector
 from penstock.config.service import ConfigService
-from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
 
 __all__ = [
@@ -28,6 +26,5 @@ __all__ = [
     "LogLevels",
     "Revisions",
     "StoredConnector",
-    "TaskPlans",
     "Topics",
 ]

@@ -25,7 +25,6 @@ from penstock.config.records import (
     encode_connector,
     encode_revision,
     generation_key,
-    plan_index_key,
     revision_key,
     revision_prefix,
 )
@@ -230,27 +229,18 @@ class Connectors:
         return await retry_on_conflict(_attempt)
 
     async def delete(self, name: str, expected_revision: int) -> Connector:
-        """Delete a connector with its plans and versions; returns it.
+        """Delete a connector with its versions; returns it.
 
-        Its offsets stay, under its generation. It is stored as deleted until its resources in
-        external systems are removed.
+        Its offsets stay, under its generation. The scheduler deletes its plans. It is stored as
+        deleted until its resources in external systems are removed.
         """
 
         async def _attempt() -> Connector:
             existing = await self.get(name)
             rules.check_revision(existing, expected_revision)
             generation = existing.connector.generation
-            index = plan_index_key(generation)
-            entry = (await self._store.get(index)).get(index)
-            checks = [
-                Check(connector_key(name), existing.entry_revision),
-                Check(index, entry.revision if entry else 0),
-            ]
-            removed: list[Put] = [
-                (connector_key(name), None),
-                (generation_key(generation), None),
-                (index, None),
-            ]
+            checks = [Check(connector_key(name), existing.entry_revision)]
+            removed: list[Put] = [(connector_key(name), None), (generation_key(generation), None)]
             deleted: Put = (deleted_key(generation), encode_connector(existing))
             await faults.reach("config.storing")
             await self._store.write(checks, [*removed, deleted])

@@ -1,7 +1,7 @@
 """Deletes what belongs to deleted connectors: entries of the store, and resources of plugins.
 
-The write that deletes a connector moves it to `gone/<generation>`. Then its plans, versions and
-topics are deleted here (`delete_leftovers`), and its plugins delete what it owns in external
+The write that deletes a connector moves it to `gone/<generation>`. Then its versions and topics
+are deleted here (`delete_leftovers`), and its plugins delete what it owns in external
 systems: a replication slot, staged files (`ResourceRemover`). The entry is deleted last. So after a
 crash at any point the entry exists, and the next start of the service continues
 (`resume_deletions`).
@@ -22,7 +22,6 @@ from penstock.config.records import (
     connector_key,
     decode_connector,
     deleted_key,
-    plan_prefix,
     revision_prefix,
     topic_prefix,
 )
@@ -33,7 +32,7 @@ from penstock.store.port import Store
 log = logging.getLogger(__name__)
 
 DELETE_BATCH_SIZE: Final = 16
-"""Keys that are read and deleted at once: chunks of plans are large."""
+"""Keys that are read and deleted at once: 8 MiB if all are versions of the maximum size."""
 
 RETRY_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 60.0)
 """Seconds before each attempt. A task ends within seconds, and a worker with the plugin may come
@@ -44,11 +43,11 @@ MAX_CONCURRENT_REMOVALS: Final = 4
 
 
 async def delete_leftovers(store: Store, generation: str) -> None:
-    """Delete the plans, versions and topics of a generation. An error is only logged: the connector
+    """Delete the versions and topics of a generation. An error is only logged: the connector
     is deleted already.
     """
     try:
-        for prefix in (plan_prefix, revision_prefix, topic_prefix):
+        for prefix in (revision_prefix, topic_prefix):
             await delete_prefix(store, prefix(generation))
     except PenstockError as error:
         log.warning("entries of generation %s will be deleted later: %s", generation, error)

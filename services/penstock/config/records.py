@@ -5,8 +5,6 @@
 | `connector/<name>` | a connector: configuration, target state, restart requests |
 | `generation/<generation>` | the name of the connector that has this generation |
 | `revision/<generation>/<version>` | a version of its configuration |
-| `plan/<generation>/index` | which chunks hold its plans; the revision of the key is their epoch |
-| `plan/<generation>/<token>/<number>` | a chunk |
 | `topic/<generation>/<topic>` | empty: the connector has rows of the topic |
 | `gone/<generation>` | a deleted connector, until all that belongs to it is deleted |
 | `loglevel/<service>/<logger>` | a log level |
@@ -41,7 +39,6 @@ KEY_PREFIXES: Final = (
     LOG_LEVEL_PREFIX,
     "generation/",
     "revision/",
-    "plan/",
     "topic/",
 )
 """Every key of the service starts with one of these."""
@@ -89,21 +86,6 @@ def revision_prefix(generation: str) -> str:
 def revision_key(generation: str, version: int) -> str:
     """Return the key of a version. Keys are ordered by version."""
     return f"{revision_prefix(generation)}{version:012d}"
-
-
-def plan_prefix(generation: str) -> str:
-    """Return the prefix of the plans of a generation."""
-    return f"plan/{generation}/"
-
-
-def plan_index_key(generation: str) -> str:
-    """Return the key of the index of the plans of a generation."""
-    return f"{plan_prefix(generation)}index"
-
-
-def plan_chunk_key(generation: str, token: str, number: int) -> str:
-    """Return the key of a chunk of plans. Keys are ordered by number."""
-    return f"{plan_prefix(generation)}{token}/{number:06d}"
 
 
 def topic_prefix(generation: str) -> str:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.config.records import StoredConnector
-from penstock.model import faults
 from penstock.model.config_def import check_config_size
 from penstock.model.connector import Connector, ConnectorKind, RestartRequest, TargetState
 from penstock.model.errors import ConfigError, RetriableError, nearest_names
@@ -206,22 +205,6 @@ def check_revision(existing: StoredConnector, expected: int) -> None:
             f"{existing.connector.name} is at revision {current}, not {expected}",
             fix=f"Read it again, and repeat the change with revision {current}.",
             suggestion=str(current),
-        )
-
-
-def check_generation(existing: StoredConnector, generation: str) -> None:
-    """Refuse a call for a deleted connector of the same name (invariant 10).
-
-    Raises:
-        ConfigError: `config.generation_changed`.
-    """
-    current = existing.connector.generation
-    if generation != current and not faults.hit("config.generation_check"):
-        raise ConfigError(
-            "config.generation_changed",
-            f"{existing.connector.name} was deleted and created again: its generation is "
-            f"{current}, not {generation[:64]}",
-            fix="Read the connector again, and plan again.",
         )
 
 

@@ -2,7 +2,7 @@
 converts the result back.
 
 It also validates configurations without storing them: by the rules of this service, then by a
-worker that has the plugin. Task plans are stored as the bytes in which they came.
+worker that has the plugin.
 """
 
 # ruff: noqa: N802 - names of methods are those of the wire
@@ -15,19 +15,17 @@ from typing import Any, Final, Protocol
 
 from penstock.api.config.v1 import config_service_pb2 as pb
 from penstock.api.config.v1 import config_service_pb2_grpc as grpc_api
-from penstock.api.connector.v1 import connector_service_pb2 as connector_pb
 from penstock.config import rules
 from penstock.config.connectors import MAX_PAGE_SIZE, ConnectorPage, Connectors, Revisions
 from penstock.config.deletions import ChangeApplier, ResourceRemover, resume_deletions
 from penstock.config.log_levels import LogLevels
 from penstock.config.records import CONNECTOR_PREFIX, StoredConnector, connector_name
-from penstock.config.task_plans import TaskPlans
 from penstock.config.topics import Topics
 from penstock.connector_config.validation import Validator
 from penstock.model.admin import ValidatedConnector
 from penstock.model.connector import Connector, RestartRequest
 from penstock.model.errors import ConfigError, RetriableError
-from penstock.rpc.deadlines import streaming_deadline, unary_deadline
+from penstock.rpc.deadlines import unary_deadline
 from penstock.store.port import Store
 from penstock.wire import config as wire
 
@@ -36,10 +34,7 @@ CALL_TIMEOUT_S: Final = 15.0
 that needs longer is broken, and the caller should know."""
 
 LONG_CALL_TIMEOUT_S: Final = 60.0
-"""Seconds for plans of a hundred thousand tasks, and for a worker that must start a plugin."""
-
-MAX_MESSAGE_BYTES: Final = 1 << 20
-"""Bytes of one message with plans. A single plan may be larger."""
+"""Seconds for a worker that must start a plugin."""
 
 _MAX_PAGE_TOKEN_LENGTH: Final = 256
 
@@ -85,7 +80,6 @@ class ConfigService(grpc_api.ConfigServiceServicer):
         """
         self._store, self._worker = store, worker
         self._connectors = Connectors(store, clock)
-        self._plans = TaskPlans(store, self._connectors, clock)
         self._revisions = Revisions(store, self._connectors)
         self._levels = LogLevels(store, clock)
         self._topics = Topics(store, self._connectors)
@@ -161,7 +155,7 @@ class ConfigService(grpc_api.ConfigServiceServicer):
     async def DeleteConnector(
         self, request: pb.DeleteConnectorRequest, context: Any
     ) -> pb.DeleteConnectorResponse:
-        """Delete a connector with its plans and versions."""
+        """Delete a connector with its versions."""
         deleted = await self._connectors.delete(request.name, request.expected_revision)
         await self._remover.start(deleted)
         return pb.DeleteConnectorResponse()
@@ -220,23 +214,6 @@ class ConfigService(grpc_api.ConfigServiceServicer):
             request.name, request.version, request.expected_revision
         )
         return pb.RollbackConnectorResponse(connector=_connector_to_proto(stored), changed=changed)
-
-    @unary_deadline(LONG_CALL_TIMEOUT_S)
-    async def UploadTaskPlans(
-        self, requests: AsyncIterator[pb.UploadTaskPlansRequest], context: Any
-    ) -> pb.UploadTaskPlansResponse:
-        """Store the plans of a generation, however large."""
-        name, generation, tasks = await _uploaded_plans(requests)
-        return pb.UploadTaskPlansResponse(epoch=await self._plans.put(name, generation, tasks))
-
-    @streaming_deadline(CALL_TIMEOUT_S)
-    async def StreamTaskPlans(
-        self, request: pb.StreamTaskPlansRequest, context: Any
-    ) -> AsyncIterator[pb.StreamTaskPlansResponse]:
-        """Stream the plans of a generation, however large."""
-        epoch, plans = await self._plans.read(request.name, request.generation)
-        async for response in _plans_to_proto(plans, epoch):
-            yield response
 
     async def WatchConnectors(
         self, request: pb.WatchConnectorsRequest, context: Any
@@ -329,45 +306,3 @@ def _checked_page_token(token: str) -> str:
 def _restart_request(request: pb.RequestRestartRequest) -> RestartRequest:
     """Return a restart request without a marker, which it gets when it is stored."""
     return RestartRequest(0, request.include_tasks, request.only_failed, request.task_id)
-
-
-async def _plans_to_proto(
-    plans: AsyncIterator[bytes], epoch: int
-) -> AsyncIterator[pb.StreamTaskPlansResponse]:
-    """Yield messages of bounded size for plans."""
-    response, size = pb.StreamTaskPlansResponse(), 0
-    async for body in plans:
-        size += len(body)
-        if size > MAX_MESSAGE_BYTES and response.plans:
-            yield response
-            response, size = pb.StreamTaskPlansResponse(), len(body)
-        plan = connector_pb.TaskPlan.FromString(body)
-        response.plans.append(pb.StoredTaskPlan(plan=plan, epoch=epoch))
-    if response.plans:
-        yield response
-
-
-async def _uploaded_plans(
-    requests: AsyncIterator[pb.UploadTaskPlansRequest],
-) -> tuple[str, str, AsyncIterator[tuple[str, bytes]]]:
-    """Return the name and the generation of an upload, and its task ids and plans as they come.
-
-    Raises:
-        ConfigError: `config.empty_upload`.
-    """
-    first = await anext(requests, None)
-    if first is None:
-        raise ConfigError(
-            "config.empty_upload",
-            "the upload has no message",
-            fix="Send at least one message, which names the connector.",
-        )
-
-    async def _tasks() -> AsyncIterator[tuple[str, bytes]]:
-        for plan in first.plans:
-            yield plan.task_id, plan.SerializeToString()
-        async for request in requests:
-            for plan in request.plans:
-                yield plan.task_id, plan.SerializeToString()
-
-    return first.name, first.generation, _tasks()

@@ -16,7 +16,7 @@ REDACTED: Final = "***"
 
 _KEY: Final = re.compile(
     r"passw(or)?d|passphrase|pwd|secret|token|credential|jaas|api[._-]?key|access[._-]?key"
-    r"|private[._-]?key|(^|\.)(sftp|ssh|keystore)\.key$|auth(orization)?$|basic\.auth"
+    r"|private[._-]?key|(^|\.)(sftp|ssh|gcs|keystore)\.key$|auth(orization)?$|basic\.auth"
     r"|^replay\.(set|edits)$",  # values of rows: readers of configurations may not read those
     re.IGNORECASE,
 )

@@ -201,14 +201,6 @@ class TaskPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTaskPlan:
-    """A plan with the epoch that may run it."""
-
-    plan: TaskPlan
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """A configured connector of a plugin, as the plugin receives it.
 

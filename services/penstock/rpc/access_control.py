@@ -42,8 +42,6 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "ListRevisions": _READ,
         "GetRevision": _READ_CONFIG | {SCHEDULER},
         "DiffRevisions": _READ,
-        "UploadTaskPlans": frozenset({SCHEDULER}),
-        "StreamTaskPlans": _READ_CONFIG | {SCHEDULER, WORKER},
         "TrackTopics": frozenset({WORKER}),
         "ListTopics": _READ,
         "ResetTopics": _WRITE,
@@ -67,6 +65,7 @@ _METHODS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "GetCluster": _READ,
         "ListStatus": _READ,
         "ListHeldTasks": _READ | {OFFSET},
+        "ListTaskPlans": _READ_CONFIG | {WORKER},
         "DrainWorker": _WRITE,
     },
     "penstock.api.worker.v1.WorkerService": {

@@ -1,4 +1,6 @@
-"""The scheduler service assigns tasks to workers. One instance leads. Its state machine has no I/O.
+"""The scheduler service plans connectors, and assigns their tasks to workers. One instance leads.
+
+Its state machine has no I/O.
 
 `state`, pure:
 
@@ -17,7 +19,8 @@
 - `leadership`     the port of the leader with its fenced writes; the election
 - `leader`         one term as the leader (`Leader`), and the instance (`Scheduler`)
 - `sessions`       the sessions with workers, and their membership
-- `planning`       follows the connectors; lets workers make plans, and stores them
+- `planning`       follows the connectors; lets workers make plans, and has them stored
+- `stored_plans`   reads and writes the plans
 - `stored_state`   reads and writes the records
 
 `service` is the gRPC service.

@@ -13,17 +13,22 @@ from typing import Any, Final
 
 from penstock.api.scheduler.v1 import scheduler_service_pb2 as pb
 from penstock.api.scheduler.v1 import scheduler_service_pb2_grpc as grpc_api
+from penstock.model.connector import TaskPlan
 from penstock.model.errors import ConfigError, PenstockError, nearest_names
 from penstock.model.status import ConnectorStatus
 from penstock.scheduler.leader.leader import Leader, Scheduler
 from penstock.scheduler.leader.sessions import Outbox
 from penstock.scheduler.state.statuses import derive_cluster_status, derive_connector_status
 from penstock.scheduler.state.workers import Member, Report
+from penstock.wire.connector import PLAN
 from penstock.wire.scheduler import CLUSTER, connector_status_to_proto
 from penstock.wire.worker import TASK_STATUS
 
 MAX_BATCH_BYTES: Final = 256 << 10
 """Bytes of statuses in one message. A single status may be larger."""
+
+MAX_PLANS_BYTES: Final = 1 << 20
+"""Bytes of plans in one message. A single plan may be larger."""
 
 _MAX_SUGGESTED_IDS: Final = 5
 
@@ -90,6 +95,15 @@ class SchedulerService(grpc_api.SchedulerServiceServicer):
             id_ for id_, one in cluster.owned.items() if one.record.generation == request.generation
         )
         return pb.ListHeldTasksResponse(task_ids=held, revision=cluster.revision)
+
+    async def ListTaskPlans(
+        self, request: pb.ListTaskPlansRequest, context: Any
+    ) -> AsyncIterator[pb.ListTaskPlansResponse]:
+        """Send the plans in force of a connector."""
+        connectors = self._leader_that_knows("connectors").cluster.connectors
+        desired = connectors.get(request.generation)
+        for response in _plan_messages(desired.plans if desired else ()):
+            yield response
 
     async def DrainWorker(
         self, request: pb.DrainWorkerRequest, context: Any
@@ -184,6 +198,20 @@ def _batches(statuses: Iterable[pb.ConnectorStatus]) -> Iterator[pb.ListStatusRe
         bytes_left -= size
     if batch:
         yield pb.ListStatusResponse(connector=batch[0], following=batch[1:])
+
+
+def _plan_messages(plans: Iterable[TaskPlan]) -> Iterator[pb.ListTaskPlansResponse]:
+    """Yield messages of bounded size for plans."""
+    response, size = pb.ListTaskPlansResponse(), 0
+    for plan in plans:
+        message = PLAN.to_proto(plan)
+        size += message.ByteSize()
+        if size > MAX_PLANS_BYTES and response.plans:
+            yield response
+            response, size = pb.ListTaskPlansResponse(), message.ByteSize()
+        response.plans.append(message)
+    if response.plans:
+        yield response
 
 
 def _require_connector(leader: Leader, name: str) -> None:

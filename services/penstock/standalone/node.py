@@ -138,7 +138,7 @@ class Node:
         await config.start()
         await offset.start()
         self._host = await enter(
-            WorkerHost(settings.worker, self.offset, self.config, self._runtime)
+            WorkerHost(settings.worker, self.offset, self.config, self.scheduler, self._runtime)
         )
         worker = WorkerService(self._host.worker)
         metrics = self._host.metrics

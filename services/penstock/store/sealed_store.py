@@ -71,8 +71,9 @@ class Seal:
 class SealedStore:
     """A `Store` that encrypts the values of another one. Closes the other store."""
 
-    def __init__(self, inner: Store, seal: Seal) -> None:
-        self._inner, self._seal = inner, seal
+    def __init__(self, inner: Store, seal: Seal, prefix: str = "") -> None:
+        """`prefix`: only the values of keys that start with it are encrypted."""
+        self._inner, self._seal, self._prefix = inner, seal, prefix
 
     async def get(self, *keys: str) -> Mapping[str, Entry]:
         """Read keys at one revision."""
@@ -85,9 +86,7 @@ class SealedStore:
 
     async def write(self, checks: Sequence[Check], puts: Sequence[Put]) -> int:
         """Put all or nothing."""
-        sealed = [
-            (key, None if value is None else self._seal.encrypt(key, value)) for key, value in puts
-        ]
+        sealed = [(key, self._encrypt(key, value)) for key, value in puts]
         return await self._inner.write(checks, sealed)
 
     def watch(self, prefix: str, after_revision: int = 0) -> AsyncIterator[Change]:
@@ -101,6 +100,11 @@ class SealedStore:
     async def close(self) -> None:
         """Close the other store. Idempotent."""
         await self._inner.close()
+
+    def _encrypt(self, key: str, value: bytes | None) -> bytes | None:
+        if value is None or not key.startswith(self._prefix):
+            return value
+        return self._seal.encrypt(key, value)
 
     def _decrypt(self, entry: Entry) -> Entry:
         return replace(entry, value=self._seal.decrypt(entry.key, entry.value))

@@ -1,4 +1,4 @@
-"""penstock.api.config.v1 ↔ connectors, their history, their stored plans, and log levels."""
+"""penstock.api.config.v1 ↔ connectors, their history, and log levels."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from penstock.model.connector import (
     FoundConnector,
     RestartRequest,
     Revision,
-    StoredTaskPlan,
     TargetState,
 )
 from penstock.model.logs import LogLevel
 from penstock.wire.codec import Codec, Converter, enum_reader
-from penstock.wire.connector import PLAN
 from penstock.wire.error import DIAGNOSTIC
 
 _read_state = enum_reader(TargetState)
@@ -60,7 +58,5 @@ VALIDATED: Final = Codec(
 REVISION: Final = Codec(Revision, pb.Revision, names={"restored": "restored_version"})
 
 DIFFERENCE: Final = Codec(ConfigDifference, pb.Difference)
-
-STORED_PLAN: Final = Codec(StoredTaskPlan, pb.StoredTaskPlan, parts=[PLAN])
 
 LOG_LEVEL: Final = Codec(LogLevel, pb.LogLevel)

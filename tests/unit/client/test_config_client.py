@@ -9,10 +9,8 @@ import pytest
 from penstock.model.connector import (
     Connector,
     ConnectorKind,
-    Partition,
     RevisionCause,
     TargetState,
-    TaskPlan,
 )
 from penstock.model.errors import ConfigError, RetriableError
 
@@ -46,41 +44,6 @@ def test_a_list_is_ordered_by_name(mesh):
         for name in ("b", "a", "c"):
             await mesh.config.create(wanted(name))
         assert [c.name for c in (await mesh.config.list()).connectors] == ["a", "b", "c"]
-
-    mesh(test)
-
-
-def test_plans_come_back_ordered_by_number_with_their_epoch(mesh):
-    async def test(mesh):
-        generation = (await mesh.config.create(wanted())).generation
-        plans = [
-            TaskPlan(
-                f"{generation}-{i}",
-                (Partition({"t": i}, offset={"pos": i, "when": "x"}, payload=b"\x00p"),),
-                {"k": "v"},
-            )
-            for i in (10, 2, 1)
-        ]
-        epoch = await mesh.config.put_plans("orders", generation, plans)
-        stored = await mesh.config.list_plans("orders", generation)
-        assert [s.plan for s in stored] == plans[::-1]
-        assert {s.epoch for s in stored} == {epoch}
-        later = await mesh.config.put_plans("orders", generation, plans[:1])
-        assert later > epoch
-        assert [s.plan for s in await mesh.config.list_plans("orders", generation)] == plans[:1]
-
-    mesh(test)
-
-
-def test_a_plan_with_very_many_partitions_is_stored(mesh):
-    async def test(mesh):
-        generation = (await mesh.config.create(wanted())).generation
-        plan = TaskPlan(
-            f"{generation}-0", tuple(Partition({"table": f"table{i}"}) for i in range(50_000))
-        )
-        await mesh.config.put_plans("orders", generation, [plan])
-        (stored,) = await mesh.config.list_plans("orders", generation)
-        assert stored.plan == plan
 
     mesh(test)
 

@@ -42,7 +42,7 @@ EXOTIC = {
 
 async def claimed(mesh, epoch=0):
     made = await mesh.config.create(Connector("orders", {}))
-    epoch = epoch or await mesh.config.put_plans("orders", made.generation, [])
+    epoch = epoch or made.revision
     task = f"{made.generation}-0"
     await mesh.offset.claim(made.generation, task, epoch)
     return made.generation, task, epoch
@@ -142,8 +142,7 @@ def test_offsets_can_be_altered_when_stopped_and_then_the_next_epoch_goes_on(mes
         assert await mesh.offset.get(generation, [P, Q]) == {P: {"pos": 0}}
         with pytest.raises(FencedError):
             await mesh.offset.commit(generation, task, epoch, {P: {"pos": 2}})
-        await mesh.config.set_target_state("orders", TargetState.RUNNING)
-        later = await mesh.config.put_plans("orders", generation, [])
+        later = (await mesh.config.set_target_state("orders", TargetState.RUNNING)).revision
         await mesh.offset.claim(generation, task, later)
         await mesh.offset.commit(generation, task, later, {P: {"pos": 2}})
         await mesh.config.set_target_state("orders", TargetState.STOPPED)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import Connectors, LogLevels, Revisions, TaskPlans, Topics
+from penstock.config import Connectors, LogLevels, Revisions, Topics
 from penstock.model import faults
 from penstock.store.sqlite import SqliteStore
 
@@ -20,7 +20,6 @@ class Room:
 
     store: SqliteStore
     connectors: Connectors
-    plans: TaskPlans
     revisions: Revisions
     levels: LogLevels
     topics: Topics
@@ -37,7 +36,6 @@ def room(tmp_path: Path) -> Callable[[Callable[[Room], Awaitable[None]]], None]:
             room = Room(
                 store,
                 connectors,
-                TaskPlans(store, connectors, clock=lambda: 1000.5),
                 Revisions(store, connectors),
                 LogLevels(store, clock=lambda: 1000.5),
                 Topics(store, connectors),

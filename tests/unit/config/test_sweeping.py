@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.config import ConfigService
-from penstock.config.task_plans import CHUNK_BYTES
 from penstock.model.connector import Connector
 from penstock.model.errors import PenstockError
 
@@ -13,11 +12,6 @@ from penstock.model.errors import PenstockError
 def test_entries_of_a_deleted_connector_are_deleted_at_the_next_start(room, arm):
     async def test(room):
         made = (await room.connectors.create(Connector("orders", {}))).connector
-
-        async def plans():
-            yield f"{made.generation}-0", bytes(3 * CHUNK_BYTES)
-
-        await room.plans.put("orders", made.generation, plans())
         await room.topics.record(made.generation, ["t"])
         arm("config.stored=raise")
         with pytest.raises(PenstockError, match=r"fault\.injected"):

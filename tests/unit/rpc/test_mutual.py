@@ -111,9 +111,9 @@ PEOPLE = {OPERATOR, VIEWER, GATEWAY}
 INTERNAL = sorted(method for method, roles in ALLOWED.items() if not roles & PEOPLE)
 
 
-def test_task_plans_fencing_and_commits_are_among_services():
+def test_plans_fencing_and_commits_are_among_services():
     names = {method.rpartition("/")[2] for method in INTERNAL}
-    assert names >= {"UploadTaskPlans", "ClaimTask", "CommitOffsets", "Session", "PlanConnector"}
+    assert names >= {"ClaimTask", "CommitOffsets", "Session", "PlanConnector"}
 
 
 def test_what_services_say_among_themselves_nobody_else_can_say(authority):
@@ -175,7 +175,7 @@ def test_what_changes_something_is_told_of():
     assert changing == {
         *("CreateConnector", "PutConnector", "PatchConnector", "DeleteConnector"),
         *("SetTargetState", "RequestRestart", "RollbackConnector", "ResetTopics", "TrackTopics"),
-        *("UploadTaskPlans", "SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
+        *("SetLogLevel", "ClaimTask", "CommitOffsets", "AlterOffsets"),
         *("ResetOffsets", "RewindOffsets", "Session", "DrainWorker", "ReloadPlugins"),
         *("PlanConnector", "ApplyConnector"),
     }

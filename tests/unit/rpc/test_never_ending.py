@@ -21,6 +21,7 @@ from penstock.rpc.server import Server
 from penstock.rpc.status import error_from
 
 SERVICE = b"/penstock.api.config.v1.ConfigService/"
+UPLOAD = b"/test.Uploads/Upload"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes.fromhex("000000 04 00 00000000")
 TAKEN = bytes.fromhex("000000 04 01 00000000")
@@ -53,24 +54,35 @@ MUTE = {
 
 
 class Service(api.ConfigServiceServicer):
-    """Answers at once; an upload when its end has come."""
+    """Answers at once."""
 
     async def GetConnector(self, request, context):
         return pb.GetConnectorResponse(connector=pb.Connector(name=request.name))
 
-    async def UploadTaskPlans(self, requests, context):
-        async for _ in requests:
-            pass
-        return pb.UploadTaskPlansResponse()
-
     async def WatchConnectors(self, request, context):
         yield pb.WatchConnectorsResponse(revision=request.after_revision)
+
+
+class Uploads:
+    """A service that takes a stream and answers when its end has come; none of ours does."""
+
+    async def upload(self, requests, context):
+        async for _ in requests:
+            pass
+        return b""
+
+
+def add_uploads(servicer, server):
+    handler = grpc.stream_unary_rpc_method_handler(servicer.upload)
+    generic = grpc.method_handlers_generic_handler("test.Uploads", {"Upload": handler})
+    server.add_generic_rpc_handlers((generic,))
 
 
 @asynccontextmanager
 async def serving():
     server = Server("127.0.0.1:0", grace_s=0.1)
     server.add(api.add_ConfigServiceServicer_to_server, Service())
+    server.add(add_uploads, Uploads())
     async with server, asyncio.timeout(60), open_channel(server.address) as channel:
         yield server, channel
 
@@ -132,8 +144,10 @@ def test_a_peer_that_falls_silent_is_cut_off(sent, monkeypatch):
 
 @pytest.mark.parametrize(
     "path",
-    [SERVICE + name for name in (b"GetConnector", b"WatchConnectors", b"UploadTaskPlans")]
-    + [b"/grpc.health.v1.Health/Check"],
+    [
+        *(SERVICE + name for name in (b"GetConnector", b"WatchConnectors")),
+        *(UPLOAD, b"/grpc.health.v1.Health/Check"),
+    ],
 )
 @pytest.mark.parametrize("drip", [b"", frame(0, 0, 1, b"x")], ids=["half", "drips"])
 def test_a_request_that_does_not_end_is_told_so(path, drip, monkeypatch):
@@ -156,7 +170,7 @@ def test_a_stream_that_never_sends_is_told_so(monkeypatch):
 
     async def main():
         async with serving() as (_, channel):
-            call = api.ConfigServiceStub(channel).UploadTaskPlans()
+            call = channel.stream_unary(UPLOAD.decode())()
             assert await answered(channel)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -86,8 +87,13 @@ def test_a_plan_that_fits_into_no_message_is_refused():
     wish = PlanRequest(Connector("c", {}, generation="g"), 1, (), "w", "")
     large = TaskPlan("", tuple(Partition({"p": n}, payload=bytes(1 << 20)) for n in range(9)))
     assert MAX_PLAN_BYTES == 8 << 20
-    with pytest.raises(PenstockError, match=r"scheduler\.plan_too_large"):
+    with pytest.raises(PenstockError, match=r"scheduler\.plan_too_large.*plan of g-0 has 9 MiB"):
         _divide(wish, [large])
+    half = tuple(replace(one, payload=bytes(7 << 20)) for one in large.partitions)
+    plans = [TaskPlan("", (one,), {"n": str(n)}) for n, one in enumerate(half)]
+    assert len(_divide(wish, plans[:8]).messages) == 8
+    with pytest.raises(PenstockError, match=r"scheduler\.plan_too_large.*more than 64 MiB"):
+        _divide(wish, [*plans, *plans])
 
 
 def test_an_unexpected_error_of_a_planner_fails_its_connector_alone(mesh):
@@ -156,7 +162,7 @@ def test_a_new_number_of_tasks_counts_at_once_and_a_new_leader_keeps_the_current
         wanted = DesiredConnector(connector, plans, 5, digest_config(connector))
         schedule.request_now("g")
         (wish,) = schedule.due_requests([wanted], workers, 0)
-        schedule.record_success("g", "a", PlanRecord("old", 5), 0)
+        schedule.record_success("g", "a", 0)
         more = Connector("c", config | {"tasks.max": "9"}, generation="g", revision=9)
         (after,) = schedule.due_requests([DesiredConnector(more, plans, 5, "old")], workers, 0)
         return wish.tasks, after.tasks

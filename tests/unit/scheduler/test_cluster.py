@@ -13,9 +13,9 @@ from bench.simulated import Simulation
 from penstock.model.connector import TargetState, TaskState, TaskStatus
 from penstock.model.errors import Diagnostic, ErrorClass, Severity
 from penstock.model.status import RunState
-from penstock.scheduler.leader.planning import PlanningLoop
+from penstock.scheduler.leader.planning import ConnectorPlans, PlanningLoop
 from penstock.scheduler.state.cluster import ClusterSettings
-from penstock.scheduler.state.records import OwnedTask, PlanRecord, TaskRecord
+from penstock.scheduler.state.records import OwnedTask, TaskRecord
 from penstock.scheduler.state.restarts import MAX_INTERNAL_RESTARTS, RESTARTS, FailureAction
 from penstock.scheduler.state.statuses import derive_connector_status
 from penstock.scheduler.state.workers import DISCONNECTED_AFTER_S, Member, Report, Workers
@@ -394,7 +394,9 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
     bounds = {"tasks.min": "2", "tasks.max": "4", "lag.target": "10s"}
     mesh.create("c", 2, **bounds)
     mesh.settle()
-    planning = PlanningLoop(RESTARTS, Random(1), None, None, lambda *_: None, lambda: 0.0)
+    planning = PlanningLoop(
+        RESTARTS, Random(1), None, None, ConnectorPlans(None), lambda *_: None, lambda: 0.0
+    )
     schedule = planning.schedule
     able = Workers()
     able.update_members([Member("a", address="a")], 1, 0)
@@ -416,9 +418,7 @@ def test_lag_decides_the_number_of_tasks_between_the_bounds(caplog):
                 wishes.append(wish.tasks)
                 mesh.create("c", wish.tasks)
                 mesh.settle()
-                made = mesh.connectors["c"]
-                planned = PlanRecord(made.planned_for, made.plan_epoch)
-                schedule.record_success(made.generation, "a", planned, mesh.now)
+                schedule.record_success(mesh.connectors["c"].generation, "a", mesh.now)
         return wishes
 
     def warned():

@@ -28,6 +28,8 @@ from penstock.scheduler import (
     SchedulerService,
     run_election,
 )
+from penstock.scheduler.leader.stored_plans import CHUNK_BYTES, PlanStore
+from penstock.scheduler.state.records import PlanRecord
 from penstock.store.etcd import EtcdStore
 from support.etcd import EtcdServers
 from support.waiting import until
@@ -92,6 +94,19 @@ class Instance:
             self.scheduler.update_members(members, revision)
 
 
+async def refused(late, store):
+    """Write late, also plans: all of it is refused, and nothing is changed."""
+    before = (await store.range("plan")).entries
+    assert len(before) == 3  # the record, the index, a chunk
+    with pytest.raises((FencedError, RetriableError)):
+        await late.write([], [("late", b"")])
+    for size in (1, 2 * CHUNK_BYTES):
+        with pytest.raises((FencedError, RetriableError)):
+            await PlanStore(late, store).put("late", PlanRecord(), [bytes(size)])
+    assert (await store.range("plan")).entries == before
+    assert not await store.get("late")
+
+
 def test_one_instance_is_elected_and_the_other_is_fenced(tmp_path):
     async def main(servers):
         settings = servers.settings()
@@ -131,8 +146,7 @@ def test_one_instance_is_elected_and_the_other_is_fenced(tmp_path):
             late = first.leadership._store
             await running.aclose()  # the first one stops
             await until(second.leads, "the second leads")
-            with pytest.raises((FencedError, RetriableError)):
-                await late.write([], [("late", b"")])
+            await refused(late, store)
             await worker.disconnect()
             worker.connect(second.address)
             leader = second.scheduler.leader()
@@ -142,7 +156,6 @@ def test_one_instance_is_elected_and_the_other_is_fenced(tmp_path):
             await leader.wait_for_turn()
             await leader.wait_for_turn()
             assert len(worker.starts) == 3
-            assert not await store.get("late")
 
             await lease.stop()
             await until(lambda: worker.error is not None, "its session ended with its lease")

@@ -4,7 +4,7 @@ import asyncio
 
 from penstock.client import ConfigClient
 from penstock.model.connector import Connector
-from penstock.scheduler.leader.planning import ConnectorFeed, ConnectorPlans
+from penstock.scheduler.leader.planning import ConnectorFeed
 from support.waiting import until
 
 
@@ -23,8 +23,8 @@ def test_what_comes_before_the_watch_stands_is_seen_at_once(mesh, monkeypatch):
                 yield change
 
         monkeypatch.setattr(ConfigClient, "watch", late)
-        take = lambda wanted, _: seen.append({one.connector.name for one in wanted})  # noqa: E731
-        feed = ConnectorFeed(ConnectorPlans(mesh.config), {}, take)
+        take = lambda listing: seen.append({one.name for one in listing.connectors})  # noqa: E731
+        feed = ConnectorFeed(mesh.config, take)
         running = asyncio.create_task(feed.run())
         await asyncio.wait_for(listed.wait(), 60)
         await until(lambda: seen, "it lists")

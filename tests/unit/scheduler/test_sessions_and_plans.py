@@ -21,9 +21,8 @@ from penstock.scheduler.state.desired_state import (
     digest_task,
     parse_task_rules,
 )
-from penstock.scheduler.state.plans import PLANS_SEEN_TIMEOUT_S, PlanSchedule
+from penstock.scheduler.state.plans import PlanSchedule
 from penstock.scheduler.state.records import (
-    PlanRecord,
     TaskRecord,
     decode_record,
     encode_record,
@@ -158,42 +157,6 @@ def test_a_wrong_configuration_is_planned_again_after_a_change_or_a_request():
     schedule.record_failure(wish, ConfigError("test.wrong", "wrong").diagnostic, 1000)
     schedule.request_now("g")
     assert len(schedule.due_requests([other], workers, 1000)) == 1
-
-
-def test_a_connector_is_not_planned_again_before_the_plans_that_were_made_are_seen():
-    schedule, workers = needs_and_workers(Member("a", address="a"))
-    connector = Connector("c", {}, generation="g")
-    old = DesiredConnector(connector)
-    assert len(schedule.due_requests([old], workers, 0)) == 1
-    schedule.record_success("g", "a", PlanRecord(old.digest, 7), 1)
-    schedule.request_replan("g")
-    assert schedule.due_requests([old], workers, 3) == []
-    seen = DesiredConnector(connector, (TaskPlan("g-0"),), 7, old.digest)
-    (wish,) = schedule.due_requests([seen], workers, 4)
-    assert wish.old == seen.plans
-
-
-def test_plans_with_the_same_content_are_seen_by_their_configuration():
-    schedule, workers = needs_and_workers(Member("a", address="a"))
-    connector = Connector("c", {"a": "new"}, generation="g")
-    old = DesiredConnector(connector, (TaskPlan("g-0"),), 7, "another configuration")
-    assert len(schedule.due_requests([old], workers, 0)) == 1
-    schedule.record_success("g", "a", PlanRecord(old.digest, 7), 1)
-    assert schedule.due_requests([old], workers, 1) == []
-    assert (
-        schedule.due_requests([DesiredConnector(connector, old.plans, 7, old.digest)], workers, 2)
-        == []
-    )
-    assert schedule.next_due_at(2) is None
-
-
-def test_plans_that_are_never_seen_are_made_again():
-    schedule, workers = needs_and_workers(Member("a", address="a"))
-    wanted = DesiredConnector(Connector("c", {}, generation="g"))
-    assert len(schedule.due_requests([wanted], workers, 0)) == 1
-    schedule.record_success("g", "a", PlanRecord(wanted.digest, 7), 0)
-    assert schedule.due_requests([wanted], workers, PLANS_SEEN_TIMEOUT_S - 1) == []
-    assert len(schedule.due_requests([wanted], workers, PLANS_SEEN_TIMEOUT_S)) == 1
 
 
 def test_a_stopped_connector_and_one_that_no_worker_fits_are_not_planned():

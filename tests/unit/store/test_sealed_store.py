@@ -43,6 +43,25 @@ def test_the_store_below_has_nothing_to_read(tmp_path):
     assert not any(b"hunter2" in content for content in files)
 
 
+def test_where_only_a_part_is_sealed_the_rest_stays_plain_and_all_is_read(tmp_path):
+    async def scenario():
+        inner = await SqliteStore.open(tmp_path / "state.db")
+        store = SealedStore(inner, Seal([OLD]), "plan/")
+        await SealedStore(inner, Seal([OLD])).write([], [("drain/old", PASSWORD)])
+        await store.write([], [("plan/g/index", PASSWORD), ("drain/w", b""), ("plan/h", None)])
+        kept = {entry.key: entry.value for entry in (await inner.range("")).entries}
+        read = {entry.key: entry.value for entry in (await store.range("")).entries}
+        await store.close()
+        return kept, read
+
+    kept, read = asyncio.run(scenario())
+    assert {key for key, value in kept.items() if value.startswith(MARK)} == {
+        "drain/old",
+        "plan/g/index",
+    }
+    assert read == {"drain/old": PASSWORD, "drain/w": b"", "plan/g/index": PASSWORD}
+
+
 def test_a_value_is_sealed_otherwise_each_time_and_opens_at_its_place_alone():
     seal = Seal([OLD])
     sealed = seal.encrypt("a", PASSWORD)

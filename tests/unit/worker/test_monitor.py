@@ -59,6 +59,7 @@ class Room:
     def __init__(self) -> None:
         self.watches: list[FakeWatch] = []
         self.plans = [TaskPlan("g1-0")]
+        self.failures: list[Exception] = []
         self.task_registry = TaskRegistry(self._made)
         self.secret = asyncio.Event()
 
@@ -89,6 +90,8 @@ class Room:
         await self.secret.wait()
 
     async def _plans(self) -> list[TaskPlan]:
+        if self.failures:
+            raise self.failures.pop()
         return self.plans
 
 
@@ -146,6 +149,31 @@ def test_a_monitor_gets_the_plans_in_force_and_new_ones(room):
         await until(lambda: len(room.watch.told) == 2, "it was told")
         assert room.watch.told[-1] == room.plans
         assert len(room.watches) == 1  # news are no reason to begin anew
+
+    room(test)
+
+
+def test_a_change_of_the_leader_restarts_no_monitor_that_reads_plans(room):
+    async def test(room):
+        room.plans = [TaskPlan("g1-0"), TaskPlan("g1-1")]
+        room.failures = [RetriableError("scheduler.not_leader", "nobody leads")]
+        room.task_registry.assign([assigned(plan_epoch=6)], {})
+        await until(lambda: len(room.watch.told) == 2, "it was told")
+        assert not room.failures
+        assert room.watch.told[-1] == room.plans
+        (status,) = room.task_registry.statuses(monitors=True)
+        assert (status.restarts, len(room.watches)) == (0, 1)
+
+    room(test)
+
+
+def test_plans_that_are_refused_fail_the_monitor(room):
+    """The twin: what the test above waits for is only what passes."""
+
+    async def test(room):
+        room.failures = [ConfigError("rpc.denied", "this worker may not")]
+        room.task_registry.assign([assigned(plan_epoch=6)], {})
+        await until(lambda: room.state is TaskState.FAILED, "it failed")
 
     room(test)
 

@@ -173,7 +173,7 @@ async def get_connector_status(clients: Clients, connector: PathName) -> Respons
 async def get_tasks(clients: Clients, connector: PathName) -> Response:
     """Return the tasks of a connector with their configurations."""
     stored = await clients.config.get(connector)
-    plans = [one.plan for one in await clients.config.list_plans(stored.name, stored.generation)]
+    plans = await clients.scheduler.list_plans(stored.generation)
     tasks = ((int(plan.task_id.rpartition("-")[2]), plan) for plan in plans)
     return bodies.Tasks([bodies.Task.of(stored, number, plan) for number, plan in tasks]).respond()
 

@@ -25,6 +25,8 @@ from penstock.scheduler.leader import stored_state
 from penstock.scheduler.leader.leadership import Leadership, leader_starting, not_leader
 from penstock.scheduler.leader.planning import ConnectorPlans, PlanningLoop
 from penstock.scheduler.leader.sessions import Outbox, Roster, Sessions, SharedNames, member_gone
+from penstock.scheduler.leader.stored_plans import PlanStore
+from penstock.scheduler.leader.stored_state import StoredState
 from penstock.scheduler.state.cluster import Cluster, ClusterSettings
 from penstock.scheduler.state.desired_state import DesiredConnector
 from penstock.scheduler.state.restarts import RestartRequests
@@ -79,7 +81,8 @@ class Leader:
         self.cluster = Cluster(settings.cluster, rng)
         self.sessions = Sessions()
         policy, on_change = settings.cluster.restart_policy, self.update_connectors
-        self._planning = PlanningLoop(policy, rng, leadership, plans, on_change, clock)
+        stored = PlanStore(leadership, store)
+        self._planning = PlanningLoop(policy, rng, stored, leadership, plans, on_change, clock)
         self.plan_schedule = self._planning.schedule
         self._restart_requests = RestartRequests()
         self._roster = Roster(settings.session_lease_s)
@@ -101,7 +104,7 @@ class Leader:
         """
         causes: list[BaseException] = []
         try:
-            await self._load()
+            await self._planning.load(self._store, await self._load())
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._planning.run())
                 await self._take_turns(group)
@@ -201,10 +204,11 @@ class Leader:
         """Start a turn soon, because something changed."""
         self._changed.set()
 
-    async def _load(self) -> None:
+    async def _load(self) -> StoredState:
+        """Read the stored state, except plans: those in memory are the ones in force."""
         state = await stored_state.load_state(self._store)
         self.cluster.load_records(state.owned, state.revision)
-        self._planning.load(state.plan_records)
+        self._planning.load_records(state.plan_records)
         self._restart_requests.load(state.accepted_restarts)
         for generation, accepted in state.accepted_restarts.items():
             if accepted.replan:
@@ -214,6 +218,7 @@ class Leader:
         self._roster.expect((Member(*owner) for owner in owners.items()), self._clock())
         self._is_stale = False
         self._unknown.discard("assignments")
+        return state
 
     async def _take_turns(self, group: asyncio.TaskGroup) -> None:
         backoff = Backoff(FIRST_RETRY_DELAY_S, MAX_RETRY_DELAY_S)
@@ -238,6 +243,7 @@ class Leader:
     async def _take_turn(self, group: asyncio.TaskGroup) -> None:
         if self._is_stale:
             await self._load()
+        self._planning.publish()
         now = self._clock()
         alive = self._roster.alive(now, self.cluster.revision)
         if alive is None or "connectors" in self._unknown:
@@ -267,6 +273,7 @@ class Leader:
             *self._restart_requests.remove_gone(connectors),
         }
         await stored_state.delete_gone(self._leadership, gone, absent)
+        await self._planning.delete_gone_plans(connectors)
         self._drained.difference_update(absent)
 
     def _warn_of_shared_names(self) -> None:

@@ -1,11 +1,11 @@
 """Keeps the plans of all connectors up to date while an instance leads.
 
-- `ConnectorFeed` follows the connectors of the config service, with their plans in force
-- `ConnectorPlans` makes plans: a worker with the plugin returns the partitions, `update_plans`
-  divides them so that as few tasks as possible change, and the config service stores the result. A
-  record of the scheduler holds the configuration that the plans were made for, so a crash between
-  the two writes only means that the plans are made again
-- `PlanningLoop` runs both, for the connectors that `PlanSchedule` names
+- `ConnectorFeed` follows the connectors of the config service
+- `ConnectorPlans` makes plans: a worker with the plugin returns the partitions, and `update_plans`
+  divides them so that as few tasks as possible change
+- `PlanningLoop` joins the connectors with their plans. It has those made that `PlanSchedule` names,
+  and stores them with the configuration that they were made for (`stored_plans`). The leader has
+  all plans in memory: what it has stored is in force with its next turn
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from penstock.client import ConfigClient, WorkerClient
 from penstock.model.admin import PlannedConnector
 from penstock.model.backoff import RestartPolicy
-from penstock.model.connector import ApplyAction, Connector, TaskPlan
+from penstock.model.connector import ApplyAction, Connector, ConnectorList, TaskPlan
 from penstock.model.errors import (
     Diagnostic,
     FencedError,
@@ -32,14 +32,21 @@ from penstock.model.errors import (
 from penstock.rpc.channels import Dial, open_channel
 from penstock.rpc.deadlines import deadline
 from penstock.scheduler.leader.leadership import Leadership
-from penstock.scheduler.leader.stored_state import store_plan_record
+from penstock.scheduler.leader.stored_plans import PlansInForce, PlanStore, load_plans
+from penstock.scheduler.leader.stored_state import (
+    StoredState,
+    delete_keys,
+    store_plan_record,
+)
 from penstock.scheduler.state.cluster import Cluster
 from penstock.scheduler.state.desired_state import (
     MAX_TASKS,
     DesiredConnector,
     digest_config,
+    is_monitor_id,
     plan_content,
     plan_too_large,
+    plans_too_large,
     too_many_tasks,
 )
 from penstock.scheduler.state.plans import PlanRequest, PlanSchedule, update_plans
@@ -49,6 +56,7 @@ from penstock.scheduler.state.statuses import (
     reported_statuses,
     unknown_lag_warning,
 )
+from penstock.store.port import Store
 from penstock.wire.connector import PLAN
 
 log = logging.getLogger(__name__)
@@ -65,6 +73,10 @@ APPLY_TIMEOUT_S: Final = 150.0
 MAX_PLAN_BYTES: Final = 8 << 20
 """Bytes of the plan of one task. It is sent in one message, and gRPC refuses messages of more than
 16 MiB: a worker would get no assignment at all."""
+
+MAX_PLANS_BYTES: Final = 64 << 20
+"""Bytes of the plans of one connector, as stored (invariant 12). The leader has all of them in
+memory."""
 
 
 class Planner(Protocol):
@@ -105,27 +117,26 @@ class WorkerPlanner:
             log.warning("connector %s: %s", connector.name, error_from_diagnostic(found))
 
 
+@dataclass(frozen=True, slots=True)
+class MadePlans:
+    """Plans that follow those in force, ordered by task number; `messages` is what is stored of
+    them.
+    """
+
+    plans: tuple[TaskPlan, ...]
+    messages: tuple[bytes, ...]
+    monitor: bool = False
+
+
 class ConnectorPlans:
-    """Reads, makes and stores the plans of connectors."""
+    """Makes the plans of connectors."""
 
     def __init__(self, config: ConfigClient, planner: Planner | None = None) -> None:
-        """`config` stores the plans; the caller closes it. `planner` is by default whichever worker
-        a request names.
+        """`config` has the connectors; the caller closes it. `planner` is by default whichever
+        worker a request names.
         """
         self.config = config
         self._planner = planner or WorkerPlanner()
-
-    async def read(
-        self, connector: Connector, records: Mapping[str, PlanRecord]
-    ) -> DesiredConnector:
-        """Return a connector with its plans in force."""
-        stored = await self.config.list_plans(connector.name, connector.generation)
-        epoch = stored[0].epoch if stored else 0
-        record = records.get(connector.generation)
-        planned_for = record.config if record is not None and record.epoch == epoch else ""
-        has_monitor = record is not None and record.monitor
-        plans = tuple(one.plan for one in stored)
-        return DesiredConnector(connector, plans, epoch, planned_for, has_monitor)
 
     async def apply(
         self, request: PlanRequest, record: PlanRecord, leadership: Leadership
@@ -146,24 +157,19 @@ class ConnectorPlans:
         await store_plan_record(leadership, connector.generation, applied)
         return applied
 
-    async def make(
-        self, request: PlanRequest, record: PlanRecord, leadership: Leadership
-    ) -> PlanRecord:
-        """Plan a connector and store its plans; returns the new record.
+    async def make(self, request: PlanRequest) -> MadePlans:
+        """Plan a connector.
 
         Raises:
-            PenstockError: it could not be planned, or not be stored.
+            PenstockError: it could not be planned.
         """
         connector = request.connector
         config = {**connector.config, "tasks.max": str(request.tasks)}
         async with deadline(f"scheduler.plan of {connector.name}", PLAN_TIMEOUT_S):
             made = await self._planner.plan(request.address, replace(connector, config=config))
         # in a thread: a hundred thousand partitions take a second, and the lease must be renewed
-        plans = await asyncio.to_thread(_divide, request, made.plans)
-        epoch = await self._store(request, plans)
-        planned = PlanRecord(digest_config(connector), epoch, made.monitor, record.applied)
-        await store_plan_record(leadership, connector.generation, planned)
-        return planned
+        divided = await asyncio.to_thread(_divide, request, made.plans)
+        return replace(divided, monitor=made.monitor)
 
     async def _last_applied(self, connector: Connector, version: int) -> Connector | None:
         if not version:
@@ -176,26 +182,22 @@ class ConnectorPlans:
             return None
         return replace(connector, kind=revision.kind, config=revision.config, version=version)
 
-    async def _store(self, request: PlanRequest, plans: Sequence[TaskPlan]) -> int:
-        """Store plans, unless they equal those in force; returns their epoch."""
-        connector = request.connector
-        if request.old and _contents(plans) == _contents(request.old):
-            stored = await self.config.list_plans(connector.name, connector.generation)
-            if stored and _contents([one.plan for one in stored]) == _contents(plans):
-                return stored[0].epoch
-        return await self.config.put_plans(connector.name, connector.generation, plans)
 
-
-def _divide(request: PlanRequest, fresh: Sequence[TaskPlan]) -> tuple[TaskPlan, ...]:
+def _divide(request: PlanRequest, fresh: Sequence[TaskPlan]) -> MadePlans:
     """Return the plans that follow the old ones, if they are within the limits."""
     plans = update_plans(request.connector.generation, request.old, fresh, request.tasks)
     if len(plans) > MAX_TASKS:
         raise error_from_diagnostic(too_many_tasks(len(plans)))
+    messages, total = [], 0
     for plan in plans:
-        size = PLAN.to_proto(plan).ByteSize()
-        if size > MAX_PLAN_BYTES:
-            raise error_from_diagnostic(plan_too_large(plan.task_id, size, MAX_PLAN_BYTES))
-    return plans
+        message = PLAN.to_proto(plan).SerializeToString()
+        total += len(message)
+        if len(message) > MAX_PLAN_BYTES:
+            raise error_from_diagnostic(plan_too_large(plan.task_id, len(message), MAX_PLAN_BYTES))
+        if total > MAX_PLANS_BYTES:
+            raise error_from_diagnostic(plans_too_large(MAX_PLANS_BYTES))
+        messages.append(message)
+    return MadePlans(plans, tuple(messages))
 
 
 def _contents(plans: Sequence[TaskPlan]) -> dict[str, object]:
@@ -206,34 +208,19 @@ LIST_INTERVAL_S: Final = 30.0
 """Seconds after which connectors are listed although no watch reported a change: a watch may lose
 one. Shorter loads the config service for nothing, longer leaves a lost change unseen."""
 
-MAX_CONCURRENT_READS: Final = 16
-"""Connectors whose plans are read concurrently. A new leader reads those of all connectors; fewer
-let it start later, more overload the config service."""
-
 RETRY_DELAY_S: Final = 0.5
 """Seconds between attempts while the config service is away. Running tasks continue meanwhile."""
 
 
 class ConnectorFeed:
-    """Passes the connectors to `on_change` whenever they change. Cancel `run` to end it."""
+    """Passes the connectors to `on_change` whenever they may have changed. Cancel `run` to end
+    it.
+    """
 
-    def __init__(
-        self,
-        plans: ConnectorPlans,
-        records: Mapping[str, PlanRecord],
-        on_change: Callable[[Iterable[DesiredConnector], int], None],
-    ) -> None:
-        """`records` are the known plan records; they may change while this runs."""
-        self._plans, self._records, self._on_change = plans, records, on_change
-        self._known: dict[str, DesiredConnector] = {}
-        self._stale: set[str] = set()
+    def __init__(self, config: ConfigClient, on_change: Callable[[ConnectorList], None]) -> None:
+        self._config, self._on_change = config, on_change
         self._hint, self._listed = asyncio.Event(), asyncio.Event()
         self._revision = 0
-
-    def invalidate(self, generation: str) -> None:
-        """Read the plans of a connector again: there are new ones."""
-        self._stale.add(generation)
-        self._hint.set()
 
     async def run(self) -> None:
         """List the connectors at once, at every hint, and at an interval."""
@@ -250,27 +237,10 @@ class ConnectorFeed:
                 await self._wait()
 
     async def _list(self) -> None:
-        listing = await self._plans.config.list()
-        stale, self._stale = self._stale, set()
-        known: dict[str, DesiredConnector] = {}
-        try:
-            for start in range(0, len(listing.connectors), MAX_CONCURRENT_READS):
-                some = listing.connectors[start : start + MAX_CONCURRENT_READS]
-                for desired in await asyncio.gather(*(self._read(one, stale) for one in some)):
-                    known[desired.generation] = desired
-        except PenstockError:
-            self._stale |= stale
-            raise
-        self._known, self._revision = known, listing.revision
+        listing = await self._config.list()
+        self._revision = listing.revision
         self._listed.set()
-        self._on_change(known.values(), listing.revision)
-
-    async def _read(self, connector: Connector, stale: Container[str]) -> DesiredConnector:
-        known = self._known.get(connector.generation)
-        is_unchanged = known is not None and known.connector == connector
-        if known is not None and is_unchanged and connector.generation not in stale:
-            return known
-        return await self._plans.read(connector, self._records)
+        self._on_change(listing)
 
     async def _watch(self) -> None:
         await self._listed.wait()
@@ -278,7 +248,7 @@ class ConnectorFeed:
             try:
                 # From the listed revision on: a watch from now on would miss the changes between
                 # the list and the start of the watch.
-                async for _ in self._plans.config.watch(self._revision):
+                async for _ in self._config.watch(self._revision):
                     self._hint.set()
             except PenstockError as error:
                 log.debug("the watch of the connectors ended: %s", error)
@@ -297,37 +267,72 @@ let one slow database delay all others."""
 
 
 class PlanningLoop:
-    """Follows the connectors (`run`), and makes the plans that are due (`start_due`)."""
+    """Follows the connectors (`run`), joins them with their plans (`publish`), and makes the plans
+    that are due (`start_due`).
+    """
 
     def __init__(
         self,
         policy: RestartPolicy,
         rng: random.Random,
+        stored: PlanStore,
         leadership: Leadership,
         plans: ConnectorPlans,
         on_change: Callable[[Iterable[DesiredConnector], int], None],
         clock: Callable[[], float],
     ) -> None:
-        """`on_change` gets the connectors whenever they change; `rng` spreads retries in time."""
+        """`on_change` gets the connectors with their plans whenever they change; `rng` spreads
+        retries in time.
+        """
         self.schedule = PlanSchedule(policy, rng)
-        self._leadership, self._clock = leadership, clock
+        self._stored, self._leadership, self._clock = stored, leadership, clock
         self._records: dict[str, PlanRecord] = {}
-        self._plans = plans
-        self._feed = ConnectorFeed(plans, self._records, on_change)
+        self._in_force: dict[str, PlansInForce] = {}
+        self._leftovers: tuple[str, ...] = ()
+        self._plans, self._on_change = plans, on_change
+        self._feed = ConnectorFeed(plans.config, self._take_list)
+        self._desired: dict[str, DesiredConnector] = {}
+        self._revision = 0
+        self._replanned: set[str] = set()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_PLANS)
         self._warned: set[str] = set()
 
-    def load(self, records: Mapping[str, PlanRecord]) -> None:
+    async def load(self, store: Store, state: StoredState) -> None:
+        """Read the plans of all connectors: once, at the start of a term."""
+        loaded = await load_plans(store)
+        self._in_force, self._leftovers = dict(loaded.by_generation), loaded.leftovers
+        self.load_records(state.plan_records)
+        planned = (id_ for id_, record in self._records.items() if record.epoch)
+        for generation in [id_ for id_ in planned if id_ not in self._in_force]:
+            self._keep_tasks(generation, state)
+
+    def load_records(self, records: Mapping[str, PlanRecord]) -> None:
         """Set the stored plan records, by generation."""
         self._records.clear()
         self._records.update(records)
 
+    def publish(self) -> None:
+        """Pass on the connectors whose plans were replaced since the last call."""
+        replanned, self._replanned = self._replanned & self._desired.keys(), set()
+        for generation in replanned:
+            self._desired[generation] = self._join(self._desired[generation].connector)
+        if replanned:
+            self._on_change(self._desired.values(), self._revision)
+
     def remove_gone(self, connectors: Mapping[str, DesiredConnector]) -> list[str]:
-        """Forget the connectors that no longer exist, and return their generations."""
+        """Forget the records of connectors that no longer exist, and return their generations."""
         gone = [generation for generation in self._records if generation not in connectors]
         for generation in gone:
             del self._records[generation]
         return gone
+
+    async def delete_gone_plans(self, connectors: Mapping[str, DesiredConnector]) -> None:
+        """Delete the stored plans of connectors that no longer exist."""
+        await delete_keys(self._leadership, self._leftovers)
+        self._leftovers = ()
+        for generation in [id_ for id_ in self._in_force if id_ not in connectors]:
+            await self._stored.delete_generation(generation)
+            del self._in_force[generation]
 
     async def run(self) -> None:
         """Follow the connectors until cancelled."""
@@ -337,6 +342,7 @@ class PlanningLoop:
         self, group: asyncio.TaskGroup, cluster: Cluster, on_done: Callable[[], None], now: float
     ) -> None:
         """Start to make the plans that are due; each calls `on_done` at its end."""
+        self.publish()  # what was just planned would be planned again, after its old plans
         self._observe_lag(cluster, now)
         self._warned &= cluster.connectors.keys()
         connectors = cluster.connectors.values()
@@ -350,7 +356,8 @@ class PlanningLoop:
                 record = self._records.get(generation, PlanRecord())
                 record = await self._plans.apply(request, record, self._leadership)
                 self._records[generation] = record
-                planned = await self._plans.make(request, record, self._leadership)
+                made = await self._plans.make(request)
+                await self._store(request, record, made)
         except FencedError:
             raise
         except PenstockError as error:
@@ -361,10 +368,60 @@ class PlanningLoop:
             why = InternalError("scheduler.plan", repr(error)[:500]).diagnostic
             self._record_failure(request, why)
         else:
-            self._records[generation] = planned
-            self.schedule.record_success(generation, request.worker, planned, self._clock())
-            self._feed.invalidate(generation)
+            self.schedule.record_success(generation, request.worker, self._clock())
         on_done()
+
+    async def _store(self, request: PlanRequest, record: PlanRecord, made: MadePlans) -> None:
+        """Store plans with their record. Plans that equal those in force keep their epoch."""
+        generation = request.connector.generation
+        config = digest_config(request.connector)
+        record = replace(record, config=config, monitor=made.monitor)
+        before = self._in_force.get(generation, PlansInForce())
+        is_known = before.epoch > 0 and before.are_known
+        is_equal = is_known and _contents(before.plans) == _contents(made.plans)
+        # also stored: the outcome of an earlier write may have been unknown
+        if is_equal and await self._stored.epoch_of(generation) == before.epoch:
+            record = replace(record, epoch=before.epoch)
+            await store_plan_record(self._leadership, generation, record)
+        else:
+            record = await self._stored.put(generation, record, made.messages)
+            self._in_force[generation] = PlansInForce(record.epoch, made.plans)
+        self._records[generation] = record
+        self._replanned.add(generation)
+
+    def _take_list(self, listing: ConnectorList) -> None:
+        """Pass on the connectors of a list, with their plans."""
+        if listing.revision < self._revision:
+            return
+        known, self._desired = self._desired, {}
+        for connector in listing.connectors:
+            before = known.get(connector.generation)
+            is_unchanged = before is not None and before.connector == connector
+            joined = before if before is not None and is_unchanged else self._join(connector)
+            self._desired[connector.generation] = joined
+        self._revision = listing.revision
+        self._on_change(self._desired.values(), self._revision)
+
+    def _join(self, connector: Connector) -> DesiredConnector:
+        """Return a connector with its plans in force."""
+        in_force = self._in_force.get(connector.generation, PlansInForce())
+        record = self._records.get(connector.generation, PlanRecord())
+        is_of_plans = in_force.are_known and record.epoch == in_force.epoch
+        planned_for = record.config if is_of_plans else ""
+        return DesiredConnector(
+            connector, in_force.plans, in_force.epoch, planned_for, record.monitor
+        )
+
+    def _keep_tasks(self, generation: str, state: StoredState) -> None:
+        """Let the tasks of a connector run on whose plans are not in this store, or cannot be read,
+        until it is planned again. An earlier version stored plans with the configurations, which
+        may be in PostgreSQL.
+        """
+        owned = (id_ for id_, one in state.owned.items() if one.record.generation == generation)
+        plans = tuple(TaskPlan(id_) for id_ in owned if not is_monitor_id(id_))
+        epoch = self._records[generation].epoch
+        self._in_force[generation] = PlansInForce(epoch, plans, are_known=False)
+        log.warning("generation %s is planned again: its plans are not in this store", generation)
 
     def _record_failure(self, request: PlanRequest, why: Diagnostic) -> None:
         log.warning("connector %s cannot be planned: %s", request.connector.name, why)

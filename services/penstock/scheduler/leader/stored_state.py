@@ -103,7 +103,7 @@ async def delete_plan_records(leadership: Leadership, store: Store) -> None:
     partitions stay the same keep their plans.
     """
     plans, _ = await _read_all(store, PLAN_PREFIX)
-    await _delete(leadership, [entry.key for entry in plans])
+    await delete_keys(leadership, [entry.key for entry in plans])
 
 
 async def delete_gone(
@@ -111,7 +111,14 @@ async def delete_gone(
 ) -> None:
     """Delete the entries of connectors and workers that no longer exist."""
     keys = [prefix + id_ for id_ in generations for prefix in (PLAN_PREFIX, RESTART_PREFIX)]
-    await _delete(leadership, keys + [DRAIN_PREFIX + id_ for id_ in workers])
+    await delete_keys(leadership, keys + [DRAIN_PREFIX + id_ for id_ in workers])
+
+
+async def delete_keys(leadership: Leadership, keys: Sequence[str]) -> None:
+    """Delete keys, a part of them in each write."""
+    for start in range(0, len(keys), MAX_DELETES_PER_WRITE):
+        deleted = keys[start : start + MAX_DELETES_PER_WRITE]
+        await leadership.write([], [(key, None) for key in deleted])
 
 
 def _unless_planned(
@@ -120,12 +127,6 @@ def _unless_planned(
     """Return accepted restarts, without `replan` where newer plans exist."""
     replan = accepted.replan and planned_at.get(generation, 0) < accepted.revision
     return generation, replace(accepted, replan=replan)
-
-
-async def _delete(leadership: Leadership, keys: Sequence[str]) -> None:
-    for start in range(0, len(keys), MAX_DELETES_PER_WRITE):
-        deleted = keys[start : start + MAX_DELETES_PER_WRITE]
-        await leadership.write([], [(key, None) for key in deleted])
 
 
 async def _read_all(store: Store, prefix: str) -> tuple[list[Entry], int]:

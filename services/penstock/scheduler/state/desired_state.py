@@ -216,6 +216,15 @@ def plan_too_large(task_id: str, size: int, max_bytes: int) -> Diagnostic:
     ).diagnostic
 
 
+def plans_too_large(max_bytes: int) -> Diagnostic:
+    """Return the diagnostic of plans of a connector that have too many bytes together."""
+    return ConfigError(
+        "scheduler.plan_too_large",
+        f"the plans of the connector have more than {max_bytes >> 20} MiB",
+        fix="Divide the connector: let each name a part of the tables, topics or files.",
+    ).diagnostic
+
+
 def _placement_or_any(text: str) -> Placement:
     try:
         return parse_placement(text or "")

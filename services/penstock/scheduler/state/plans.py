@@ -34,17 +34,12 @@ from penstock.scheduler.state.desired_state import (
     parse_task_rules,
     plan_content,
 )
-from penstock.scheduler.state.records import PlanRecord
 from penstock.scheduler.state.restarts import FailureAction, decide_action
 from penstock.scheduler.state.workers import Member, Workers
 
 MIN_REPLAN_INTERVAL_S: Final = 1.0
 """Seconds between two plans that a monitor requests. Without it, a monitor that requests plans all
 the time would keep one of the few planning slots busy for ever."""
-
-PLANS_SEEN_TIMEOUT_S: Final = 60.0
-"""Seconds for which new plans may stay unseen before they are made again. Longer than the config
-service is away for a restart. Without a bound, plans that were lost would never be made again."""
 
 RATE_WINDOW_S: Final = 5.0
 """Seconds over which rows are counted. A shorter window can fall between two reports, in which no
@@ -133,9 +128,6 @@ class _Planning:
     failed_digest: str = ""
     due_at: float | None = None
     planned_by: str = ""
-    unseen: PlanRecord | None = None
-    """The plans that were made, until the cluster has seen them."""
-    unseen_until: float = 0.0
     earliest_at: float = 0.0
     scale: Scale | None = None
     progress: tuple[float, int] | None = None
@@ -225,14 +217,11 @@ class PlanSchedule:
                 )
         return requests
 
-    def record_success(self, generation: str, worker: str, record: PlanRecord, now: float) -> None:
-        """Record that a connector was planned.
-
-        It is not planned again before the cluster has seen the new plans: it would be planned with
-        the old ones as input, and that would restart what they do not contain.
+    def record_success(self, generation: str, worker: str, now: float) -> None:
+        """Record that a connector was planned. The caller passes its new plans to the next
+        `due_requests`: with the old ones as input, it would restart what they do not contain.
         """
         planning = self._planning(generation)
-        planning.unseen, planning.unseen_until = record, now + PLANS_SEEN_TIMEOUT_S
         planning.is_running, planning.failures = False, 0
         planning.diagnostic = planning.due_at = None
         planning.planned_by, planning.earliest_at = worker, now + MIN_REPLAN_INTERVAL_S
@@ -258,11 +247,7 @@ class PlanSchedule:
         return min((time for time in times if time > now), default=None)
 
     def _is_due(self, desired: DesiredConnector, planning: _Planning, now: float) -> bool:
-        if planning.unseen is not None and (
-            _has_seen(desired, planning.unseen) or planning.unseen_until <= now
-        ):
-            planning.unseen = None
-        if planning.unseen is not None or desired.connector.target_state is TargetState.STOPPED:
+        if desired.connector.target_state is TargetState.STOPPED:
             return False
         if planning.diagnostic is not None and planning.failed_digest == desired.digest:
             return planning.due_at is not None and planning.due_at <= now
@@ -310,15 +295,6 @@ def _apply_action(desired: DesiredConnector) -> ApplyAction | None:
     if desired.has_current_plans:
         return None
     return ApplyAction.UPDATE if desired.plan_epoch else ApplyAction.CREATE
-
-
-def _has_seen(desired: DesiredConnector, made: PlanRecord) -> bool:
-    """Return whether a connector was read after plans were made. Plans with the same content keep
-    their epoch; then the digest that they were made for tells.
-    """
-    if desired.plan_epoch == made.epoch:
-        return desired.planned_for == made.config
-    return desired.plan_epoch > made.epoch
 
 
 def update_plans(

@@ -3,6 +3,8 @@
 - `assignment/<task>` the owner of a task or of a monitor; the revision of the entry is its epoch
   (invariant 4)
 - `planned/<generation>` the configuration for which the plans in force were made
+- `plan/<generation>/index` which chunks hold these plans; the revision of the entry is their epoch
+- `plan/<generation>/<token>/<number>` a chunk
 - `restarted/<generation>` the restart requests that were accepted, and the tasks that they cover
 - `drain/<worker>` an operator drains this worker
 - `scheduler/round` written with every round, so that an assignment has a revision of its own
@@ -20,11 +22,19 @@ from penstock.store.port import Entry
 
 ASSIGNMENT_PREFIX: Final = "assignment/"
 PLAN_PREFIX: Final = "planned/"
+TASK_PLANS_PREFIX: Final = "plan/"
 RESTART_PREFIX: Final = "restarted/"
 DRAIN_PREFIX: Final = "drain/"
 ROUND_KEY: Final = "scheduler/round"
 
-KEY_PREFIXES: Final = (ASSIGNMENT_PREFIX, PLAN_PREFIX, RESTART_PREFIX, DRAIN_PREFIX, ROUND_KEY)
+KEY_PREFIXES: Final = (
+    ASSIGNMENT_PREFIX,
+    PLAN_PREFIX,
+    TASK_PLANS_PREFIX,
+    RESTART_PREFIX,
+    DRAIN_PREFIX,
+    ROUND_KEY,
+)
 """Every key of the scheduler starts with one of these."""
 
 
@@ -56,9 +66,9 @@ class PlanRecord:
     """Which plans of a connector are in force.
 
     `config` is the digest of the configuration that they were made for, `epoch` the revision at
-    which they were stored. `monitor`: the connector has a monitor, which a worker must run.
-    `applied` is the version of the configuration that plugins applied last to external systems;
-    0 means none, or unknown. It can be newer than the plans, when planning fails after it.
+    which they were stored, 0 for none. `monitor`: the connector has a monitor, which a worker must
+    run. `applied` is the version of the configuration that plugins applied last to external
+    systems; 0 means none, or unknown. It can be newer than the plans, when planning fails after it.
     """
 
     config: str = ""
@@ -97,15 +107,40 @@ def decode_record(entry: Entry) -> tuple[str, OwnedTask]:
     return entry.key.removeprefix(ASSIGNMENT_PREFIX), OwnedTask(record, entry.revision)
 
 
+def plans_prefix(generation: str) -> str:
+    """Return the prefix of the task plans of a generation."""
+    return f"{TASK_PLANS_PREFIX}{generation}/"
+
+
+def plan_index_key(generation: str) -> str:
+    """Return the key of the index of the task plans of a generation."""
+    return f"{plans_prefix(generation)}index"
+
+
+def plan_chunk_key(generation: str, token: str, number: int) -> str:
+    """Return the key of a chunk of task plans. Keys are ordered by number."""
+    return f"{plans_prefix(generation)}{token}/{number:06d}"
+
+
 def encode_plan_record(record: PlanRecord) -> bytes:
     """Return the JSON value of a plan record."""
     return json.dumps(asdict(record), separators=(",", ":")).encode()
 
 
+def encode_new_plan_record(record: PlanRecord) -> bytes:
+    """Return the JSON value of a plan record that is stored together with its plans. Their epoch is
+    not known before the write: it is the revision of the entry, and stored as null.
+    """
+    document = asdict(record) | {"epoch": None}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
 def decode_plan_record(entry: Entry) -> tuple[str, PlanRecord]:
     """Return the generation and the plan record of an entry."""
-    record = PlanRecord(**_known_fields(PlanRecord, entry.value))
-    return entry.key.removeprefix(PLAN_PREFIX), record
+    document = _known_fields(PlanRecord, entry.value)
+    if document.get("epoch", 0) is None:
+        document["epoch"] = entry.revision
+    return entry.key.removeprefix(PLAN_PREFIX), PlanRecord(**document)
 
 
 def encode_accepted_restarts(generation: str, accepted: AcceptedRestarts) -> bytes:

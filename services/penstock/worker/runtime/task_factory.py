@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.client import ConfigClient, OffsetClient
+from penstock.client import OffsetClient, SchedulerClient
 from penstock.connector_config.settings import read_restart_policy
-from penstock.model.connector import Connector, ConnectorKind, TaskPlan
+from penstock.model.connector import Connector, ConnectorKind
 from penstock.plugin.host import PluginHost
 from penstock.plugin.streams.monitor_stream import PluginMonitor
 from penstock.spark.engine import Engine
@@ -155,10 +155,10 @@ def _version(host: PluginHost, resolved: ResolvedConfig) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskFactory:
-    """Creates tasks and monitors that do not run yet. `config` has the plans for monitors."""
+    """Creates tasks and monitors that do not run yet. Monitors read plans of `scheduler`."""
 
     run_specs: RunSpecFactory
-    config: ConfigClient
+    scheduler: SchedulerClient
 
     def create(
         self,
@@ -174,11 +174,7 @@ class TaskFactory:
         if assignment.is_monitor:
             request = partial(request_replan, connector.generation)
             watch = partial(self.run_specs.create_watch, connector)
-            spec = MonitorSpec(watch, partial(self._plans, connector), request)
+            plans = partial(self.scheduler.list_plans, connector.generation)
+            spec = MonitorSpec(watch, plans, request)
             return Monitor(assignment, spec, restarts, on_change)
         return Task(assignment, partial(self.run_specs.create, assignment), restarts, on_change)
-
-    async def _plans(self, connector: Connector) -> list[TaskPlan]:
-        """Return the plans in force."""
-        stored = await self.config.list_plans(connector.name, connector.generation)
-        return [one.plan for one in stored]

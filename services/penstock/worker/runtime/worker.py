@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from penstock.aio import cancel_and_wait, run_together, wait_for_first
-from penstock.client import ConfigClient, OffsetClient
+from penstock.client import ConfigClient, OffsetClient, SchedulerClient
 from penstock.model.metrics import PLUGIN_LABELS, ProcessMetric, metrics_from_statistics
 from penstock.plugin.host import PluginHost
 from penstock.secrets.provider_settings import create_secrets
@@ -70,10 +70,11 @@ class Worker:
         topics: EmbeddedTopics,
         offsets: OffsetClient,
         config: ConfigClient,
+        scheduler: SchedulerClient,
         *,
         previews: Previews | None = None,
     ) -> None:
-        """`config` has the plans for monitors. The caller closes it, `offsets` and the secrets of
+        """`scheduler` has the plans for monitors. The caller closes the clients and the secrets of
         the context. Without `previews`, previews run in `engine`.
         """
         self.host = context.host
@@ -87,7 +88,7 @@ class Worker:
         streams = StreamFactory(context.host, topics)
         record_topics = self.topic_tracker.recorder_for
         run_specs = RunSpecFactory(context, engine, topics, streams, offsets, record_topics)
-        self._task_factory = TaskFactory(run_specs, config)
+        self._task_factory = TaskFactory(run_specs, scheduler)
 
 
 PLUGIN_GRACE_S: Final = 1.0
@@ -106,11 +107,12 @@ class WorkerHost:
         settings: WorkerSettings,
         offsets: OffsetClient,
         config: ConfigClient,
+        scheduler: SchedulerClient,
         runtime: Path,
     ) -> None:
         """`runtime` is a folder for sockets and scratch files. The caller closes the clients."""
-        self._settings, self._offsets, self._config = settings, offsets, config
-        self._runtime = runtime
+        self._settings, self._runtime = settings, runtime
+        self._offsets, self._config, self._scheduler = offsets, config, scheduler
         self._stack = AsyncExitStack()
         self._engine: Engine
         self._host: PluginHost
@@ -171,7 +173,13 @@ class WorkerHost:
             previews = PreviewProcess(self._settings, self._runtime, context.resolve_valid)
             self._stack.push_async_callback(previews.close)
         self.worker = Worker(
-            context, self._engine, topics, self._offsets, self._config, previews=previews
+            context,
+            self._engine,
+            topics,
+            self._offsets,
+            self._config,
+            self._scheduler,
+            previews=previews,
         )
         otel_metrics.register(self.worker.task_registry.statuses)
         topic_tracker = asyncio.create_task(self.worker.topic_tracker.run())

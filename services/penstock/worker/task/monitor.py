@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.model.backoff import RestartPolicy
+from penstock.model.backoff import Backoff, RestartPolicy
 from penstock.model.connector import TaskPlan, TaskState
 from penstock.model.errors import RetriableError
 from penstock.worker.config.resolved_config import SecretWatch, WatchSpec
@@ -26,6 +26,11 @@ REPLAN_INTERVAL_S: Final = 1.0
 """Time between two replan requests, which the leader does not exceed either. Shorter sends whole
 reports for nothing; longer delays the second of two files.
 """
+
+FIRST_READ_DELAY_S: Final = 0.1
+MAX_READ_DELAY_S: Final = 2.0
+"""Delays between attempts to read the plans in force while no scheduler leads. Longer ones delay
+the first request of a monitor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Monitor(TaskSupervisor):
         watch, secret_watch = await self._spec.watch()
         try:
             self._plans_changed.clear()
-            await watch.open(await self._spec.plans())
+            await watch.open(await self._read_plans())
             self._set_running()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._forward_requests(watch))
@@ -88,7 +93,18 @@ class Monitor(TaskSupervisor):
         while True:
             await self._plans_changed.wait()
             self._plans_changed.clear()
-            await watch.set_plans(await self._spec.plans())
+            await watch.set_plans(await self._read_plans())
+
+    async def _read_plans(self) -> Sequence[TaskPlan]:
+        """Return the plans in force. A change of the leader is waited for, and restarts nothing."""
+        backoff = Backoff(FIRST_READ_DELAY_S, MAX_READ_DELAY_S)
+        while True:
+            try:
+                return await self._spec.plans()
+            except RetriableError as error:
+                log.info("cannot read the plans of %s: %s", self.connector, error)
+                await asyncio.sleep(backoff.delay_s)
+                backoff.advance()
 
 
 async def _until_changed(secret_watch: SecretWatch) -> None:

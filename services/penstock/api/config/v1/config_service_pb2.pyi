@@ -1,7 +1,6 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
-from penstock.api.connector.v1 import connector_service_pb2 as _connector_service_pb2
 from penstock.api.error.v1 import diagnostic_pb2 as _diagnostic_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -182,14 +181,6 @@ class SetTargetStateResponse(_message.Message):
     connector: Connector
     def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ...) -> None: ...
 
-class StoredTaskPlan(_message.Message):
-    __slots__ = ("plan", "epoch")
-    PLAN_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    plan: _connector_service_pb2.TaskPlan
-    epoch: int
-    def __init__(self, plan: _Optional[_Union[_connector_service_pb2.TaskPlan, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
-
 class WatchConnectorsRequest(_message.Message):
     __slots__ = ("after_revision",)
     AFTER_REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -345,36 +336,6 @@ class RollbackConnectorResponse(_message.Message):
     connector: Connector
     changed: bool
     def __init__(self, connector: _Optional[_Union[Connector, _Mapping]] = ..., changed: bool = ...) -> None: ...
-
-class UploadTaskPlansRequest(_message.Message):
-    __slots__ = ("name", "generation", "plans")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
-    PLANS_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    generation: str
-    plans: _containers.RepeatedCompositeFieldContainer[_connector_service_pb2.TaskPlan]
-    def __init__(self, name: _Optional[str] = ..., generation: _Optional[str] = ..., plans: _Optional[_Iterable[_Union[_connector_service_pb2.TaskPlan, _Mapping]]] = ...) -> None: ...
-
-class UploadTaskPlansResponse(_message.Message):
-    __slots__ = ("epoch",)
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
-
-class StreamTaskPlansRequest(_message.Message):
-    __slots__ = ("name", "generation")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    GENERATION_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    generation: str
-    def __init__(self, name: _Optional[str] = ..., generation: _Optional[str] = ...) -> None: ...
-
-class StreamTaskPlansResponse(_message.Message):
-    __slots__ = ("plans",)
-    PLANS_FIELD_NUMBER: _ClassVar[int]
-    plans: _containers.RepeatedCompositeFieldContainer[StoredTaskPlan]
-    def __init__(self, plans: _Optional[_Iterable[_Union[StoredTaskPlan, _Mapping]]] = ...) -> None: ...
 
 class LogLevel(_message.Message):
     __slots__ = ("service", "logger", "level", "modified_at")

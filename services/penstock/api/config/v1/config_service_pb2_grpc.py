@@ -26,8 +26,9 @@ if _version_not_supported:
 
 
 class ConfigServiceStub(object):
-    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
-    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
+    """ConfigService owns the desired state: connectors and their target state. Every write is durable before the answer and raises the
+    revision of the store. A write with an expected revision is refused when another write came first. Task plans are made and stored
+    by the scheduler.
     """
 
     def __init__(self, channel):
@@ -101,16 +102,6 @@ class ConfigServiceStub(object):
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorResponse.FromString,
                 _registered_method=True)
-        self.UploadTaskPlans = channel.stream_unary(
-                '/penstock.api.config.v1.ConfigService/UploadTaskPlans',
-                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansResponse.FromString,
-                _registered_method=True)
-        self.StreamTaskPlans = channel.unary_stream(
-                '/penstock.api.config.v1.ConfigService/StreamTaskPlans',
-                request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansRequest.SerializeToString,
-                response_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansResponse.FromString,
-                _registered_method=True)
         self.SetLogLevel = channel.unary_unary(
                 '/penstock.api.config.v1.ConfigService/SetLogLevel',
                 request_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelRequest.SerializeToString,
@@ -149,8 +140,9 @@ class ConfigServiceStub(object):
 
 
 class ConfigServiceServicer(object):
-    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
-    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
+    """ConfigService owns the desired state: connectors and their target state. Every write is durable before the answer and raises the
+    revision of the store. A write with an expected revision is refused when another write came first. Task plans are made and stored
+    by the scheduler.
     """
 
     def CreateConnector(self, request, context):
@@ -184,9 +176,9 @@ class ConfigServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteConnector(self, request, context):
-        """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-        idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
-        Give the expected revision to repeat it safely.
+        """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
+        generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
+        meanwhile. Give the expected revision to repeat it safely.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -247,23 +239,6 @@ class ConfigServiceServicer(object):
     def RollbackConnector(self, request, context):
         """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
         changes. With an expected revision, a repeated call is refused with config.revision_changed.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def UploadTaskPlans(self, request_iterator, context):
-        """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
-        carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
-        repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
-        end stores nothing.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def StreamTaskPlans(self, request, context):
-        """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -390,16 +365,6 @@ def add_ConfigServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorRequest.FromString,
                     response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorResponse.SerializeToString,
             ),
-            'UploadTaskPlans': grpc.stream_unary_rpc_method_handler(
-                    servicer.UploadTaskPlans,
-                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansResponse.SerializeToString,
-            ),
-            'StreamTaskPlans': grpc.unary_stream_rpc_method_handler(
-                    servicer.StreamTaskPlans,
-                    request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansRequest.FromString,
-                    response_serializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansResponse.SerializeToString,
-            ),
             'SetLogLevel': grpc.unary_unary_rpc_method_handler(
                     servicer.SetLogLevel,
                     request_deserializer=penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.SetLogLevelRequest.FromString,
@@ -444,8 +409,9 @@ def add_ConfigServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConfigService(object):
-    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
-    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
+    """ConfigService owns the desired state: connectors and their target state. Every write is durable before the answer and raises the
+    revision of the store. A write with an expected revision is refused when another write came first. Task plans are made and stored
+    by the scheduler.
     """
 
     @staticmethod
@@ -789,60 +755,6 @@ class ConfigService(object):
             '/penstock.api.config.v1.ConfigService/RollbackConnector',
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorRequest.SerializeToString,
             penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.RollbackConnectorResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def UploadTaskPlans(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_unary(
-            request_iterator,
-            target,
-            '/penstock.api.config.v1.ConfigService/UploadTaskPlans',
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansRequest.SerializeToString,
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.UploadTaskPlansResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def StreamTaskPlans(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/penstock.api.config.v1.ConfigService/StreamTaskPlans',
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansRequest.SerializeToString,
-            penstock_dot_api_dot_config_dot_v1_dot_config__service__pb2.StreamTaskPlansResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,8 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ConfigServiceStub:
-    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
-    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
+    """ConfigService owns the desired state: connectors and their target state. Every write is durable before the answer and raises the
+    revision of the store. A write with an expected revision is refused when another write came first. Task plans are made and stored
+    by the scheduler.
     """
 
     @_typing.overload
@@ -48,9 +49,9 @@ class ConfigServiceStub:
     change that later pages show.
     """
     DeleteConnector: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]
-    """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-    idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
-    Give the expected revision to repeat it safely.
+    """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
+    generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
+    meanwhile. Give the expected revision to repeat it safely.
     """
     SetTargetState: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]
     """SetTargetState sets whether a connector should run. Idempotent."""
@@ -74,14 +75,6 @@ class ConfigServiceStub:
     """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
     changes. With an expected revision, a repeated call is refused with config.revision_changed.
     """
-    UploadTaskPlans: _grpc.StreamUnaryMultiCallable[_config_service_pb2.UploadTaskPlansRequest, _config_service_pb2.UploadTaskPlansResponse]
-    """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
-    carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
-    repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
-    end stores nothing.
-    """
-    StreamTaskPlans: _grpc.UnaryStreamMultiCallable[_config_service_pb2.StreamTaskPlansRequest, _config_service_pb2.StreamTaskPlansResponse]
-    """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number."""
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_config_service_pb2.SetLogLevelRequest, _config_service_pb2.SetLogLevelResponse]
     """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or removes the setting. It takes
     effect within a second in running processes, and in processes that start later. Idempotent, except that modified_at is the time
@@ -106,8 +99,9 @@ class ConfigServiceStub:
 
 @_typing.type_check_only
 class ConfigServiceAsyncStub(ConfigServiceStub):
-    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
-    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
+    """ConfigService owns the desired state: connectors and their target state. Every write is durable before the answer and raises the
+    revision of the store. A write with an expected revision is refused when another write came first. Task plans are made and stored
+    by the scheduler.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -124,9 +118,9 @@ class ConfigServiceAsyncStub(ConfigServiceStub):
     change that later pages show.
     """
     DeleteConnector: _aio.UnaryUnaryMultiCallable[_config_service_pb2.DeleteConnectorRequest, _config_service_pb2.DeleteConnectorResponse]  # type: ignore[assignment]
-    """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-    idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
-    Give the expected revision to repeat it safely.
+    """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
+    generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
+    meanwhile. Give the expected revision to repeat it safely.
     """
     SetTargetState: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetTargetStateRequest, _config_service_pb2.SetTargetStateResponse]  # type: ignore[assignment]
     """SetTargetState sets whether a connector should run. Idempotent."""
@@ -150,14 +144,6 @@ class ConfigServiceAsyncStub(ConfigServiceStub):
     """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
     changes. With an expected revision, a repeated call is refused with config.revision_changed.
     """
-    UploadTaskPlans: _aio.StreamUnaryMultiCallable[_config_service_pb2.UploadTaskPlansRequest, _config_service_pb2.UploadTaskPlansResponse]  # type: ignore[assignment]
-    """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
-    carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
-    repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
-    end stores nothing.
-    """
-    StreamTaskPlans: _aio.UnaryStreamMultiCallable[_config_service_pb2.StreamTaskPlansRequest, _config_service_pb2.StreamTaskPlansResponse]  # type: ignore[assignment]
-    """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number."""
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_config_service_pb2.SetLogLevelRequest, _config_service_pb2.SetLogLevelResponse]  # type: ignore[assignment]
     """SetLogLevel sets the level of a logger in every instance of a service, or of all services, or removes the setting. It takes
     effect within a second in running processes, and in processes that start later. Idempotent, except that modified_at is the time
@@ -181,8 +167,9 @@ class ConfigServiceAsyncStub(ConfigServiceStub):
     """WatchLogLevels sends the levels of a service, and again after each change."""
 
 class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ConfigService owns the desired state: connectors, their target state and their task plans. Every write is durable before the
-    answer and raises the revision of the store. A write with an expected revision is refused when another write came first.
+    """ConfigService owns the desired state: connectors and their target state. Every write is durable before the answer and raises the
+    revision of the store. A write with an expected revision is refused when another write came first. Task plans are made and stored
+    by the scheduler.
     """
 
     @_abc_1.abstractmethod
@@ -227,9 +214,9 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _config_service_pb2.DeleteConnectorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_config_service_pb2.DeleteConnectorResponse, _abc.Awaitable[_config_service_pb2.DeleteConnectorResponse]]:
-        """DeleteConnector removes a connector with its task plans and its history. Its offsets stay, under its generation. Not
-        idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created meanwhile.
-        Give the expected revision to repeat it safely.
+        """DeleteConnector removes a connector with its history; the scheduler then removes its task plans. Its offsets stay, under its
+        generation. Not idempotent: a repeated call fails with config.not_found, or deletes a connector of the same name that was created
+        meanwhile. Give the expected revision to repeat it safely.
         """
 
     @_abc_1.abstractmethod
@@ -301,26 +288,6 @@ class ConfigServiceServicer(metaclass=_abc_1.ABCMeta):
         """RollbackConnector makes a new version from an earlier one. Idempotent: when that configuration is already the newest, nothing
         changes. With an expected revision, a repeated call is refused with config.revision_changed.
         """
-
-    @_abc_1.abstractmethod
-    def UploadTaskPlans(
-        self,
-        request_iterator: _MaybeAsyncIterator[_config_service_pb2.UploadTaskPlansRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_config_service_pb2.UploadTaskPlansResponse, _abc.Awaitable[_config_service_pb2.UploadTaskPlansResponse]]:
-        """UploadTaskPlans stores the plans of a generation, all or none, of any size: the first message names the connector, each message
-        carries plans. Plans must be ordered by task number. Refused when the generation is not the connector's current one. May be
-        repeated: equal plans are stored again with a newer epoch, and the previous epoch is void. A call that is cancelled before its
-        end stores nothing.
-        """
-
-    @_abc_1.abstractmethod
-    def StreamTaskPlans(
-        self,
-        request: _config_service_pb2.StreamTaskPlansRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_config_service_pb2.StreamTaskPlansResponse], _abc.AsyncIterator[_config_service_pb2.StreamTaskPlansResponse]]:
-        """StreamTaskPlans reads the plans of a generation, of any size, ordered by task number."""
 
     @_abc_1.abstractmethod
     def SetLogLevel(

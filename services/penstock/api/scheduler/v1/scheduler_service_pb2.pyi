@@ -1,4 +1,5 @@
 from penstock.api.config.v1 import config_service_pb2 as _config_service_pb2
+from penstock.api.connector.v1 import connector_service_pb2 as _connector_service_pb2
 from penstock.api.error.v1 import diagnostic_pb2 as _diagnostic_pb2
 from penstock.api.worker.v1 import worker_service_pb2 as _worker_service_pb2
 from google.protobuf.internal import containers as _containers
@@ -222,6 +223,18 @@ class ListHeldTasksResponse(_message.Message):
     task_ids: _containers.RepeatedScalarFieldContainer[str]
     revision: int
     def __init__(self, task_ids: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ListTaskPlansRequest(_message.Message):
+    __slots__ = ("generation",)
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    generation: str
+    def __init__(self, generation: _Optional[str] = ...) -> None: ...
+
+class ListTaskPlansResponse(_message.Message):
+    __slots__ = ("plans",)
+    PLANS_FIELD_NUMBER: _ClassVar[int]
+    plans: _containers.RepeatedCompositeFieldContainer[_connector_service_pb2.TaskPlan]
+    def __init__(self, plans: _Optional[_Iterable[_Union[_connector_service_pb2.TaskPlan, _Mapping]]] = ...) -> None: ...
 
 class DrainWorkerRequest(_message.Message):
     __slots__ = ("worker_id", "undo")

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class SchedulerServiceStub(object):
-    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    """SchedulerService plans connectors and assigns their tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
     address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
     workers, so another leader gives the same ones.
     """
@@ -57,6 +57,11 @@ class SchedulerServiceStub(object):
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.SerializeToString,
                 response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksResponse.FromString,
                 _registered_method=True)
+        self.ListTaskPlans = channel.unary_stream(
+                '/penstock.api.scheduler.v1.SchedulerService/ListTaskPlans',
+                request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansRequest.SerializeToString,
+                response_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansResponse.FromString,
+                _registered_method=True)
         self.DrainWorker = channel.unary_unary(
                 '/penstock.api.scheduler.v1.SchedulerService/DrainWorker',
                 request_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
@@ -65,7 +70,7 @@ class SchedulerServiceStub(object):
 
 
 class SchedulerServiceServicer(object):
-    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    """SchedulerService plans connectors and assigns their tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
     address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
     workers, so another leader gives the same ones.
     """
@@ -108,6 +113,14 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTaskPlans(self, request, context):
+        """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
+        All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainWorker(self, request, context):
         """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
         change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
@@ -139,6 +152,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.FromString,
                     response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksResponse.SerializeToString,
             ),
+            'ListTaskPlans': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListTaskPlans,
+                    request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansRequest.FromString,
+                    response_serializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansResponse.SerializeToString,
+            ),
             'DrainWorker': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainWorker,
                     request_deserializer=penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.FromString,
@@ -153,7 +171,7 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SchedulerService(object):
-    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    """SchedulerService plans connectors and assigns their tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
     address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
     workers, so another leader gives the same ones.
     """
@@ -256,6 +274,33 @@ class SchedulerService(object):
             '/penstock.api.scheduler.v1.SchedulerService/ListHeldTasks',
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksRequest.SerializeToString,
             penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListHeldTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTaskPlans(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/penstock.api.scheduler.v1.SchedulerService/ListTaskPlans',
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansRequest.SerializeToString,
+            penstock_dot_api_dot_scheduler_dot_v1_dot_scheduler__service__pb2.ListTaskPlansResponse.FromString,
             options,
             channel_credentials,
             insecure,

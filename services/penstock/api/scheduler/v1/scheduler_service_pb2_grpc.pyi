@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SchedulerServiceStub:
-    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    """SchedulerService plans connectors and assigns their tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
     address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
     workers, so another leader gives the same ones.
     """
@@ -56,6 +56,10 @@ class SchedulerServiceStub:
     """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
     connector moves any more.
     """
+    ListTaskPlans: _grpc.UnaryStreamMultiCallable[_scheduler_service_pb2.ListTaskPlansRequest, _scheduler_service_pb2.ListTaskPlansResponse]
+    """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
+    All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
+    """
     DrainWorker: _grpc.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]
     """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
     change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
@@ -63,7 +67,7 @@ class SchedulerServiceStub:
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
-    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    """SchedulerService plans connectors and assigns their tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
     address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
     workers, so another leader gives the same ones.
     """
@@ -89,13 +93,17 @@ class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
     connector moves any more.
     """
+    ListTaskPlans: _aio.UnaryStreamMultiCallable[_scheduler_service_pb2.ListTaskPlansRequest, _scheduler_service_pb2.ListTaskPlansResponse]  # type: ignore[assignment]
+    """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
+    All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
+    """
     DrainWorker: _aio.UnaryUnaryMultiCallable[_scheduler_service_pb2.DrainWorkerRequest, _scheduler_service_pb2.DrainWorkerResponse]  # type: ignore[assignment]
     """DrainWorker moves all tasks away from a worker and assigns it no more. The request is durable before the answer, survives a
     change of leader, and ends with the worker. Idempotent: repeat it to get the number of tasks that are left.
     """
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SchedulerService assigns tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
+    """SchedulerService plans connectors and assigns their tasks to workers. Only the leader answers; the others refuse with scheduler.not_leader and return the
     address of the leader in the suggestion of the diagnostic. All answers derive from stored assignments and from the reports of
     workers, so another leader gives the same ones.
     """
@@ -142,6 +150,16 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_scheduler_service_pb2.ListHeldTasksResponse, _abc.Awaitable[_scheduler_service_pb2.ListHeldTasksResponse]]:
         """ListHeldTasks lists the tasks of a generation that workers hold or have not released yet. When there are none, no row of the
         connector moves any more.
+        """
+
+    @_abc_1.abstractmethod
+    def ListTaskPlans(
+        self,
+        request: _scheduler_service_pb2.ListTaskPlansRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_scheduler_service_pb2.ListTaskPlansResponse], _abc.AsyncIterator[_scheduler_service_pb2.ListTaskPlansResponse]]:
+        """ListTaskPlans streams the plans in force of a generation, ordered by task number; none when it has no plans yet, or does not exist.
+        All messages show the plans of one epoch. A monitor reads them when its plan_epoch changes; a task gets its plan by the session.
         """
 
     @_abc_1.abstractmethod
