@@ -345,11 +345,13 @@ PLUGINS: Mapping[str, Any] = {"builtin": builtin, "databases": databases, "net":
 
 @pytest.fixture(scope="module")
 def attributes() -> Mapping[str, set[str]]:
-    """The attributes that the code of each plugin reads."""
+    """The attributes that the code of each plugin reads, or a kit of the SDK for it."""
+    kits = CONNECTORS / "python" / "penstock_connector"
     return {
         name: {
             node.attr
-            for tree in trees(CONNECTORS / name / f"penstock_{name}")
+            for folder in (CONNECTORS / name / f"penstock_{name}", kits)
+            for tree in trees(folder)
             for node in ast.walk(tree)
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         }

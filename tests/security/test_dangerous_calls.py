@@ -31,6 +31,8 @@ CALLS = {
 
 
 EXCEPTED = {
+    # an expression for each class of ours: nothing but names of its fields is in its text
+    "services/penstock/wire/codec.py": ["eval"],
     # a function made of a table's widths: nothing but whole numbers of ours is in its text
     "connectors/databases/penstock_databases/mysql_cdc/rows.py": ["exec"],
     # its loaders are SafeLoader with fewer types, which the test below sees

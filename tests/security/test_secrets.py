@@ -36,6 +36,8 @@ def prints_fields(owner: ast.ClassDef) -> bool:
 def is_hidden(field: ast.AnnAssign) -> bool:
     value = ast.unparse(field.value) if field.value else ""
     kind = ast.unparse(field.annotation)
+    if "choices=" in value or ast.unparse(field.target).endswith("_file"):
+        return True  # which of some ways, or where: no secret itself
     marked = any(mark in value for mark in ("repr=False", "sensitive=True", "type='password'"))
     return marked or "Secret" in kind or kind == "bool"  # a key of that type has `repr=False`
 

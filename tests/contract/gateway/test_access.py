@@ -42,7 +42,9 @@ def test_who_guesses_or_floods_is_told_to_wait(gateway):
             assert [answer.status_code for answer in guesses] == [401, 401, 429, 429]
             assert int(guesses[-1].headers["retry-after"]) >= 1
             assert guesses[-1].json()["code"] == "http.too_many"
-            known = asyncio.run(asked._by_password(basic("adam", "right"), "another address"))
+            known = asyncio.run(
+                asked._by_password(users, basic("adam", "right"), "another address")
+            )
             assert known.name == "adam"
             floods = [client.get("/", auth=("adam", "right")).status_code for _ in range(7)]
             assert floods == [200] * 5 + [429] * 2
