@@ -41,20 +41,23 @@ class Stage:
 
 
 STAGES = (
+    # a session of its own: its gateway has an engine in the process of the test, and pyspark knows
+    # one in a process
+    Stage("contract, security", ("tests/contract", "tests/security", *ORDINARY)),
     # one session: a lane that has ended its long files goes on with short ones of other folders
-    Stage("ordinary", ("tests", "connectors", *ORDINARY)),
+    Stage(
+        "unit, connectors, system, chaos",
+        ("tests/unit", "connectors", "tests/system", "tests/chaos", *ORDINARY),
+    ),
     Stage("timed, alone", ("tests", "connectors", "-m", "timed"), lanes=0),
     Stage("Spark 3.5", ("tests/unit/spark", "-m", "spark35"), lanes=0),
 )
+QUICK = (*(f"--ignore={file}" for file in LONG), *ORDINARY)
 FAST = (
+    Stage("contract, security", ("tests/contract", "tests/security", *QUICK)),
     Stage(
-        "fast",
-        (
-            *("tests/unit", "tests/contract", "tests/security"),
-            *("connectors/python", "connectors/builtin", "connectors/net"),
-            *(f"--ignore={file}" for file in LONG),
-            *ORDINARY,
-        ),
+        "unit, connectors",
+        ("tests/unit", *(f"connectors/{name}" for name in ("python", "builtin", "net")), *QUICK),
     ),
 )
 """What a change is tested with while it is made: no cluster, no database, no file of a minute."""
@@ -149,21 +152,21 @@ def read_report(
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return a line for each stage, the sums, and the names of red tests."""
-    head = f"{'stage':<28}{'tests':>7}{'seconds':>9}{'JVM starts':>12}"
+    head = f"{'stage':<33}{'tests':>7}{'seconds':>9}{'JVM starts':>12}"
     lines = []
     for outcome in outcomes:
         lines.append(
-            f"{outcome.name:<28}{shown(outcome.tests):>7}{outcome.seconds:>9.0f}"
+            f"{outcome.name:<33}{shown(outcome.tests):>7}{outcome.seconds:>9.0f}"
             f"{shown(outcome.jvms):>12}  {'' if outcome.passed else 'RED'}".rstrip()
         )
         if len(outcome.areas) > 1:
             lines += [
-                f"  {area:<26}{tests:>7}{seconds:>9.0f} of a lane"
+                f"  {area:<31}{tests:>7}{seconds:>9.0f} of a lane"
                 for area, (tests, seconds) in sorted(outcome.areas.items())
             ]
     staged = [outcome for outcome in outcomes if outcome.tests is not None]
     tests, jvms = (sum(getattr(o, name) for o in staged) for name in ("tests", "jvms"))
-    total = f"{'all':<28}{tests:>7}{sum(o.seconds for o in staged):>9.0f}{jvms:>12}"
+    total = f"{'all':<33}{tests:>7}{sum(o.seconds for o in staged):>9.0f}{jvms:>12}"
     red = [f"red: {name}" for outcome in outcomes for name in outcome.failed]
     return "\n".join(["", head, *lines, total, *red])
 
