@@ -3,18 +3,11 @@
 import os
 import sys
 
-from hypothesis import HealthCheck, settings
-
+import support.hypothesis_profile  # noqa: F401 - loaded by its import
 from support.order import (  # noqa: F401 - hooks, found by their names
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
 )
-
-# A busy machine is slow, which is no finding: pytest's own time limit ends what hangs.
-settings.register_profile(
-    "penstock", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("penstock")
 
 
 def pytest_configure() -> None:

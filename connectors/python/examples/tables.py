@@ -1,4 +1,4 @@
-"""A sink of tables, exactly once: what a database has to say on top of the kit for table sinks."""
+"""A sink of tables, exactly once: what a database adds to the kit for table sinks."""
 
 # Names in statements are quoted by `Naming`, values are parameters.
 # ruff: noqa: S608
@@ -153,7 +153,7 @@ class TablesSink(TableSink[TablesConfig, Route]):
         return b""
 
     def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
-        """Make it visible. A crash before this undoes it: the host asks `committed`."""
+        """Make it visible. A crash before this undoes it: the host calls `committed`."""
         if self.session.in_transaction:
             self.session.execute("COMMIT")
 

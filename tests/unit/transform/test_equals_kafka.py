@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from py4j import java_gateway, protocol
 
 from support.kafka_transforms import Kafka, compared, jars, kafka_name
 from support.transforms import Case, cases
@@ -14,10 +15,14 @@ CASES = [case for case in cases() if kafka_name(case)]
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
-    """A JVM with Kafka's classes."""
-    kafka = Kafka(jars())
-    yield kafka
-    kafka.close()
+    """A JVM with Kafka's classes. pyspark replaces py4j's reader of answers for the whole process,
+    and its own needs a Spark context: an engine that another file ended would fail each error here.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
+        kafka = Kafka(jars())
+        yield kafka
+        kafka.close()
 
 
 def name(case: Case) -> str:

@@ -181,9 +181,9 @@ class PostgresCdcSource(Source[PostgresCdcConfig]):
 
     def close(self) -> None:
         """End the sessions; drop the slot when that is wanted."""
+        self._disconnect()  # first: the next owner of the task waits for the slot
         if self._snapshot is not None:
             self._snapshot.close()
-        self._disconnect()
         self._bell.close()
         if self.config.slot_drop_on_stop:
             self._sessions.drop_slot()
