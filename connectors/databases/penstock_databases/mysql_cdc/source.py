@@ -200,7 +200,7 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._choose()
         self._limited = False
         if self._progress.running:
-            self._progress.passed(follower.track.number)
+            self._close_windows(follower)
             if not (
                 follower.track.open or self._chooses
             ):  # else where the chunk must be behind is not known
@@ -270,8 +270,15 @@ class MysqlCdc(Source[MysqlCdcConfig]):
             self._flush()
         if isinstance(halt, Statement):
             self._obey(halt, follower)
-        self._progress.passed(follower.track.number)
+        self._close_windows(follower)
         return halt
+
+    def _close_windows(self, follower: Follower) -> None:
+        """Close windows that the log has passed; not while changes from before it are gathered (the
+        log may rest within a later transaction): they are still to be compared with the windows.
+        """
+        if not self._gathering.count:
+            self._progress.passed(follower.track.number)
 
     def _flush(self) -> None:
         """Make batches of what is gathered; the last has the offset (invariant 1)."""
