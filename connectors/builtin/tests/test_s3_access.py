@@ -213,6 +213,12 @@ def test_nothing_of_the_machine_is_used_that_was_not_named(web, tmp_path, monkey
     ("keys", "code", "path"),
     [
         ({"s3_credentials": "instance", **KEY}, "config.contradiction", "s3.credentials"),
+        ({"s3_profile": "dev"}, "config.contradiction", "s3.profile"),
+        (
+            {"s3_credentials": "instance", "s3_token_file": "/t"},
+            "config.contradiction",
+            "s3.token.file",
+        ),
         ({"s3_credentials": "web-identity"}, "config.missing", "s3.role.arn"),
         ({"s3_credentials": "web-identity", "s3_role_arn": "r"}, "config.missing", "s3.token.file"),
         ({"s3_credentials": "container"}, "config.missing", "s3.container.url"),

@@ -14,8 +14,9 @@ from typing import Final
 
 REDACTED: Final = "***"
 
+# `s3.credentials` and `gcs.credentials` are choices: where a key comes from
 _KEY: Final = re.compile(
-    r"passw(or)?d|passphrase|pwd|secret|token|credential|jaas|api[._-]?key|access[._-]?key"
+    r"passw(or)?d|passphrase|pwd|secret|token|(?<!s3\.)(?<!gcs\.)credential|jaas|api[._-]?key|access[._-]?key"
     r"|private[._-]?key|(^|\.)(sftp|ssh|gcs|keystore)\.key$|auth(orization)?$|basic\.auth"
     r"|^replay\.(set|edits)$",  # values of rows: readers of configurations may not read those
     re.IGNORECASE,

@@ -29,7 +29,9 @@ def test_each_password_key_of_the_connectors_is_redacted_by_its_name(prefix, key
     assert redact_value(prefix + key, "-----BEGIN") == REDACTED
 
 
-@pytest.mark.parametrize("key", ["message.key", "key", "key.converter", "table.key", "monkey"])
+@pytest.mark.parametrize(
+    "key", ["message.key", "key", "key.converter", "table.key", "monkey", "sink.s3.credentials"]
+)
 def test_other_keys_are_shown(key):
     assert redact_value(key, "id") == "id"
 

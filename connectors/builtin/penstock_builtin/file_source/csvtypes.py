@@ -125,8 +125,11 @@ def largest_whole(column: pa.ChunkedArray) -> int:
 def may_have_codes(data: bytes, marks: bytes) -> bool:
     """Return whether a block may have numbers with a leading zero or plus, or hexadecimal ones,
     which Arrow reads without a word. A search over all bytes at once, which text columns with such
-    values may trigger, too. Args: data: The block. marks: The characters of the dialect, which may
-    stand before or behind a number.
+    values may trigger, too.
+
+    Args:
+        data: The block.
+        marks: The characters of the dialect, which may stand before or behind a number.
     """
     if data[:1] in {b"0", b"+", b"-"}:
         return True  # rare, and so the search always has a character before

@@ -167,7 +167,26 @@ class S3Keys:
             )
         return S3Key(identity, secret, self.s3_session_token or _environment("AWS_SESSION_TOKEN"))
 
+    def _require_used(self) -> None:
+        """Raise when a key of a role is set that `s3.credentials` does not use."""
+        users = {
+            "s3.role.arn": (self.s3_role_arn, ("web-identity",)),
+            "s3.token.file": (self.s3_token_file, ("web-identity", "container")),
+            "s3.sts.endpoint": (self.s3_sts_endpoint, ("web-identity",)),
+            "s3.container.url": (self.s3_container_url, ("container",)),
+            "s3.profile": (self.s3_profile, ("profile",)),
+        }
+        for name, (value, kinds) in users.items():
+            if value and self.s3_credentials not in kinds:
+                raise ConfigError(
+                    "config.contradiction",
+                    f"`{name}` has no effect with `s3.credentials={self.s3_credentials}`",
+                    fix=f"Set `s3.credentials={kinds[0]}`, or leave out `{name}`.",
+                    config_path=name,
+                )
+
     def _role(self, region: str) -> S3Role:
+        self._require_used()
         match self.s3_credentials:
             case "web-identity":
                 arn = self.s3_role_arn or _environment("AWS_ROLE_ARN")
