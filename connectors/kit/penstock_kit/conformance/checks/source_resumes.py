@@ -88,16 +88,16 @@ async def crash(bench: Bench, case: Case) -> None:
 @case("commit.gated")
 async def gated(bench: Bench, case: Case) -> None:
     """Nothing is removed or acknowledged at the external system before Committed: without a commit
-    the next run sends every row again.
+    of a row the next run sends every row again.
     """
     async with bench.new_sandbox() as sandbox:
         async with (
             bench.start_plugin() as plugin,
             open_source(plugin, sandbox, bench.read_options(**SMALL_BATCHES)) as task,
         ):
-            await _read_uncommitted(task)
+            offsets = await _read_uncommitted(task)
             await plugin.kill()
-        after = await _read_rest(bench, await bench.shared_plugin(), sandbox, {}, 0)
+        after = await _read_rest(bench, await bench.shared_plugin(), sandbox, offsets, 0)
         await _compare(bench, sandbox, after)
 
 
@@ -210,17 +210,27 @@ async def _read_to(task: SourceTask, checkpoint_id: int) -> Checkpoint:
     return task.trace.checkpoints[-1]
 
 
-async def _read_uncommitted(task: SourceTask) -> None:
-    """Fetch and release all rows that come without a commit."""
+async def _read_uncommitted(task: SourceTask) -> Offsets:
+    """Fetch and release all rows that come without a commit of a row. Return the offsets before the
+    first row, when the source waited for their commit.
+    """
+    ready = (await task.until("ready")).ready
+    offsets: Offsets = {}
+    for checkpoint in task.trace.of_kind("checkpoint"):
+        if checkpoint.await_commit:
+            offsets = checkpoint.offsets
+    await task.fetch_rows(ready)
+    await task.release(ready.seq)
     try:
         while (frame := await task.next(_SILENCE_S)) is not None:
             if frame.HasField("ready"):
                 await task.fetch_rows(frame.ready)
                 await task.release(frame.ready.seq)
             elif frame.HasField("drained"):
-                return
+                break
     except TimeoutError:
-        return
+        pass
+    return offsets
 
 
 async def _compare(bench: Bench, sandbox: Sandbox, rows: list[SourceRow], prefix: str = "") -> None:
