@@ -388,6 +388,18 @@ def test_a_damaged_checkpoint_is_told(tmp_path):
         table_of(tmp_path)
 
 
+@pytest.mark.parametrize("content", ["", "\n", '{"add":'])
+def test_a_damaged_version_is_told(tmp_path, content):
+    async def story():
+        async with EmbeddedTopics(tmp_path) as topics:
+            await (await Producer(topics).open()).append(1, rows(0, 10))
+
+    run(story())
+    version_path(tmp_path, 1).write_text(content)
+    with pytest.raises(InternalError, match="log_damaged"):
+        table_of(tmp_path)
+
+
 def test_upkeep_does_what_is_due_and_nothing_for_an_idle_topic(tmp_path, monkeypatch):
     done = []
     for name in ("expire", "compact", "write_checkpoint", "delete_unused_files"):

@@ -238,12 +238,15 @@ def _version_of(name: str) -> float:
 def _read_versions(log: Folder, first: int) -> Iterator[tuple[int, list[Action]]]:
     for version, content in enumerate(log.read_sequence(map(version_name, count(first))), first):
         try:
-            yield version, [json.loads(line) for line in content.decode().splitlines() if line]
+            actions = [json.loads(line) for line in content.decode().splitlines() if line]
         except ValueError as error:
             raise _log_damaged(log, version_name(version), error) from error
+        if not actions:  # no writer commits nothing: the disk lost the content, and so its rows
+            raise _log_damaged(log, version_name(version), "it is empty")
+        yield version, actions
 
 
-def _log_damaged(log: Folder, name: str, error: Exception) -> InternalError:
+def _log_damaged(log: Folder, name: str, error: Exception | str) -> InternalError:
     return InternalError(
         "topic.log_damaged",
         f"{log.url}/{name} is not a valid file of a Delta log: {error}",
