@@ -58,12 +58,17 @@ def test_processes_that_write_at_once_give_every_row_one_offset(writers):
 
 def test_twin_without_the_condition_versions_are_lost(writers):
     """The test above is able to fail."""
-    writers.finish(TASKS, 1)
-    running = [writers.start(task, 2, 15, "topic.put_condition=break") for task in TASKS]
-    for one in running:
-        one.communicate(timeout=90)  # one may notice, and end with an error
-    with pytest.raises(AssertionError):
+
+    def race(epoch):
+        running = [writers.start(task, epoch, 15, "topic.put_condition=break") for task in TASKS]
+        for one in running:
+            one.communicate(timeout=90)  # one may notice, and end with an error
         writers.verify()
+
+    writers.finish(TASKS, 1)
+    with pytest.raises(AssertionError):
+        for epoch in range(2, 20):  # those that start while others end do not meet
+            race(epoch)
 
 
 def test_kill_9_at_any_moment_loses_and_repeats_nothing(writers):
