@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.connector_config.dead_letters import read_tolerance
-from penstock.convert.registry import create_converter
 from penstock.gateway import request_input
 from penstock.gateway.v1.bodies import parse_time
 from penstock.model.dead_letter_queue import parse_edits, parse_ids
@@ -37,6 +36,7 @@ from penstock.spark.connector_io.frame_bounds import (
 )
 from penstock.transform.functions.column_declaration import parse_columns
 from penstock.transform.sql.guard import check_expression
+from penstock_converters.registry import create_converter
 from penstock_values.identity import partition_key
 
 EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))

@@ -59,16 +59,17 @@ def test_processes_that_write_at_once_give_every_row_one_offset(writers):
 def test_twin_without_the_condition_versions_are_lost(writers):
     """The test above is able to fail."""
 
-    def race(epoch):
-        running = [writers.start(task, epoch, 15, "topic.put_condition=break") for task in TASKS]
-        for one in running:
-            one.communicate(timeout=90)  # one may notice, and end with an error
-        writers.verify()
+    def race():
+        for epoch in range(2, 20):  # those that start while others end do not meet
+            fault = "topic.put_condition=break"
+            running = [writers.start(task, epoch, 15, fault) for task in TASKS]
+            for one in running:
+                one.communicate(timeout=90)  # one may notice, and end with an error
+            writers.verify()
 
     writers.finish(TASKS, 1)
     with pytest.raises(AssertionError):
-        for epoch in range(2, 20):  # those that start while others end do not meet
-            race(epoch)
+        race()
 
 
 def test_kill_9_at_any_moment_loses_and_repeats_nothing(writers):

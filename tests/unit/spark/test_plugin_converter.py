@@ -7,13 +7,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from penstock.convert.registry import create_converter
 from penstock.model.errors import InternalError, RetriableError
 from penstock.model.step import RemoteTransform
 from penstock.spark.connector_io import plugin_transform
 from penstock.spark.connector_io.plugin_converter import RemoteConverter
 from penstock_connector import Converter, DataError, Transformed
 from penstock_connector.testing import Testbed
+from penstock_converters.registry import create_converter
 
 ENDING = threading.Event()
 

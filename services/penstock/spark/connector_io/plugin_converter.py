@@ -1,4 +1,4 @@
-"""A plugin's converter, as a `penstock.convert` converter. Each batch is one call.
+"""A plugin's converter, as a `penstock_converters` converter. Each batch is one call.
 
 Null messages never reach the plugin: a null stays a null, in both directions.
 """
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from penstock.api.connector.v1 import transform_service_pb2 as pb
 from penstock.api.connector.v1.transform_service_pb2_grpc import ConverterServiceStub
-from penstock.convert import Decoded, Encoded, RejectedValue, Run
 from penstock.model.columns import RAW_VALUE
 from penstock.model.errors import DataError, error_from_diagnostic
 from penstock.model.step import RemoteTransform
@@ -23,6 +22,7 @@ from penstock.spark.connector_io.frames import split_batches
 from penstock.spark.connector_io.plugin_calls import call_metadata, plugin_channel, protocol_error
 from penstock.spark.connector_io.plugin_transform import Outputs
 from penstock.wire.error import DIAGNOSTIC
+from penstock_converters import Decoded, Encoded, Problem, RejectedValue, Run
 
 _RAW_SCHEMA: Final = pa.schema([(RAW_VALUE, pa.binary())])
 _RAW_SCHEMA_ID: Final = 0
@@ -144,11 +144,11 @@ def _take_part(outputs: Outputs, seq: int, start: int, count: int) -> _Part:
     return _Part(start, rows, [start + row for row in kept], rejected)
 
 
-def _reason(failure: pb.RowFailure) -> DataError:
+def _reason(failure: pb.RowFailure) -> Problem:
     error = error_from_diagnostic(DIAGNOSTIC.from_proto(failure.reason))
     if not isinstance(error, DataError):
         raise error
-    return error
+    return Problem(error.code, error.diagnostic.message, error.diagnostic.fix)
 
 
 def _indices_of_values(values: pa.Array) -> list[int]:

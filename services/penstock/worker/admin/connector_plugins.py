@@ -9,8 +9,6 @@ from importlib.metadata import version
 from typing import Final
 
 from penstock.connector_config.keys import FRAMEWORK_KEYS, KEYS, REPLAY_KEYS
-from penstock.convert.registry import KINDS as CONVERTERS
-from penstock.convert.registry import create_converter
 from penstock.model.admin import ValidatedConnector
 from penstock.model.config_def import (
     ConfigKey,
@@ -42,6 +40,9 @@ from penstock.worker.config.resolved_config import (
     WorkerContext,
     acquire_plugin,
 )
+from penstock_converters import InvalidConverterError
+from penstock_converters.registry import KINDS as CONVERTERS
+from penstock_converters.registry import create_converter
 
 SIMPLE_HEADER_CONVERTER: Final = (
     "simple",
@@ -93,18 +94,18 @@ def _check_converter(
     own.pop("plugin.version", None)  # another warning covers it
     try:
         create_converter(name, own)
-    except ConfigError as error:
-        yield _with_converter_path(error.diagnostic, path)
+    except InvalidConverterError as error:
+        yield _to_diagnostic(error, path)
 
 
-def _with_converter_path(found: Diagnostic, path: str) -> Diagnostic:
+def _to_diagnostic(error: InvalidConverterError, path: str) -> Diagnostic:
     """Return a diagnostic with the key's full name. Kafka Connect ignores a key that a converter
     does not have.
     """
-    unknown = found.code == "config.unknown_key"
-    where = f"{path}.{found.config_path}" if found.config_path else path
-    severity = Severity.WARNING if unknown else found.severity
-    return replace(found, config_path=where, severity=severity)
+    where = f"{path}.{error.config_path}" if error.config_path else path
+    found = ConfigError(error.code, error.message, fix=error.fix, config_path=where).diagnostic
+    unknown = error.code == "config.unknown_key"
+    return replace(found, severity=Severity.WARNING) if unknown else found
 
 
 def _check_topic_groups(config: Mapping[str, str]) -> Iterator[Diagnostic]:
@@ -353,5 +354,9 @@ def _built_ins() -> Iterator[_BuiltIn]:
     for predicate in dict.fromkeys(PREDICATES_BY_NAME.values()):
         yield _BuiltIn(predicate.names, ("predicate",), predicate.keys)
     for known in CONVERTERS:
-        yield _BuiltIn(known.names, ("converter", _HEADERS), known.keys)
+        keys = tuple(
+            ConfigKey(key.name, key.type, key.default, choices=key.choices, doc=key.doc)
+            for key in known.keys
+        )
+        yield _BuiltIn(known.names, ("converter", _HEADERS), keys)
     yield _BuiltIn(SIMPLE_HEADER_CONVERTER, (_HEADERS,), ())

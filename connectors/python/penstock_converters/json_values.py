@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.convert.connect_schema import (
+from penstock_converters.connect_schema import (
     DATE,
     DECIMAL,
     TIME,

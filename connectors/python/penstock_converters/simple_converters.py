@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.convert import Decoded, Encoded, RejectedValue, Run, reject
-from penstock.convert.json_values import format_float
-from penstock.model.errors import ConfigError
+from penstock_converters import Decoded, Encoded, InvalidConverterError, RejectedValue, Run, reject
+from penstock_converters.json_values import format_float
 
 _FIELD: Final = "value"
 
@@ -61,7 +60,7 @@ class StringConverter:
         try:
             self._codec = codecs.lookup(encoding).name
         except LookupError:
-            raise ConfigError(
+            raise InvalidConverterError(
                 "converter.encoding",
                 f"`converter.encoding` is {encoding!r}, which is not a known encoding",
                 fix="Use for example UTF-8, UTF-16, ISO-8859-1 or US-ASCII.",

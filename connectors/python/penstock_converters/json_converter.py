@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.convert import Decoded, Encoded, RejectedValue, Run, reject
-from penstock.convert.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
-from penstock.convert.json_values import (
+from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
+from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
+from penstock_converters.json_values import (
     InvalidValueError,
     Reader,
     UnwritableValueError,
@@ -94,7 +94,7 @@ class JsonConverter:
     """Converts JSON messages.
 
     Raises:
-        ConfigError: `converter.schema_content`.
+        InvalidConverterError: `converter.schema_content`.
     """
 
     def __init__(self, options: JsonOptions) -> None:

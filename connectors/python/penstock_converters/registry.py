@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
-from penstock.convert import Converter
-from penstock.convert.connect_schema import InvalidSchemaError
-from penstock.convert.json_converter import JsonConverter, JsonOptions
-from penstock.convert.simple_converters import NUMBERS, BytesConverter, StringConverter
-from penstock.model.config_def import ConfigKey
-from penstock.model.errors import ConfigError, nearest_names
+from penstock_converters import Converter, InvalidConverterError
+from penstock_converters.connect_schema import InvalidSchemaError
+from penstock_converters.json_converter import JsonConverter, JsonOptions
+from penstock_converters.simple_converters import NUMBERS, BytesConverter, StringConverter
+
+
+@dataclass(frozen=True, slots=True)
+class ConverterKey:
+    """A configuration key of a converter."""
+
+    name: str
+    type: Literal["string", "boolean", "int"] = "string"
+    default: Any = None
+    doc: str = ""
+    choices: tuple[str, ...] = ()
+
 
 _KAFKA: Final = "org.apache.kafka.connect"
 _JSON_KEYS: Final = (
-    ConfigKey("schemas.enable", "boolean", default=True,
+    ConverterKey("schemas.enable", "boolean", default=True,
               doc="Whether messages contain their schema."),
-    ConfigKey("schemas.cache.size", "int", 1000, doc="Number of cached schemas."),
-    ConfigKey("decimal.format", default="BASE64", doc="Form of decimals in messages.",
+    ConverterKey("schemas.cache.size", "int", 1000, doc="Number of cached schemas."),
+    ConverterKey("decimal.format", default="BASE64", doc="Form of decimals in messages.",
               choices=("BASE64", "NUMERIC")),
-    ConfigKey("replace.null.with.default", "boolean", default=True,
+    ConverterKey("replace.null.with.default", "boolean", default=True,
               doc="Whether a null becomes the default of its schema."),
-    ConfigKey("schema.content", doc="Schema of all messages to decode, in JSON."),
+    ConverterKey("schema.content", doc="Schema of all messages to decode, in JSON."),
 )  # fmt: skip
 
 Config = Mapping[str, str]
@@ -33,7 +44,7 @@ class ConverterKind:
     """A kind of converter: its names (the first is its own), its keys, and its constructor."""
 
     names: tuple[str, ...]
-    keys: tuple[ConfigKey, ...]
+    keys: tuple[ConverterKey, ...]
     create: Callable[[Config], Converter]
 
 
@@ -45,22 +56,22 @@ def create_converter(name: str, config: Config) -> Converter:
         config: Its keys, without the prefix `value.converter.`.
 
     Raises:
-        ConfigError: `converter.unknown`, `config.unknown_key`, `config.invalid_value`, …
+        InvalidConverterError: `converter.unknown`, `config.unknown_key`, `config.invalid_value`, …
     """
     kind = _BY_NAME.get(name)
     if kind is None:
-        like = nearest_names(name, _BY_NAME)
+        like = difflib.get_close_matches(name, _BY_NAME, n=1)
         own = ", ".join(one.names[0] for one in KINDS)
-        raise ConfigError(
+        raise InvalidConverterError(
             "converter.unknown",
             f"the converter {name!r} does not exist",
-            suggestion=like[0] if like else "",
-            fix=f"Use one of {own}, or that of a plugin.",
+            fix=f"{f'Did you mean {like[0]}? ' if like else ''}Use one of {own}, or that of a "
+            "plugin.",
         )
     keys = [key.name for key in kind.keys]
     for key in config:
         if key not in (*keys, "converter.type"):
-            raise ConfigError(
+            raise InvalidConverterError(
                 "config.unknown_key",
                 f"{name} has no key {key!r}",
                 config_path=key,
@@ -98,8 +109,8 @@ def _flag(config: Config, key: str, *, default: bool) -> bool:
     return text == "true"
 
 
-def _invalid(key: str, value: str, expected: str) -> ConfigError:
-    return ConfigError(
+def _invalid(key: str, value: str, expected: str) -> InvalidConverterError:
+    return InvalidConverterError(
         "config.invalid_value",
         f"`{key}` is {value[:100]!r}",
         config_path=key,
@@ -115,7 +126,7 @@ def _kind(
     name: str,
     java: str,
     create: Callable[[Config], Converter],
-    keys: tuple[ConfigKey, ...] = (),
+    keys: tuple[ConverterKey, ...] = (),
 ) -> ConverterKind:
     return ConverterKind((name, java.rpartition(".")[2], f"{_KAFKA}.{java}"), keys, create)
 
@@ -126,7 +137,7 @@ KINDS: Final = (
         "string",
         "storage.StringConverter",
         lambda config: StringConverter(config.get("converter.encoding", "UTF-8")),
-        (ConfigKey("converter.encoding", default="UTF-8", doc="Encoding of texts."),),
+        (ConverterKey("converter.encoding", default="UTF-8", doc="Encoding of texts."),),
     ),
     _kind("bytes", "converters.ByteArrayConverter", lambda _config: BytesConverter()),
     *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),

@@ -5,9 +5,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.convert.registry import create_converter
-from penstock.convert.simple_converters import NUMBERS
-from penstock.model.errors import ConfigError
+from penstock_converters import InvalidConverterError
+from penstock_converters.registry import create_converter
+from penstock_converters.simple_converters import NUMBERS
 
 KAFKA = "org.apache.kafka.connect"
 
@@ -126,6 +126,6 @@ def test_bytes_are_bytes_and_nothing_else_is():
     ],
 )
 def test_what_cannot_be_meant_is_refused(name, config, code):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(InvalidConverterError) as caught:
         create_converter(name, config)
     assert caught.value.code == code

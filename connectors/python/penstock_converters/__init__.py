@@ -7,8 +7,8 @@
 - `json_values`       JSON values to Arrow values by a schema, and back as Jackson writes them
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
 
-A converter handles one side of a message: its key or its value. The package is below the engine, so
-that executors can convert where the bytes are.
+A converter handles one side of a message: its key or its value. Services and connectors share this
+package: it imports neither.
 """
 
 from __future__ import annotations
@@ -19,10 +19,33 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from penstock.model.errors import DataError
 
-RejectedValue = tuple[int, DataError]
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a value could not be converted: a stable code, one line, and how to fix it."""
+
+    code: str
+    message: str
+    fix: str
+
+
+RejectedValue = tuple[int, Problem]
 """A value that could not be converted: its index in the input, and why."""
+
+
+class InvalidConverterError(ValueError):
+    """A converter that does not exist, or that has an invalid configuration.
+
+    Attributes:
+        code: The stable code.
+        message: One line.
+        fix: How to fix it.
+        config_path: The key, without the prefix `value.converter.`; empty for the name itself.
+    """
+
+    def __init__(self, code: str, message: str, *, fix: str, config_path: str = "") -> None:
+        super().__init__(f"{message}. {fix}")
+        self.code, self.message, self.fix, self.config_path = code, message, fix, config_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,5 +96,5 @@ class Converter(Protocol):
 
 
 def reject(row: int, code: str, message: str, fix: str) -> RejectedValue:
-    """Return a rejected value with its error."""
-    return row, DataError(code, message, fix=fix)
+    """Return a rejected value with its problem."""
+    return row, Problem(code, message, fix)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.convert.connect_schema import to_arrow_field, to_connect_schema
-from penstock.convert.registry import create_converter
+from penstock_converters.connect_schema import to_arrow_field, to_connect_schema
+from penstock_converters.registry import create_converter
 
 CLASS = "org.apache.kafka.connect.json.JsonConverter"
 D = "org.apache.kafka.connect.data."
