@@ -8,11 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -26,17 +22,11 @@ from py4j.protocol import Py4JJavaError
 
 from penstock.transform.registry import TRANSFORMS_BY_NAME
 from penstock_values.semantic_types import semantic_type
+from support import maven
 from support.transforms import DATASET, Case
 
 VERSION = "4.3.1"
 KAFKA = "org.apache.kafka.connect"
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>penstock</groupId><artifactId>compare</artifactId><version>1</version>
-<packaging>pom</packaging><dependencies>{}</dependencies></project>"""
-DEPENDENCY = (
-    "<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId>"
-    "<version>{}</version></dependency>"
-)
 PRIMITIVES = {
     pa.int8(): "int8", pa.int16(): "int16", pa.int32(): "int32", pa.int64(): "int64",
     pa.float32(): "float", pa.float64(): "double", pa.bool_(): "boolean", pa.string(): "string",
@@ -48,26 +38,11 @@ RESERVED = ("__key", "__headers", "__ts_us", "__op")
 
 def jars() -> Path:
     """Return the folder with Kafka's jars, which are fetched when they are not there."""
-    cache = os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache" / "penstock"
-    folder = Path(cache) / "kafka-transforms" / VERSION
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-            found = fetched(Path(made), VERSION)
-            with suppress(OSError):  # another process was first
-                found.rename(folder)
-    return folder
-
-
-def fetched(folder: Path, version: str) -> Path:
-    """Return a folder with Kafka's jars."""
-    wanted = ("connect-transforms", "connect-json")
-    dependencies = "".join(DEPENDENCY.format(name, version) for name in wanted)
-    (folder / "pom.xml").write_text(POM.format(dependencies), encoding="utf-8")
-    command = ["mvn", "-B", "-q", "-ntp", "-f", str(folder / "pom.xml")]
-    command += ["dependency:copy-dependencies", f"-DoutputDirectory={folder / 'jars'}"]
-    subprocess.run(command, check=True, timeout=600)
-    return folder / "jars"
+    return maven.jars(
+        f"kafka-transforms/{VERSION}",
+        f"org.apache.kafka:connect-transforms:{VERSION}",
+        f"org.apache.kafka:connect-json:{VERSION}",
+    )
 
 
 @dataclass(frozen=True)

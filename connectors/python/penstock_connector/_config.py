@@ -2,6 +2,7 @@
 
 A field `batch_bytes` is the key `batch.bytes`. `key` gives a field its words and rules; values come
 as text and are parsed by the field's type. Unknown keys are refused, with the nearest valid names.
+A field of type `Mapping[str, str]` has all keys that begin with its name (`value.converter.*`).
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ def _field_of(field: dataclasses.Field[Any], hint: Any) -> KeyField:
         and not optional
     )
     name = meta.name or field.name.replace("_", ".")
+    if typing.get_origin(plain) is Mapping:
+        name = f"{name.removesuffix('.*')}.*"
     choices = meta.choices or tuple(map(str, typing.get_args(plain)))
     is_literal = typing.get_origin(plain) is typing.Literal
     kind = meta.type or ("enum" if meta.choices or is_literal else _kind_of(plain, name))
@@ -161,12 +164,12 @@ def read_config(
             config_path=name,
         )
         for name in given
-        if name not in keys
+        if name not in keys and not any(field.covers(name) for field in keys.values())
     ]
     values: dict[str, Any] = {}
     for field in keys.values():
         try:
-            values[field.attribute] = field.value(given.get(field.name))
+            values[field.attribute] = field.values(given)
         except ConfigError as error:
             errors.append(error)
     if errors:
@@ -194,6 +197,21 @@ class KeyField:
     default: Any
     container: Callable[[Iterable[str]], Any]
     meta: KeyMeta
+
+    def covers(self, name: str) -> bool:
+        """Return whether a key belongs to this one, which has all keys with a prefix."""
+        return self.kind == _MAP and name.startswith(self.name[:-1])
+
+    def values(self, given: Mapping[str, str]) -> Any:
+        """Return the value in a configuration, or the default.
+
+        Raises:
+            ConfigError: `config.missing`, `config.invalid_value`, `config.invalid_choice`.
+        """
+        if self.kind == _MAP:
+            start = len(self.name) - 1
+            return {name[start:]: given[name] for name in given if self.covers(name)}
+        return self.value(given.get(self.name))
 
     def value(self, text: str | None) -> Any:
         """Return the value of a text; of None, the default."""
@@ -249,7 +267,7 @@ class KeyField:
         """Return the message for this key."""
         message = plugin_pb.ConfigKey(
             name=self.name,
-            type=self.kind,
+            type="string" if self.kind == _MAP else self.kind,
             required=self.required,
             sensitive=self.meta.sensitive,
             importance=self.meta.importance or ("high" if self.required else "medium"),
@@ -259,7 +277,7 @@ class KeyField:
             documentation=self.meta.doc,
             choices=self.choices,
         )
-        if self.default is not None and not self.meta.sensitive:
+        if self.default not in (None, {}) and not self.meta.sensitive:
             message.default_value = self.text(self.default)
         return message
 
@@ -296,6 +314,7 @@ def _parse_bool(text: str) -> bool:
     return lowered == "true"
 
 
+_MAP: Final = "map"
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 _SECONDS: Final[Mapping[str, float]] = {
     "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400,
@@ -307,7 +326,7 @@ _BYTES: Final[Mapping[str, float]] = {
 }  # fmt: skip
 _KINDS: Final[Mapping[Any, str]] = {
     str: "string", int: "int", float: "double", bool: "boolean", list: "list", tuple: "list",
-    typing.Literal: "enum",
+    typing.Literal: "enum", Mapping: _MAP,
 }  # fmt: skip
 _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "int": int, "double": float, "boolean": _parse_bool, "size": parse_size,

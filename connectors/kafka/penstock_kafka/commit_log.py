@@ -1,0 +1,136 @@
+"""The last transaction of each task, in a topic of Kafka: written in the transaction itself.
+
+A record has the task's id as its key, and JSON as its value. The topic is compacted, so that the
+newest record of a task is all that stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import zlib
+from typing import Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock_connector import RetriableError
+from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
+
+_PARTITIONS: Final = 25
+"""Partitions of a new topic, as of Kafka Connect's topic for offsets."""
+
+READ_TIMEOUT_S: Final = 150.0
+"""Time for reading what a partition has. A transaction of another task that is open hides what
+comes after it, and ends after two minutes (`transaction.timeout.ms`) when its task has died.
+"""
+
+
+def ensure_topic(
+    broker: Broker, topic: str, partitions: int, replication: int, **settings: str
+) -> None:
+    """Create a topic unless it exists."""
+    admin = AdminClient(broker.settings())
+    with broker.errors(f"topic {topic}", admin):
+        if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+            return
+        new = NewTopic(topic, partitions, replication, config=settings)
+        created = admin.create_topics([new], request_timeout=REQUEST_TIMEOUT_S)[topic]
+        try:
+            created.result(REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+class CommitLog:
+    """The record of one task."""
+
+    def __init__(self, broker: Broker, topic: str, task_id: str, replication: int) -> None:
+        self._broker, self._topic, self._task_id = broker, topic, task_id
+        ensure_topic(broker, topic, _PARTITIONS, replication, **{"cleanup.policy": "compact"})
+        self._partition = zlib.crc32(task_id.encode()) % self._count_partitions()
+
+    def _count_partitions(self) -> int:
+        admin = AdminClient(self._broker.settings())
+
+        def count() -> int:
+            found = admin.list_topics(self._topic, timeout=REQUEST_TIMEOUT_S).topics[self._topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return len(found.partitions)
+
+        return self._broker.ask(f"partitions of {self._topic}", count)
+
+    def put(self, producer: Producer, txn_id: int, epoch: int, token: bytes) -> None:
+        """Write the record into the open transaction."""
+        record = {"txn": txn_id, "epoch": epoch, "token": base64.b64encode(token).decode()}
+        producer.produce(
+            self._topic, json.dumps(record).encode(), self._task_id.encode(), self._partition
+        )
+
+    def read(self) -> tuple[int, int, bytes] | None:
+        """Return the number, epoch and token of the last committed transaction."""
+        end = self._end()
+        newest: bytes | None = None
+        reader = self._consumer("read_committed")
+        place = TopicPartition(self._topic, self._partition, OFFSET_BEGINNING)
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        with self._broker.errors(f"reading {self._topic}"):
+            try:
+                reader.assign([place])
+                reached = 0
+                while reached < end and time.monotonic() < deadline:
+                    for message in reader.consume(10_000, timeout=0.5):
+                        if message.error() is not None:
+                            if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                                raise to_connector_error(message.error(), f"reading {self._topic}")
+                            reached = message.offset()
+                        elif message.key() == self._task_id.encode():
+                            newest = message.value()
+            finally:
+                reader.close()
+        if reached < end:
+            raise RetriableError(
+                "kafka.commit_log",
+                f"partition {self._partition} of {self._topic} has {end} records, and only "
+                f"{reached} could be read within {READ_TIMEOUT_S:g} s",
+                fix="Look for a producer whose transaction stays open "
+                "(kafka-transactions.sh find-hanging).",
+            )
+        return None if newest is None else _parse(newest)
+
+    def _end(self) -> int:
+        """Return the offset after the last record, of open transactions, too."""
+        reader = self._consumer("read_uncommitted")
+        place = TopicPartition(self._topic, self._partition)
+
+        def end() -> int:
+            return int(reader.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S)[1])
+
+        try:
+            return self._broker.ask(f"end of {self._topic}", end)
+        finally:
+            reader.close()
+
+    def _consumer(self, isolation: str) -> Consumer:
+        settings = self._broker.settings(
+            group_id="penstock-commits",  # required, and not used: nothing is committed
+            enable_auto_commit=False,
+            enable_partition_eof=True,
+            isolation_level=isolation,
+        )
+        return Consumer(settings)
+
+
+def _parse(record: bytes) -> tuple[int, int, bytes]:
+    found = json.loads(record)
+    return int(found["txn"]), int(found["epoch"]), base64.b64decode(found["token"])

@@ -1,0 +1,294 @@
+"""Rows as messages. A transaction of the host is one of Kafka, with the host's offsets in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import KafkaException, Producer
+
+from penstock_connector import (
+    CommitMode,
+    ConfigError,
+    DataError,
+    RetriableError,
+    SchemaError,
+    Staging,
+    TransactionalSink,
+    key,
+)
+from penstock_connector.staging import Spill, SpillStaging, without_rejected
+from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, MessageConfig, to_connector_error
+from penstock_kafka.commit_log import CommitLog, ensure_topic
+from penstock_kafka.messages import MessageEncoder, message_values
+
+_MEMORY_BYTES: Final = 256 << 20
+"""Messages in memory that wait for their transaction; more go to a file."""
+
+_PIECE: Final = 10_000
+"""Messages that are handed to the client at once."""
+
+_MAX_QUEUED: Final = 200_000
+"""Messages that the client holds before more are handed to it."""
+
+DELIVERY_TIMEOUT_S: Final = 60.0
+"""Time for all messages of a transaction to be stored (`delivery.timeout.ms` of Kafka)."""
+
+TRANSACTION_TIMEOUT_S: Final = 120.0
+"""Time after which the brokers abort a transaction whose task has died. Until then it hides what
+others write after it, in the topic and in `offsets.storage.topic`.
+"""
+
+_OVERHEAD_BYTES: Final = 512
+"""What a message's frame may add to its key and value."""
+
+
+@dataclass(frozen=True)
+class KafkaSinkConfig(MessageConfig):
+    """Where messages go, and how."""
+
+    topic: str = key(
+        "${dataset}", doc="Topic; `${dataset}` stands for the dataset of the rows.", group="Writing"
+    )
+    topic_partitions: int = key(
+        -1, doc="Partitions of a topic that is created; -1: as the brokers say.", group="Writing"
+    )
+    topic_replication_factor: int = key(
+        -1, doc="Copies of a topic that is created; -1: as the brokers say.", group="Writing"
+    )
+    offsets_storage_topic: str = key(
+        "penstock-offsets",
+        doc="Topic with the last transaction of each task; created when it does not exist.",
+        group="Writing",
+    )
+    transactional_id_prefix: str = key(
+        "penstock-",
+        doc="What the transactional ids begin with; the id of the task follows.",
+        group="Writing",
+    )
+    max_request_size: int = key(
+        1_048_576, doc="Bytes of the largest message.", type="size", group="Writing"
+    )
+    linger: float = key(
+        0.02, doc="Time to wait for more messages of a request.", type="duration", group="Writing"
+    )
+    compression_type: str = key(
+        "lz4",
+        doc="How messages are compressed.",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        group="Writing",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        super().__post_init__()
+        if not self.topic:
+            raise ConfigError(
+                "config.invalid_value",
+                "`topic` is empty",
+                fix="Name a topic, or remove the key.",
+                config_path="topic",
+            )
+
+    def topic_of(self, dataset: str) -> str:
+        """Return the topic of a dataset."""
+        return self.topic.replace("${dataset}", dataset)
+
+
+class MessageStaging(SpillStaging[pa.RecordBatch]):
+    """Messages of a slot, in memory or a file, that no transaction has yet."""
+
+    def __init__(self, topic: str, encoder: MessageEncoder, max_bytes: int, spill: Spill) -> None:
+        super().__init__(spill)
+        self.topic, self._encoder, self._max_bytes = topic, encoder, max_bytes
+
+    def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
+        """Keep the messages of rows, but for those that have none."""
+        messages, bad = self._encoder.encode(rows)
+        refused = {one.index: one.error for one in bad}
+        if messages.nbytes > self._max_bytes:  # only then one of them can be too large
+            for index, size in enumerate(_sizes(messages)):
+                if size + _OVERHEAD_BYTES > self._max_bytes:
+                    refused.setdefault(index, _too_large(size, self._max_bytes))
+        rejected = sorted(refused.items())
+        self.add_batch(without_rejected(messages, rejected))
+        return rejected
+
+
+class KafkaSink(TransactionalSink[KafkaSinkConfig]):
+    """Rows as messages of Kafka's topics.
+
+    Exactly once: the offsets of the source are written in the same transaction as the messages. A
+    newer run of a task fences an older one.
+    """
+
+    name = "kafka-sink"
+    commit_modes = (CommitMode.SINK,)
+
+    @classmethod
+    def check(cls, config: KafkaSinkConfig) -> None:
+        """Ask the brokers who they are."""
+        broker = Broker(config)
+        producer = Producer(broker.settings())
+        with broker.errors("brokers", producer):
+            producer.list_topics(timeout=REQUEST_TIMEOUT_S)
+
+    def connect(self, task_id: str, epoch: int) -> None:
+        """Fence older runs of the task."""
+        config = self.config
+        self._encoders: dict[tuple[str, pa.Schema], MessageEncoder] = {}
+        self._key_columns: dict[str, tuple[str, ...]] = {}
+        self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
+        self._open = self._committed = 0
+        self._broker = Broker(config)
+        self._log = CommitLog(
+            self._broker, config.offsets_storage_topic, task_id, config.topic_replication_factor
+        )
+        settings = self._broker.settings(
+            transactional_id=f"{config.transactional_id_prefix}{task_id}",
+            linger_ms=int(config.linger * 1000),
+            compression_type=config.compression_type,
+            message_max_bytes=config.max_request_size,
+            batch_size=512 << 10,
+            queue_buffering_max_messages=2 * _MAX_QUEUED,
+            queue_buffering_max_kbytes=1 << 20,
+            partitioner="murmur2_random",  # that of Kafka's clients in Java
+            transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
+            delivery_timeout_ms=int(DELIVERY_TIMEOUT_S * 1000),
+        )
+        self._producer = Producer(settings)
+        with self._broker.errors("init_transactions", self._producer):
+            self._producer.init_transactions(REQUEST_TIMEOUT_S)
+        self._last = self._log.read()
+        self._committed = self._last[0] if self._last else 0
+
+    def committed(self) -> tuple[int, int, bytes] | None:
+        """Return the last transaction that Kafka has."""
+        return self._last
+
+    def columns(self, dataset: str) -> pa.Schema | None:
+        """A topic has no columns: rows are compared with those before them."""
+        raise NotImplementedError
+
+    def apply_schema(
+        self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]
+    ) -> Sequence[str] | None:
+        """Create the topic when it does not exist."""
+        config = self.config
+        topic = config.topic_of(dataset)
+        if not topic:
+            raise SchemaError(
+                "kafka.no_topic",
+                "the rows have no dataset to name a topic by",
+                fix="Set `topic` to a name.",
+            )
+        self._key_columns[dataset] = tuple(key_columns)
+        ensure_topic(self._broker, topic, config.topic_partitions, config.topic_replication_factor)
+        return None
+
+    def stage(
+        self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
+    ) -> Staging:
+        """Return a place for messages that no transaction has yet."""
+        config = self.config
+        encoder = MessageEncoder(
+            schema, self._key_columns.get(dataset, ()), config.key_side(), config.value_side()
+        )
+        return MessageStaging(
+            config.topic_of(dataset), encoder, config.max_request_size, self._spill
+        )
+
+    def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
+        """Send all messages, and the offsets that they cover, in one transaction."""
+        producer = self._producer
+        with self._broker.errors("prepare"):
+            producer.begin_transaction()
+            self._open = txn_id
+            for staging in staged:
+                assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
+                for part in staging.parts():
+                    self._send(staging.topic, part)
+            self._log.put(producer, txn_id, epoch, token)
+            self._flush()
+        return b""
+
+    def _send(self, topic: str, messages: pa.RecordBatch) -> None:
+        producer = self._producer
+        has_headers = messages.column("headers").null_count < messages.num_rows
+        for start in range(0, messages.num_rows, _PIECE):
+            piece = list(message_values(messages.slice(start, _PIECE)))
+            self._make_room()
+            if has_headers:  # the client takes no headers with many messages at once
+                for message in piece:
+                    producer.produce(topic, **message)
+            else:
+                sent = producer.produce_batch(topic, piece)
+                if sent < len(piece):
+                    error = next(one["_error"] for one in piece if "_error" in one)
+                    raise to_connector_error(error, f"topic {topic}")
+
+    def _make_room(self) -> None:
+        deadline = time.monotonic() + DELIVERY_TIMEOUT_S
+        while len(self._producer) > _MAX_QUEUED:
+            self._producer.poll(0.05)
+            if time.monotonic() > deadline:
+                raise _not_delivered(len(self._producer))
+
+    def _flush(self) -> None:
+        left = self._producer.flush(DELIVERY_TIMEOUT_S)
+        if left:
+            raise _not_delivered(left)
+
+    def commit(self, txn_id: int, epoch: int, state: bytes) -> None:
+        """Commit the transaction of Kafka; again, it does nothing."""
+        if txn_id <= self._committed or txn_id != self._open:
+            return
+        with self._broker.errors("commit_transaction"):
+            self._commit_transaction()
+        self._committed, self._open = txn_id, 0
+
+    def _commit_transaction(self) -> None:
+        deadline = time.monotonic() + REQUEST_TIMEOUT_S
+        while True:
+            try:
+                return self._producer.commit_transaction(REQUEST_TIMEOUT_S)
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.txn_requires_abort():
+                    self._producer.abort_transaction(REQUEST_TIMEOUT_S)
+                    raise
+                if not error.retriable() or time.monotonic() > deadline:
+                    raise
+
+    def close(self) -> None:
+        """Give up what is not committed."""
+        if (producer := getattr(self, "_producer", None)) is not None:
+            producer.purge()
+            producer.flush(0)
+
+
+def _sizes(messages: pa.RecordBatch) -> list[int]:
+    keys, values = messages.column("key"), messages.column("value")
+    return [
+        (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
+    ]
+
+
+def _too_large(size: int, limit: int) -> DataError:
+    return DataError(
+        "kafka.too_large",
+        f"the message has {size} bytes, and `max.request.size` is {limit}",
+        fix="Raise `max.request.size`, and `max.message.bytes` of the topic.",
+    )
+
+
+def _not_delivered(left: int) -> RetriableError:
+    return RetriableError(
+        "kafka.not_delivered",
+        f"{left} messages were not stored within {DELIVERY_TIMEOUT_S:g} s",
+        fix="Check the brokers: disks, replicas in sync (`min.insync.replicas`), network.",
+    )

@@ -1,0 +1,339 @@
+"""Rows ↔ messages of Kafka, by converters. Pure.
+
+| message | row |
+|---|---|
+| value: a struct | its fields are columns |
+| value: anything else | the column `value` |
+| value: none (a tombstone) | `__op` DELETE; the topic's columns, null but for those of the key |
+| key | `__key`, and key columns, where the value has columns of the same names |
+| timestamp | `__ts_us` |
+| headers | `__headers` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock_connector import ConnectorError, DataError, Op
+from penstock_converters import Converter, Decoded, Problem
+from penstock_converters.json_converter import JsonConverter
+
+OP: Final = "__op"
+KEY: Final = "__key"
+TS_US: Final = "__ts_us"
+HEADERS: Final = "__headers"
+RESERVED: Final = frozenset(
+    {OP, KEY, TS_US, HEADERS, "__before", "__offset", "__raw_key", "__raw_value", "__partition"}
+)
+"""Columns that are not data of the row (protocol rule R20)."""
+
+VALUE: Final = "value"
+"""The column of a value that is not a struct."""
+
+_WHOLE: Final = frozenset({VALUE, "line"})
+"""Columns that are the value itself where there is no other: what this source and that of files
+give.
+"""
+
+HEADERS_TYPE: Final = pa.map_(pa.string(), pa.binary())
+
+MESSAGE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("timestamp_ms", pa.int64()),
+        pa.field("headers", HEADERS_TYPE),
+    ]
+)
+"""Messages as columns: what is produced, and what was consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Neighbouring messages as rows of one schema.
+
+    Attributes:
+        rows: The rows.
+        key_columns: Those that identify a row.
+        last: Index of the last message in it.
+    """
+
+    rows: pa.RecordBatch
+    key_columns: tuple[str, ...]
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadMessage:
+    """A message that has no row: its index, and why."""
+
+    index: int
+    error: ConnectorError
+
+
+class MessageDecoder:
+    """Makes rows of the messages of one topic. It remembers the topic's columns: so columns are
+    only added, and a tombstone has those of the rows before it.
+    """
+
+    def __init__(self, topic: str, key: Converter, value: Converter) -> None:
+        self._topic, self._key, self._value = topic, key, value
+        self._columns: pa.Schema | None = None
+        self._has_tombstones = self._has_headers = False
+
+    def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
+        """Return rows of messages of `MESSAGE_SCHEMA`, in order, and those that have none."""
+        keys = self._key.decode(messages.column("key"))
+        values = self._value.decode(messages.column("value"))
+        bad = [*_bad(keys, "KEY_CONVERTER", self._topic)]
+        bad += _bad(values, "VALUE_CONVERTER", self._topic)
+        total = messages.num_rows
+        key_places, value_places = _Places.of(keys, total), _Places.of(values, total)
+        rows = []
+        for indices in _segments(key_places, value_places):
+            key_run = keys.runs[key_places.runs[indices[0]]]
+            value_run = values.runs[value_places.runs[indices[0]]]
+            rows.append(
+                self._rows(
+                    messages.take(pa.array(indices)),
+                    key_run.column.take(pa.array(key_places.at[indices])),
+                    value_run.field,
+                    value_run.column.take(pa.array(value_places.at[indices])),
+                    int(indices[-1]),
+                )
+            )
+        return rows, sorted(bad, key=lambda one: one.index)
+
+    def _rows(
+        self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array, last: int
+    ) -> DecodedRows:
+        dead = messages.column("value").is_null()
+        columns = self._with_known_columns(_columns_of(field, value))
+        key_columns: tuple[str, ...] = ()
+        if pa.types.is_struct(key.type):
+            names = [key.type.field(at).name for at in range(key.type.num_fields)]
+            if names and all(name in columns for name in names):
+                key_columns = tuple(names)
+                for name in names:
+                    column, of_key = columns[name], pc.struct_field(key, name)
+                    columns[name] = pc.if_else(dead, of_key.cast(column.type), column)
+        if not pa.types.is_null(key.type):
+            columns[KEY] = key
+        self._has_tombstones |= bool(pc.any(dead).as_py())
+        if self._has_tombstones:
+            delete = pa.scalar(int(Op.DELETE), pa.int8())
+            columns[OP] = pc.if_else(dead, delete, pa.scalar(int(Op.UPSERT), pa.int8()))
+        columns[TS_US] = pc.multiply(messages.column("timestamp_ms"), 1000)
+        headers = messages.column("headers")
+        self._has_headers |= headers.null_count < len(headers)
+        if self._has_headers:
+            columns[HEADERS] = headers
+        rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        return DecodedRows(rows, key_columns, last)
+
+    def _with_known_columns(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        """Return columns with all that the topic had before, in the same order. Where a type has
+        become another one, the new types stay as they are: the sink's policy for it applies.
+        """
+        new = pa.schema([(name, column.type) for name, column in columns.items()])
+        count = len(next(iter(columns.values()))) if columns else 0
+        schema = new
+        if self._columns is not None:
+            try:
+                known = [self._columns, new]
+                schema = pa.unify_schemas(known, promote_options="permissive")
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                self._columns = new
+                return columns
+        self._columns = schema
+        return {
+            field.name: columns[field.name].cast(field.type)
+            if field.name in columns
+            else pa.nulls(count, field.type)
+            for field in schema
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Of each message, the run that its value is in (-1: none), and its place there."""
+
+    runs: npt.NDArray[np.int64]
+    at: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, decoded: Decoded, total: int) -> _Places:
+        runs, at = np.full(total, -1), np.zeros(total, np.int64)
+        for number, run in enumerate(decoded.runs):
+            rows = np.fromiter(run.rows, np.int64, len(run.rows))
+            runs[rows], at[rows] = number, np.arange(len(rows))
+        return cls(runs, at)
+
+
+def _segments(keys: _Places, values: _Places) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the indices of neighbouring messages whose keys are of one run, and whose values are,
+    too.
+    """
+    (good,) = np.nonzero((keys.runs >= 0) & (values.runs >= 0))
+    if not len(good):
+        return
+    changes = (np.diff(keys.runs[good]) != 0) | (np.diff(values.runs[good]) != 0)
+    yield from np.split(good, np.nonzero(changes)[0] + 1)
+
+
+def _columns_of(field: pa.Field, value: pa.Array) -> dict[str, pa.Array]:
+    if pa.types.is_struct(field.type):
+        names = [field.type.field(at).name for at in range(field.type.num_fields)]
+        return dict(zip(names, value.flatten(), strict=True))
+    return {VALUE: value}
+
+
+def _bad(decoded: Decoded, stage: str, topic: str) -> Iterator[BadMessage]:
+    for index, problem in decoded.rejected:
+        yield BadMessage(index, _data_error(problem, stage, topic))
+
+
+def _data_error(problem: Problem, stage: str, topic: str) -> DataError:
+    text = f"{stage}: {problem.message}"
+    return DataError(problem.code, text, fix=problem.fix, dataset=topic)
+
+
+class MessageEncoder:
+    """Makes messages of the rows of one dataset and schema."""
+
+    def __init__(
+        self, schema: pa.Schema, key_columns: Sequence[str], key: Converter, value: Converter
+    ) -> None:
+        self._schema, self._key, self._value = schema, key, value
+        self._data = [field for field in schema if field.name not in RESERVED]
+        self._keys = [schema.field(name) for name in key_columns if name in schema.names]
+
+    def encode(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[BadMessage]]:
+        """Return a message of each row, in order, and the rows that have none: their messages are
+        nulls.
+        """
+        bad: list[BadMessage] = []
+        dead = self._deletes(rows, bad)
+        data = _struct([rows.column(field.name) for field in self._data], self._data)
+        values = self._encode(self._value, data, _value_field(self._data, self._value), dead, bad)
+        keys = self._keys_of(rows, bad)
+        bad += [
+            BadMessage(index, _delete_without_key())
+            for index in np.nonzero(np.asarray(dead) & np.asarray(keys.is_null()))[0].tolist()
+        ]
+        names = set(rows.schema.names)
+        times = rows.column(TS_US).cast(pa.int64()) if TS_US in names else None
+        columns = [
+            keys,
+            values,
+            pc.divide(times, 1000) if times is not None else pa.nulls(rows.num_rows, pa.int64()),
+            rows.column(HEADERS).cast(HEADERS_TYPE)
+            if HEADERS in names
+            else pa.nulls(rows.num_rows, HEADERS_TYPE),
+        ]
+        encoded = pa.RecordBatch.from_arrays(columns, schema=MESSAGE_SCHEMA)
+        first = {one.index: one for one in reversed(bad)}
+        return encoded, [first[index] for index in sorted(first)]
+
+    def _deletes(self, rows: pa.RecordBatch, bad: list[BadMessage]) -> pa.Array:
+        if OP not in rows.schema.names:
+            return pa.array(np.zeros(rows.num_rows, bool))
+        op = pc.fill_null(rows.column(OP), 0)
+        for wrong in (Op.TRUNCATE, Op.PATCH):
+            found = np.nonzero(np.asarray(pc.equal(op, int(wrong))))[0].tolist()
+            bad += [BadMessage(index, _unsupported(wrong)) for index in found]
+        return pc.equal(op, int(Op.DELETE))
+
+    def _keys_of(self, rows: pa.RecordBatch, bad: list[BadMessage]) -> pa.Array:
+        none = pa.array(np.zeros(rows.num_rows, bool))
+        if KEY in rows.schema.names:
+            key = rows.column(KEY)
+            field = self._schema.field(KEY)
+            if pa.types.is_null(key.type):
+                return pa.nulls(rows.num_rows, pa.binary())
+            return self._encode(self._key, key, field, none, bad)
+        if not self._keys:
+            return pa.nulls(rows.num_rows, pa.binary())
+        key = _struct([rows.column(field.name) for field in self._keys], self._keys)
+        return self._encode(self._key, key, _value_field(self._keys, self._key), none, bad)
+
+    @staticmethod
+    def _encode(
+        converter: Converter,
+        values: pa.Array,
+        field: pa.Field,
+        null: pa.Array,
+        bad: list[BadMessage],
+    ) -> pa.Array:
+        if not pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
+            values = values.field(0)
+        values = pc.if_else(null, pa.scalar(None, values.type), values)
+        encoded = converter.encode(values, field)
+        bad += [
+            BadMessage(index, DataError(problem.code, problem.message, fix=problem.fix))
+            for index, problem in encoded.rejected
+        ]
+        return encoded.column
+
+
+def _struct(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
+    return pa.StructArray.from_arrays(list(columns), fields=list(fields))
+
+
+def _value_field(fields: Sequence[pa.Field], converter: Converter) -> pa.Field:
+    """Return the field of a value with these columns. The only column `value` or `line` is the
+    value itself, and so is any only one for a converter that knows no structs; others are fields of
+    a struct.
+    """
+    if len(fields) == 1 and (fields[0].name in _WHOLE or not isinstance(converter, JsonConverter)):
+        return fields[0]
+    return pa.field(VALUE, pa.struct(list(fields)), nullable=False)
+
+
+def _delete_without_key() -> DataError:
+    return DataError(
+        "kafka.delete_without_key",
+        "a deleted row has no key, and Kafka deletes by keys",
+        fix="Give the rows a key: key columns at the source, or the transform ValueToKey.",
+    )
+
+
+def _unsupported(op: Op) -> DataError:
+    return DataError(
+        "kafka.unsupported_change",
+        f"a row with the change {op.name} has no message that means it",
+        fix="Leave such rows out by a transform, or send whole rows.",
+    )
+
+
+def message_values(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yield messages as Kafka's client takes them."""
+    columns = (batch.column(name).to_pylist() for name in batch.schema.names)
+    for key, value, timestamp, headers in zip(*columns, strict=True):
+        message: dict[str, Any] = {"key": key, "value": value}
+        if timestamp is not None:
+            message["timestamp"] = timestamp
+        if headers:
+            message["headers"] = headers
+        yield message
+
+
+def messages_of(polled: Sequence[Any]) -> pa.RecordBatch:
+    """Return messages that Kafka's client polled as columns."""
+    times = [one.timestamp() for one in polled]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([one.key() for one in polled], pa.binary()),
+            pa.array([one.value() for one in polled], pa.binary()),
+            pa.array([at if kind else None for kind, at in times], pa.int64()),
+            pa.array([one.headers() for one in polled], HEADERS_TYPE),
+        ],
+        schema=MESSAGE_SCHEMA,
+    )

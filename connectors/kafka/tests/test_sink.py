@@ -1,0 +1,156 @@
+"""Rows as messages: what they hold, and that each is there once."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from penstock_kafka import KafkaSink
+
+from penstock_connector import CommitMode
+from penstock_connector.testing import RemoteError, sink_task
+from support.kafka import PASSWORD, USER
+
+PLAIN = {"value.converter.schemas.enable": "false", "key.converter.schemas.enable": "false"}
+DELETE, TRUNCATE = 3, 7
+SCHEMA = pa.schema(
+    {
+        "n": pa.int64(), "__key": pa.string(), "__ts_us": pa.int64(),
+        "__headers": pa.map_(pa.string(), pa.binary()),
+    }
+)  # fmt: skip
+
+
+def config(kafka, topic, **more):
+    return {**task_of(kafka, topic), **PLAIN, **more}
+
+
+def task_of(kafka, topic):
+    """A configuration with which no other test meets this one."""
+    return {
+        "bootstrap.servers": kafka.bootstrap, "topic": topic,
+        "offsets.storage.topic": f"{topic}-offsets", "transactional.id.prefix": f"{topic}-",
+    }  # fmt: skip
+
+
+def put(task, txn_id, *numbers):
+    """Put rows and prepare their transaction."""
+    task.put([{"n": number} for number in numbers], txn_id=txn_id)
+    task.prepare(txn_id, [(0, 0, len(numbers))], f"after {txn_id}".encode())
+
+
+def failures(results):
+    return [(one.row, one.reason.code) for result in results for one in result.failed]
+
+
+def numbers(kafka, topic):
+    return [json.loads(one.value())["n"] for one in kafka.read(topic)]
+
+
+def test_rows_are_messages_with_keys(kafka, topic):
+    rows = [{"id": number, "name": f"n{number}"} for number in range(3)]
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        task.write(rows, dataset="any", key_columns=("id",))
+    found = kafka.read(topic)
+    assert [json.loads(one.key()) for one in found] == [{"id": number} for number in range(3)]
+    assert [json.loads(one.value()) for one in found] == rows
+
+
+def test_a_topic_is_that_of_the_dataset_and_created(kafka, topic):
+    more = {"topic": "${dataset}.out", "topic.partitions": "3"}
+    with sink_task(KafkaSink, config(kafka, topic) | more) as task:
+        task.write([{"n": 1}], dataset=topic)
+    assert numbers(kafka, f"{topic}.out") == [1]
+    found = kafka.admin().list_topics(f"{topic}.out", timeout=10).topics[f"{topic}.out"]
+    assert len(found.partitions) == 3
+
+
+def test_keys_times_and_headers_are_those_of_the_row(kafka, topic):
+    row = {"n": 1, "__key": "k", "__ts_us": 5_000_000, "__headers": [("h", b"1"), ("h", b"2")]}
+    text = {"key.converter": "string"}
+    given = {k: v for k, v in config(kafka, topic, **text).items() if "key.converter." not in k}
+    with sink_task(KafkaSink, given) as task:
+        task.write(pa.RecordBatch.from_pylist([row], SCHEMA), dataset="any")
+    (found,) = kafka.read(topic)
+    assert (found.key(), found.timestamp()[1]) == (b"k", 5000)
+    assert found.headers() == [("h", b"1"), ("h", b"2")]
+
+
+def test_a_deleted_row_is_a_tombstone_and_needs_a_key(kafka, topic):
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        task.write([{"id": 1, "__op": DELETE}], dataset="keyed", key_columns=("id",))
+        (found,) = kafka.read(topic)
+        assert (found.key(), found.value()) == (b'{"id":1}', None)
+        rows = [{"id": 2, "__op": DELETE}, {"id": 3, "__op": TRUNCATE}]
+        assert failures(task.put(rows, txn_id=2)) == [
+            (0, "kafka.delete_without_key"),
+            (1, "kafka.unsupported_change"),
+        ]
+
+
+@pytest.mark.parametrize("converter", ["json", "string"])
+def test_a_line_of_a_file_is_the_value_itself(kafka, topic, converter):
+    given = {**task_of(kafka, topic), "value.converter": converter}
+    with sink_task(KafkaSink, given) as task:
+        task.write([{"line": "a b"}], dataset="any")
+    (found,) = kafka.read(topic)
+    if converter == "string":
+        assert found.value() == b"a b"
+    else:
+        assert json.loads(found.value()) == {
+            "schema": {"type": "string", "optional": True}, "payload": "a b",
+        }  # fmt: skip
+
+
+def test_a_message_that_is_too_large_is_a_bad_row(kafka, topic):
+    rows = [{"n": 1, "text": "x"}, {"n": 2, "text": "x" * 2000}]
+    with sink_task(KafkaSink, config(kafka, topic, **{"max.request.size": "1800"})) as task:
+        assert failures(task.put(rows, txn_id=1)) == [(1, "kafka.too_large")]
+
+
+def test_nothing_is_seen_before_the_commit_and_all_of_it_after(kafka, topic):
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        put(task, 1, 1)
+        assert kafka.read(topic) == []
+        task.commit(1)
+        assert numbers(kafka, topic) == [1]
+
+
+def test_a_run_that_died_before_its_commit_wrote_nothing_and_the_next_one_knows(kafka, topic):
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        put(task, 1, 1)
+        task.commit(1)
+        put(task, 2, 2)  # and no commit
+    with sink_task(KafkaSink, config(kafka, topic), epoch=2) as task:
+        last = task.opened.committed
+        assert (last.txn_id, last.epoch, last.token) == (1, 1, b"after 1")
+        put(task, 2, 2)
+        task.commit(2)
+    assert numbers(kafka, topic) == [1, 2]
+
+
+def test_an_older_run_is_fenced_by_a_newer_one(kafka, topic):
+    with sink_task(KafkaSink, config(kafka, topic)) as old:
+        old.put([{"n": 1}], txn_id=1)
+        with sink_task(KafkaSink, config(kafka, topic), epoch=2) as new:
+            put(new, 1, 2)
+            new.commit(1)
+            with pytest.raises(RemoteError, match=r"kafka\.fenced"):
+                old.prepare(1, [(0, 0, 1)])
+    assert numbers(kafka, topic) == [2]
+
+
+def test_a_user_logs_in(kafka, topic):
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": USER}
+    given = config(kafka, topic) | {"bootstrap.servers": kafka.guarded} | login
+    with sink_task(KafkaSink, given | {"sasl.password": PASSWORD}) as task:
+        task.write([{"n": 1}])
+    assert numbers(kafka, topic) == [1]
+    with (
+        pytest.raises(RemoteError, match=r"kafka\.not_authorized"),
+        sink_task(KafkaSink, given | {"sasl.password": "wrong"}),
+    ):
+        pass
+
+
+def test_it_commits_in_kafka_and_in_no_other_way():
+    assert KafkaSink.commit_modes == (CommitMode.SINK,)

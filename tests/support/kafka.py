@@ -1,0 +1,200 @@
+"""A real broker of Kafka for tests: one process, on private ports and in a private folder.
+
+    with KafkaServer(folder) as kafka:
+        kafka.bootstrap; kafka.kill(); kafka.start()
+
+Its jars come from Maven (`support.maven`). Besides the open listener there is one that asks for a
+user (SASL PLAIN): `USER` with `PASSWORD`.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock_kit.testing import wait_until
+from support import maven
+from support.processes import DIES_WITH_US, free_ports
+
+VERSION: Final = "4.3.1"
+USER, PASSWORD = "writer", "secret-of-kafka"
+_CLUSTER: Final = "MkU3OEVBNTcwNTJENDM2Qg"
+_START_S: Final = 90.0
+_PROPERTIES: Final = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users}
+listener.security.protocol.map=OPEN:PLAINTEXT,USERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=OPEN
+sasl.enabled.mechanisms=PLAIN
+listener.name.users.plain.sasl.jaas.config={login} required user_{user}="{password}";
+log.dirs={folder}/log
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=5
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=5
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.retention.check.interval.ms=500
+"""
+
+
+class KafkaServer:
+    """A broker that is its own controller. Leaving the `with` block kills it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port, self._users, self._controller = free_ports(3)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The listener that asks for nobody."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def guarded(self) -> str:
+        """The listener that asks for a user."""
+        return f"127.0.0.1:{self._users}"
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        text = _PROPERTIES.format(
+            port=self._port,
+            users=self._users,
+            controller=self._controller,
+            folder=self._folder,
+            login="org.apache.kafka.common.security.plain.PlainLoginModule",
+            user=USER,
+            password=PASSWORD,
+        )
+        (self._folder / "server.properties").write_text(text, encoding="utf-8")
+        tool = [*self._java("-Xmx64m"), "kafka.tools.StorageTool", "format", "-t", _CLUSTER]
+        subprocess.run(
+            [*tool, "-c", str(self._folder / "server.properties")],
+            check=True,
+            timeout=_START_S,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Kill it."""
+        self.kill()
+
+    def _java(self, *options: str) -> list[str]:
+        found = maven.jars(
+            f"kafka-broker/{VERSION}",
+            f"org.apache.kafka:kafka_2.13:{VERSION}",
+            f"org.apache.kafka:kafka-tools:{VERSION}",
+            "org.slf4j:slf4j-simple:1.7.36",
+        )
+        return ["java", *options, "-cp", f"{found}/*"]
+
+    def start(self) -> None:
+        """Start the broker, and wait until it answers."""
+        options = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+        command = [*DIES_WITH_US, *self._java(*options), "kafka.Kafka"]
+        with (self._folder / "kafka.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, str(self._folder / "server.properties")], stdout=log, stderr=log
+            )
+        wait_until(self._answers, _START_S, "the broker answers")
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            log = (self._folder / "kafka.log").read_text(encoding="utf-8", errors="replace")
+            raise AssertionError(f"Kafka ended: {log[-2000:]}")
+        with socket.socket() as probe:  # the client prints what it cannot reach
+            if probe.connect_ex(("127.0.0.1", self._port)):
+                return False
+        try:
+            return bool(self.admin().list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
+
+    def kill(self) -> None:
+        """Kill the broker with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def admin(self) -> AdminClient:
+        """Return a client for topics."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "error_cb": _ignore})
+
+    def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic, and wait until it is there."""
+        admin = self.admin()  # it must live until the answer is there
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+
+    def produce(
+        self, topic: str, messages: Iterable[tuple[bytes | None, bytes | None]], **more: Any
+    ) -> None:
+        """Produce messages of key and value, and wait until they are stored."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "error_cb": _ignore})
+        for key, value in messages:
+            producer.produce(topic, value, key, **more)
+        assert producer.flush(30) == 0
+
+    def delete_before(self, topic: str, offset: int) -> None:
+        """Delete the messages of partition 0 before an offset."""
+        admin, place = self.admin(), TopicPartition(topic, 0, offset)
+        admin.delete_records([place])[place].result(30)
+
+    def read(self, topic: str) -> list[Any]:
+        """Return all committed messages of a topic, in the order of each partition."""
+        found = self.admin().list_topics(topic, timeout=10).topics[topic]
+        return [one for number in sorted(found.partitions) for one in self._read(topic, number)]
+
+    def _read(self, topic: str, number: int) -> Sequence[Any]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "tests",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+                "error_cb": _ignore,
+            }
+        )
+        messages: list[Any] = []
+        try:
+            consumer.assign([TopicPartition(topic, number, 0)])
+            while True:
+                message = consumer.poll(30)
+                assert message is not None, f"{topic}-{number} could not be read in 30 s"
+                if message.error() is not None:  # the end, or what fails the test
+                    assert message.error().name() == "_PARTITION_EOF", message.error()
+                    return messages
+                messages.append(message)
+        finally:
+            consumer.close()
+
+
+def _ignore(_error: object) -> None:
+    """Take what a client tells of its connections."""
