@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import penstock_kafka.__main__ as kafka
 import pytest
 
 import penstock_builtin.__main__ as builtin
@@ -336,7 +337,12 @@ def test_every_key_of_a_service_is_read(service_texts: set[str]) -> None:
     assert unread_texts([ConfigKey("never.read")], service_texts) == ["never.read"]
 
 
-PLUGINS: Mapping[str, Any] = {"builtin": builtin, "databases": databases, "net": net}
+PLUGINS: Mapping[str, Any] = {
+    "builtin": builtin,
+    "databases": databases,
+    "kafka": kafka,
+    "net": net,
+}
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ PRODUCT = (
     ROOT / "connectors/python/penstock_values",
     ROOT / "connectors/builtin/penstock_builtin",
     ROOT / "connectors/databases/penstock_databases",
+    ROOT / "connectors/kafka/penstock_kafka",
     ROOT / "connectors/net/penstock_net",
 )
 """The import packages of the distribution."""

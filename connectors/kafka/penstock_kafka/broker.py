@@ -35,6 +35,9 @@ transaction.
 _LOG: Final = logging.getLogger("penstock_kafka.client")
 _LOG.setLevel(logging.CRITICAL)
 
+CHECK_TIMEOUT_S: Final = 10.0
+"""Time for an answer when a user asks whether the brokers can be reached."""
+
 _FENCED: Final = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001 - the library's names of its own errors

@@ -21,7 +21,13 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
-from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, MessageConfig, to_connector_error
+from penstock_kafka.broker import (
+    CHECK_TIMEOUT_S,
+    REQUEST_TIMEOUT_S,
+    Broker,
+    MessageConfig,
+    to_connector_error,
+)
 from penstock_kafka.commit_log import CommitLog, ensure_topic
 from penstock_kafka.messages import MessageEncoder, message_values
 
@@ -134,7 +140,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         broker = Broker(config)
         producer = Producer(broker.settings())
         with broker.errors("brokers", producer):
-            producer.list_topics(timeout=REQUEST_TIMEOUT_S)
+            producer.list_topics(timeout=CHECK_TIMEOUT_S)
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Fence older runs of the task."""
@@ -168,10 +174,6 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     def committed(self) -> tuple[int, int, bytes] | None:
         """Return the last transaction that Kafka has."""
         return self._last
-
-    def columns(self, dataset: str) -> pa.Schema | None:
-        """A topic has no columns: rows are compared with those before them."""
-        raise NotImplementedError
 
     def apply_schema(
         self, dataset: str, schema: pa.Schema, key_columns: Sequence[str]

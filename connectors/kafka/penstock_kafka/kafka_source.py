@@ -18,7 +18,13 @@ from penstock_connector import (
     Source,
     key,
 )
-from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, MessageConfig, to_connector_error
+from penstock_kafka.broker import (
+    CHECK_TIMEOUT_S,
+    REQUEST_TIMEOUT_S,
+    Broker,
+    MessageConfig,
+    to_connector_error,
+)
 from penstock_kafka.messages import MessageDecoder, messages_of
 
 _QUEUE_KIB: Final = 65_536
@@ -78,7 +84,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
     @classmethod
     def check(cls, config: KafkaSourceConfig) -> None:
         """Ask the brokers for their topics."""
-        _partitions(config)
+        _partitions(config, CHECK_TIMEOUT_S)
 
     @classmethod
     def plan(
@@ -200,11 +206,11 @@ class KafkaSource(Source[KafkaSourceConfig]):
             consumer.close()
 
 
-def _partitions(config: KafkaSourceConfig) -> list[Partition]:
+def _partitions(config: KafkaSourceConfig, timeout_s: float = REQUEST_TIMEOUT_S) -> list[Partition]:
     broker = Broker(config)
     admin = AdminClient(broker.settings())
     with broker.errors("topics", admin):
-        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        known = admin.list_topics(timeout=timeout_s).topics
     if config.topics_regex:
         pattern = Pattern.compile(config.topics_regex, "topics.regex")
         names = pattern.filter(known)

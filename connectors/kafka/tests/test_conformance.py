@@ -1,0 +1,17 @@
+"""The connectors to Kafka keep the protocol; their folder keeps the kit's result."""
+
+from pathlib import Path
+
+import pytest
+
+from support.conformance import differences, run_kit
+
+pytestmark = pytest.mark.timeout(600)
+
+HERE = Path(__file__).parent.parent
+
+
+def test_the_connectors_conform_as_their_folder_says(kafka):
+    told = run_kit("connectors/kafka/penstock_kafka", variables={"KIT_KAFKA": kafka.bootstrap})
+    assert differences(told, HERE / "conformance.json") == []
+    assert told["conforms"], [one for one in told["results"] if one["result"] == "fail"]
