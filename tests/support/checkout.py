@@ -17,6 +17,7 @@ PRODUCT = (
     ROOT / "connectors/kit/penstock_kit",
     ROOT / "connectors/python/penstock_connector",
     ROOT / "connectors/python/penstock_values",
+    ROOT / "connectors/python/penstock_converters",
     ROOT / "connectors/builtin/penstock_builtin",
     ROOT / "connectors/databases/penstock_databases",
     ROOT / "connectors/kafka/penstock_kafka",

@@ -166,17 +166,18 @@ class KafkaServer:
         admin, place = self.admin(), TopicPartition(topic, 0, offset)
         admin.delete_records([place])[place].result(30)
 
-    def read(self, topic: str) -> list[Any]:
-        """Return all committed messages of a topic, in the order of each partition."""
+    def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
+        """Return all messages of a topic, in the order of each partition."""
         found = self.admin().list_topics(topic, timeout=10).topics[topic]
-        return [one for number in sorted(found.partitions) for one in self._read(topic, number)]
+        numbers = sorted(found.partitions)
+        return [one for number in numbers for one in self._read(topic, number, isolation)]
 
-    def _read(self, topic: str, number: int) -> Sequence[Any]:
+    def _read(self, topic: str, number: int, isolation: str) -> Sequence[Any]:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
                 "group.id": "tests",
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
                 "error_cb": _ignore,

@@ -145,7 +145,6 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     def connect(self, task_id: str, epoch: int) -> None:
         """Fence older runs of the task."""
         config = self.config
-        self._encoders: dict[tuple[str, pa.Schema], MessageEncoder] = {}
         self._key_columns: dict[str, tuple[str, ...]] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._open = self._committed = 0
@@ -254,9 +253,11 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
 
     def _commit_transaction(self) -> None:
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
-        while True:
+        done = False
+        while not done:
             try:
-                return self._producer.commit_transaction(REQUEST_TIMEOUT_S)
+                self._producer.commit_transaction(REQUEST_TIMEOUT_S)
+                done = True
             except KafkaException as failure:
                 error = failure.args[0]
                 if error.txn_requires_abort():

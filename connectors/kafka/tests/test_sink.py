@@ -42,8 +42,8 @@ def failures(results):
     return [(one.row, one.reason.code) for result in results for one in result.failed]
 
 
-def numbers(kafka, topic):
-    return [json.loads(one.value())["n"] for one in kafka.read(topic)]
+def numbers(kafka, topic, **how):
+    return [json.loads(one.value())["n"] for one in kafka.read(topic, **how)]
 
 
 def test_rows_are_messages_with_keys(kafka, topic):
@@ -126,6 +126,17 @@ def test_a_run_that_died_before_its_commit_wrote_nothing_and_the_next_one_knows(
         put(task, 2, 2)
         task.commit(2)
     assert numbers(kafka, topic) == [1, 2]
+    # who reads what was never committed sees the row of the run that died
+    assert numbers(kafka, topic, isolation="read_uncommitted") == [1, 2, 2]
+
+
+def test_twin_without_its_record_in_the_transaction_a_run_knows_of_none(kafka, topic, monkeypatch):
+    monkeypatch.setattr("penstock_kafka.commit_log.CommitLog.put", lambda *_: None)
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        put(task, 1, 1)
+        task.commit(1)
+    with sink_task(KafkaSink, config(kafka, topic), epoch=2) as task:
+        assert not task.opened.HasField("committed"), "a host would go on behind the row"
 
 
 def test_an_older_run_is_fenced_by_a_newer_one(kafka, topic):
@@ -137,6 +148,17 @@ def test_an_older_run_is_fenced_by_a_newer_one(kafka, topic):
             with pytest.raises(RemoteError, match=r"kafka\.fenced"):
                 old.prepare(1, [(0, 0, 1)])
     assert numbers(kafka, topic) == [2]
+
+
+def test_twin_with_another_transactional_id_an_older_run_still_writes(kafka, topic):
+    other = {"transactional.id.prefix": f"{topic}-other-"}
+    with sink_task(KafkaSink, config(kafka, topic)) as old:
+        with sink_task(KafkaSink, config(kafka, topic) | other, epoch=2) as new:
+            put(new, 1, 2)
+            new.commit(1)
+        put(old, 1, 1)
+        old.commit(1)
+    assert numbers(kafka, topic) == [2, 1]
 
 
 def test_a_user_logs_in(kafka, topic):

@@ -1,5 +1,6 @@
 """Typed configuration."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -164,3 +165,21 @@ def test_a_key_that_does_nothing_is_warned_about_when_it_is_set():
 
     assert validate(Idle, {}) == []
     assert validate(Idle, {"old": "x"}) == ["config.no_effect"]
+
+
+def test_a_mapping_has_all_keys_with_its_prefix():
+    @dataclass(frozen=True)
+    class Prefixed:
+        converter: str = key("json", doc="Converter.")
+        keys: Mapping[str, str] = key(doc="Its keys.", name="converter")
+
+    found = parse_config(Prefixed, {"converter": "x", "converter.a": "1", "converter.b.c": "2"})
+    assert (found.converter, found.keys) == ("x", {"a": "1", "b.c": "2"})
+    assert parse_config(Prefixed, {}).keys == {}
+    with pytest.raises(ConfigError, match="unknown_key"):
+        parse_config(Prefixed, {"converters.a": "1"})
+    messages = [k.to_proto(at) for at, k in enumerate(keys_of(Prefixed).values())]
+    assert [(one.name, one.type) for one in messages] == [
+        ("converter", "string"),
+        ("converter.*", "string"),
+    ]

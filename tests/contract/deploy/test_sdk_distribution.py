@@ -47,7 +47,7 @@ def test_no_file_is_in_both_wheels_and_none_is_missing(wheels):
     sdk, product = map(names_in, wheels)
     assert sdk & product == set()
     packages = {file.parts[0] for file in map(Path, sdk)}
-    assert packages == {"penstock", "penstock_connector", "penstock_values"}
+    assert packages == {"penstock", "penstock_connector", "penstock_converters", "penstock_values"}
     roots = (ROOT / "services", *(ROOT / "connectors").iterdir())
     for file in product_files():
         (root,) = (root for root in roots if root in file.parents)
