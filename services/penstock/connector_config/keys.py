@@ -21,6 +21,8 @@ OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.o
 """Prefixes of the settings of each kind of client."""
 
 
+TOPICS_BACKEND: Final = "topics.backend"
+
 DLQ_PREFIX: Final = "errors.deadletterqueue."
 """Prefix of the keys of the dead-letter queue."""
 
@@ -71,6 +73,12 @@ KEYS: Final = (
     ConfigKey("connector.class", doc="Name or alias of an installed connector."),
     ConfigKey("connector.plugin.version", doc="Versions of the plugin that are allowed."),
     *_SCALING,
+    ConfigKey(
+        TOPICS_BACKEND,
+        default="",
+        choices=("", "embedded", "kafka"),
+        doc="Whose topics it uses; default: as the node says.",
+    ),
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
     ConfigKey("topics", "list", (), doc="Topics that a sink reads."),
     ConfigKey("topics.regex", doc="Pattern of topics that a sink reads."),

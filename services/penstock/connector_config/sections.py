@@ -233,6 +233,7 @@ _PIPELINE: Final = frozenset({ConnectorKind.PIPELINE})
 
 _KINDS_OF_KEYS: Final[Mapping[str, tuple[frozenset[ConnectorKind], str]]] = {
     "topic": (_SOURCE | _PIPELINE, "rows of a sink belong to the topics that it reads"),
+    "topics.backend": (_SOURCE | _SINK, "a pipeline has no topic"),
     "topic.partitions": (_SOURCE | _SINK, "a pipeline has no topic"),
     "topic.retention": (_SOURCE, "only a source makes topics"),
     "topic.retention.bytes": (_SOURCE, "only a source makes topics"),

@@ -13,7 +13,13 @@ from penstock.connector_config.dead_letters import (
     read_rejected_row_rules,
     read_replay,
 )
-from penstock.connector_config.keys import COMMIT_MODES, DLQ_TOPIC, KEYS, RESTART_MAX
+from penstock.connector_config.keys import (
+    COMMIT_MODES,
+    DLQ_TOPIC,
+    KEYS,
+    RESTART_MAX,
+    TOPICS_BACKEND,
+)
 from penstock.model.backoff import RestartPolicy
 from penstock.model.config_def import parse_or_default
 from penstock.model.connector import CommitMode
@@ -70,6 +76,7 @@ class ConnectorSettings:
     lag_target: float
     topic: str
     topics: TopicSelection
+    topics_backend: str
     topic_partitions: int
     topic_retention: Retention | None
     offset_reset: str
@@ -114,6 +121,7 @@ def _settings(
         lag_target=values["lag.target"],
         topic=values["topic"] or values["name"] or "",
         topics=topics,
+        topics_backend=values[TOPICS_BACKEND],
         topic_partitions=values["topic.partitions"],
         topic_retention=_retention(values["topic.retention"], values["topic.retention.bytes"]),
         offset_reset=values["auto.offset.reset"],

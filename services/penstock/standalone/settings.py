@@ -65,7 +65,9 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     worker = read_worker_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
     settings = NodeSettings(state, worker, rest, "listeners" in config)
-    return settings, [_no_effect(key) for key in sorted(config) if not _is_ours(key)]
+    used = worker.kafka.keys if worker.kafka and worker.kafka.is_default else {}
+    unused = (key for key in sorted(config) if not _is_ours(key) and key not in used)
+    return settings, [_no_effect(key) for key in unused]
 
 
 def default_state_dir() -> Path:
@@ -93,7 +95,8 @@ def _state_dir(values: Mapping[str, str]) -> Path:
 
 
 def _no_effect(key: str) -> Diagnostic:
-    what = "topics are embedded, without brokers" if key == "bootstrap.servers" else "no effect"
+    is_broker = key == "bootstrap.servers"
+    what = "topics are embedded, without `topics.backend=kafka`" if is_broker else "no effect"
     return Diagnostic(
         "config.not_here_yet",
         f"`{key}` of Kafka Connect is not used in standalone mode ({what})",

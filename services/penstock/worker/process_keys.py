@@ -8,11 +8,13 @@ from typing import Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.secrets.provider_settings import PROVIDERS
+from penstock.worker.config import kafka_topics
 from penstock.worker.config.reach import ALLOWLIST, POLICY, REACH, RESERVED, TUNING
 
 ONLY_SEALED: Final = "plugin.only.sealed"
 
 KEYS: Final = (
+    kafka_topics.BACKEND,
     ConfigKey("topics.dir", doc="Folder or s3://bucket/prefix; default: in the state folder."),
     ConfigKey(
         "topics.s3.endpoint", doc="URL of the S3 store; default: AWS_ENDPOINT_URL, Amazon's."
@@ -40,5 +42,5 @@ KEYS: Final = (
 SPARK: Final = "spark.conf."
 """Prefix of Spark's own keys."""
 
-OPEN_PREFIXES: Final = (SPARK, f"{PROVIDERS}.", RESERVED)
+OPEN_PREFIXES: Final = (SPARK, f"{PROVIDERS}.", RESERVED, *kafka_topics.PREFIXES)
 """Prefixes of keys that are not a fixed list. They are allowed in a file only, not as variables."""

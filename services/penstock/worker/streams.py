@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.model.connector import ConnectorKind, TaskPlan
+from penstock.model.connector import TaskPlan
 from penstock.plugin.host import PluginHost
 from penstock.plugin.streams.sink_stream import PluginSinkStream
 from penstock.plugin.streams.source_events import PluginMetrics
@@ -19,11 +19,6 @@ from penstock.worker.dead_letters.dead_letter_writer import SinkWithDeadLetters
 from penstock.worker.dead_letters.replay import ReplayReader
 from penstock.worker.ports import SchemaAnnouncer, SinkWriter, SourceReader
 from penstock.worker.task.execution import DriftHandler
-
-READS_PLUGIN = frozenset({ConnectorKind.SOURCE, ConnectorKind.PIPELINE})
-"""Kinds of connectors whose source is a plugin; that of the others are topics."""
-
-_WRITES_PLUGIN = frozenset({ConnectorKind.SINK, ConnectorKind.PIPELINE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,7 @@ class StreamFactory:
         plugin_metrics: list[PluginMetrics],
         owner: str,
     ) -> SinkWriter:
-        if resolved.kind in _WRITES_PLUGIN:
+        if resolved.writes_plugin:
             process, target = await acquire_plugin(self._host, resolved, "sink", owner)
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "sink"))
             return PluginSinkStream(process, target, plan, metrics=metrics)
@@ -119,7 +114,7 @@ class StreamFactory:
             resolved.reach.require_topic(resolved.dead_letter_dataset)
             rows = self._topics.rows(resolved.dead_letter_dataset)
             return lambda plan: ReplayReader(rows, plan.partitions, replay.edits)
-        if resolved.kind in READS_PLUGIN:
+        if resolved.reads_plugin:
             process, target = await acquire_plugin(self._host, resolved, "source", owner)
             plugin_metrics.append(metrics := PluginMetrics(process.plugin, "source"))
             credit = settings.credit_bytes

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from penstock.model.admin import PlannedConnector
 from penstock.model.backoff import Backoff
-from penstock.model.connector import Connector, ConnectorKind, Partition, TaskPlan
+from penstock.model.connector import Connector, Partition, TaskPlan
 from penstock.model.errors import InternalError
 from penstock.worker.config.resolved_config import ResolvedConfig, WorkerContext, acquire_plugin
 
@@ -44,7 +44,7 @@ class Planner:
         if settings.replay is not None:
             plan = settings.replay.plan(settings.dead_letter_topic)
             return number_plans(connector, [plan], monitor=False)
-        if resolved.kind in {ConnectorKind.SINK, ConnectorKind.MIRROR}:
+        if not resolved.reads_plugin:
             # a topic that does not exist yet may be created with any number of partitions
             partitions, monitor = await topic_partitions(self._topics, resolved, log.warning), True
         else:

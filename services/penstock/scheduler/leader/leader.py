@@ -170,10 +170,10 @@ class Leader:
             self.wake()
 
     async def set_drained(self, worker: str, *, drain: bool) -> None:
-        """Drain a worker, or let it have tasks again. Durable when it returns."""
+        """Drain a worker, or let it have tasks again. Durable, and seen by all, when it returns."""
         await stored_state.store_drain(self._leadership, worker, drain=drain)
         (self._drained.add if drain else self._drained.discard)(worker)
-        self.wake()
+        await self.wait_for_turn()
 
     async def wait_for_turn(self) -> None:
         """Wait until a turn that began after this call has ended.

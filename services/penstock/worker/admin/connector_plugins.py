@@ -29,6 +29,7 @@ from penstock.plugin.responses import CheckStep
 from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
+from penstock.worker.config.kafka_topics import topic_role
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -64,27 +65,35 @@ are columns.
 
 
 def check_converters(
-    config: Mapping[str, str], kind_of: Callable[[str], Kind | None]
+    config: Mapping[str, str], kind_of: Callable[[str], Kind | None], *, are_used: bool = False
 ) -> list[Diagnostic]:
-    """Return errors in keys of Kafka Connect that have no effect here, as Kafka Connect reports
-    them. `kind_of` looks up the kind of a plugin.
+    """Return errors in Kafka Connect's keys of converters and topics, as Kafka Connect reports
+    them. `kind_of` looks up the kind of a plugin. `are_used`: messages are converted, so that a
+    converter which is not here is an error, too.
     """
-    found = [one for key in _CONVERTER_KEYS for one in _check_converter(key, config, kind_of)]
+    found = [
+        one
+        for key in _CONVERTER_KEYS
+        for one in _check_converter(key, config, kind_of, are_used=are_used)
+    ]
     return [*found, *_check_topic_groups(config)]
 
 
 def _check_converter(
-    path: str, config: Mapping[str, str], kind_of: Callable[[str], Kind | None]
+    path: str, config: Mapping[str, str], kind_of: Callable[[str], Kind | None], *, are_used: bool
 ) -> Iterator[Diagnostic]:
     name = config.get(path, "").strip()
+    is_used = are_used and not path.startswith("header")
     if (
         not name
-        or name.startswith(_REGISTRY_CONVERTERS)
+        or (name.startswith(_REGISTRY_CONVERTERS) and not is_used)
         or (path.startswith("header") and name in SIMPLE_HEADER_CONVERTER)
     ):
         return
     kind = kind_of(name)
     if kind is Kind.CONVERTER:
+        if is_used:
+            yield _not_for_kafka(path, name)
         return
     if kind is not None:
         yield _not_a_converter(path, name, kind)
@@ -120,6 +129,16 @@ def _check_topic_groups(config: Mapping[str, str]) -> Iterator[Diagnostic]:
         ).diagnostic
 
 
+def _not_for_kafka(path: str, name: str) -> Diagnostic:
+    return ConfigError(
+        "converter.plugin",
+        f"`{path}` names `{name[:200]}`, a converter of a plugin, and messages of Kafka are "
+        "converted by those that ship only",
+        fix="Name one of them, or set `topics.backend=embedded`.",
+        config_path=path,
+    ).diagnostic
+
+
 def _not_a_converter(path: str, name: str, kind: Kind) -> Diagnostic:
     return ConfigError(
         "plugin.wrong_kind",
@@ -136,7 +155,12 @@ async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> 
     findings = [*resolved.findings, *context.bounds.overrides.check(resolved.sections.overrides)]
     findings += find_chain_warnings(resolved.sections.chain)
     try:
-        findings += check_converters(resolved.values, plugin_kinds(context.host))
+        kinds = plugin_kinds(context.host)
+        if resolved.on_kafka:
+            topics = resolved.target(topic_role(resolved.kind)).config
+            findings += check_converters({**resolved.values, **topics}, kinds, are_used=True)
+        else:
+            findings += check_converters(resolved.values, kinds)
         chain = build_connector_chain(context.host, resolved, context.functions)
         findings += await validate_plugin_transforms(context.host, chain, resolved)
     except PenstockError as error:

@@ -165,6 +165,23 @@ class Reach:
         if not self.has_topic(topic):
             raise self._out_of_reach("topic", "topics", f"the topic {topic[:200]!r}", path)
 
+    def require_any_topic(self) -> None:
+        """Refuse a connector with topics of Kafka where a rule bounds topics: the brokers bound
+        them, by the rights of the node's user.
+
+        Raises:
+            ConfigError: `reach.kafka`.
+        """
+        if self.topics is not None:
+            raise ConfigError(
+                "reach.kafka",
+                f"the rule {self.rule!r} bounds the topics of this connector, and those of Kafka "
+                "are not bounded by rules",
+                fix=f"Set `topics.backend=embedded`, or remove `{RESERVED}{self.rule}.topics` and "
+                "give the node's user at the brokers only the rights that it needs.",
+                config_path="topics.backend",
+            )
+
     def check_topics(self, named: Iterable[tuple[str, str]]) -> list[Diagnostic]:
         """Return an error for each topic that is out of reach, of pairs of a key and a topic."""
         found = []

@@ -33,6 +33,12 @@ from penstock.plugin.host import PluginHost
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.secrets.resolution import NO_SECRETS, ResolvedReferences, Secrets
 from penstock.telemetry.redaction import redact_diagnostic, register_secret, with_list_items
+from penstock.worker.config.kafka_topics import (
+    KafkaTopics,
+    topic_role,
+    uses_kafka,
+    with_kafka,
+)
 from penstock.worker.config.reach import (
     NO_RULES,
     UNBOUNDED,
@@ -73,7 +79,7 @@ class ResolvedConfig:
 
     `connector` is as stored. `values` and `sections` have the values of its secret references.
     `secret_values` has what providers returned, by key, valid for `ttl` seconds (None: without
-    limit). `reach` is what the connector may reach.
+    limit). `reach` is what the connector may reach. `on_kafka`: its topics are those of Kafka.
     """
 
     connector: Connector
@@ -85,6 +91,17 @@ class ResolvedConfig:
     secret_values: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     ttl: float | None = None
     reach: Reach = UNRESTRICTED
+    on_kafka: bool = False
+
+    @property
+    def reads_plugin(self) -> bool:
+        """Whether its rows come from a plugin, and not from an embedded topic."""
+        return self.on_kafka or self.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}
+
+    @property
+    def writes_plugin(self) -> bool:
+        """Whether its rows go to a plugin, and not to an embedded topic."""
+        return self.on_kafka or self.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}
 
     def target(self, role: str) -> Target:
         """Return the configuration of the plugin of a role: `source`, `sink`, or `DLQ_SINK`.
@@ -174,6 +191,8 @@ async def acquire_plugin(
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
         process = await host.acquire(target.connector, target.version, owner)
+        if resolved.on_kafka and role == topic_role(resolved.kind):
+            return process, target  # the brokers are those of the node
         return process, resolved.reach.with_reach_keys(process.spec, target)
     except ConfigError as error:
         found = error.diagnostic
@@ -193,7 +212,11 @@ def _wrong_kind(entry: ConnectorEntry, wanted: Kind) -> ConfigError:
 
 
 async def resolve_config(
-    host: PluginHost, secrets: Secrets, connector: Connector, rules: ReachRules = NO_RULES
+    host: PluginHost,
+    secrets: Secrets,
+    connector: Connector,
+    rules: ReachRules = NO_RULES,
+    kafka: KafkaTopics | None = None,
 ) -> ResolvedConfig:
     """Return a connector's configuration with the values of its secret references. No plugin is
     started.
@@ -206,7 +229,7 @@ async def resolve_config(
     lookup = await secrets.resolve(connector.config)
     values = with_list_items(_secret_texts(lookup.config, lookup.secret_values))
     try:
-        resolved = _resolve_sections(host, connector, lookup, reach)
+        resolved = _resolve_sections(host, connector, lookup, reach, kafka)
     except PenstockError as error:
         raise map_errors(error, lambda found: redact_diagnostic(found, values)) from None
     findings = (*resolved.findings, *secrets.check_references(connector.config))
@@ -223,10 +246,13 @@ class WorkerContext:
     secrets: Secrets = NO_SECRETS
     bounds: ConnectorBounds = UNBOUNDED
     functions: Sequence[Path] = ()
+    kafka: KafkaTopics | None = None
 
     async def resolve(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector, as `resolve_config`."""
-        return await resolve_config(self.host, self.secrets, connector, self.bounds.reach)
+        return await resolve_config(
+            self.host, self.secrets, connector, self.bounds.reach, self.kafka
+        )
 
     async def resolve_valid(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector without errors.
@@ -240,7 +266,11 @@ class WorkerContext:
 
 
 def _resolve_sections(
-    host: PluginHost, connector: Connector, lookup: ResolvedReferences, reach: Reach
+    host: PluginHost,
+    connector: Connector,
+    lookup: ResolvedReferences,
+    reach: Reach,
+    kafka: KafkaTopics | None,
 ) -> ResolvedConfig:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
@@ -253,6 +283,11 @@ def _resolve_sections(
         for value in (lookup.config[key], *lookup.secret_values[key]):
             register_secret(value)  # invariant 9
     settings, findings = read_settings({"name": connector.name, **sections.framework})
+    on_kafka = uses_kafka(kafka, settings.topics_backend, kind)
+    if on_kafka and kafka is not None:
+        sections, unused = with_kafka(kafka, sections, settings, kind, lookup.config)
+        findings += unused
+        reach.require_any_topic()
     reported = {found.config_path for found in findings}
     ineffective = check_keys_without_effect(sections, settings, kind)
     findings += [found for found in ineffective if found.config_path not in reported]
@@ -275,6 +310,7 @@ def _resolve_sections(
         lookup.secret_values,
         lookup.ttl_s,
         reach,
+        on_kafka,
     )
 
 

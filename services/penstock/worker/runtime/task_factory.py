@@ -9,6 +9,7 @@ from functools import partial
 from penstock.client import OffsetClient, SchedulerClient
 from penstock.connector_config.settings import read_restart_policy
 from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.errors import ConfigError
 from penstock.plugin.host import PluginHost
 from penstock.plugin.streams.monitor_stream import PluginMonitor
 from penstock.spark.engine import Engine
@@ -28,7 +29,7 @@ from penstock.worker.dead_letters.dead_letter_writer import (
     DeadLetterWriter,
 )
 from penstock.worker.dead_letters.rejected_rows import MAX_LOGGED_ROWS, RejectedRowHandler
-from penstock.worker.streams import READS_PLUGIN, StreamFactory
+from penstock.worker.streams import StreamFactory
 from penstock.worker.task.monitor import Monitor, MonitorSpec
 from penstock.worker.task.supervisor import Assignment
 from penstock.worker.task.task import Task
@@ -91,6 +92,8 @@ class RunSpecFactory:
         resolved = await self.context.resolve_valid(assignment.connector)
         chain = build_connector_chain(self.context.host, resolved, self.context.functions)
         await self.engine.wait_until_ready()
+        if chain.needs_positions and resolved.on_kafka:
+            raise _no_positions()
         plan, epoch, settings = assignment.plan, assignment.epoch, resolved.settings
         streams = await self.streams.create(
             resolved, plan, epoch, places=chain.needs_positions, owner=owner
@@ -137,10 +140,20 @@ class RunSpecFactory:
         """
         resolved = await self.context.resolve_valid(connector)
         watch: ports.PartitionWatch = make_topic_watch(self.topics, resolved)
-        if resolved.kind in READS_PLUGIN:
+        if resolved.reads_plugin:
             process, target = await acquire_plugin(self.context.host, resolved, "source")
             watch = PluginMonitor(process, target, resolved.settings.tasks_max)
         return WatchSpec(watch, SecretWatch(self.context.secrets, resolved))
+
+
+def _no_positions() -> ConfigError:
+    return ConfigError(
+        "topics.no_positions",
+        "a transform asks for the partition or the offset of a row, which rows of Kafka do not "
+        "have here",
+        fix="Remove it, or set `topics.backend=embedded`.",
+        config_path="transforms",
+    )
 
 
 def _version(host: PluginHost, resolved: ResolvedConfig) -> str:

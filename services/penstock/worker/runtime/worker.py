@@ -167,7 +167,9 @@ class WorkerHost:
         secrets = create_secrets(self._settings.providers)
         self._stack.push_async_callback(secrets.close)
         bounds = ConnectorBounds(self._settings.overrides, self._settings.reach)
-        context = WorkerContext(host, secrets, bounds, self._settings.functions_path)
+        context = WorkerContext(
+            host, secrets, bounds, self._settings.functions_path, self._settings.kafka
+        )
         previews = None
         if self._settings.previews_in_process:
             previews = PreviewProcess(self._settings, self._runtime, context.resolve_valid)
