@@ -4,6 +4,7 @@
 - `registry`          converters by name (Kafka Connect's class names are aliases), and their keys
 - `simple_converters` texts, bytes, booleans and numbers
 - `json_converter`    JSON with and without schemas, exact to Kafka's JsonConverter
+- `json_objects`      JSON objects without schemas, many at once, by Arrow's parser
 - `json_values`       JSON values to Arrow values by a schema, and back as Jackson writes them
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
+from penstock_converters.json_objects import ObjectReader
 from penstock_converters.json_values import (
     InvalidValueError,
     Reader,
@@ -100,6 +101,7 @@ class JsonConverter:
     def __init__(self, options: JsonOptions) -> None:
         self._options = options
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
+        self._objects = ObjectReader()
         self._content = self._schema_of(options.content) if options.content else None
 
     def decode(self, data: pa.Array) -> Decoded:
@@ -147,6 +149,8 @@ class JsonConverter:
         return cached
 
     def _decode_without_schemas(self, data: pa.Array, rejected: list[RejectedValue]) -> Decoded:
+        if (whole := self._objects.read(data)) is not None:
+            return Decoded((Run(pa.field("value", whole.type), range(len(data)), whole),))
         rows: list[int] = []
         values: list[Any] = []
         for index, value in enumerate(data.to_pylist()):

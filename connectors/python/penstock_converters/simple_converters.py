@@ -71,6 +71,12 @@ class StringConverter:
         """Return the texts. Invalid bytes are rejected; Kafka's converter replaces them by
         U+FFFD.
         """
+        if self._codec == "utf-8":
+            try:
+                whole = data.cast(pa.binary()).cast(pa.string())
+                return Decoded((Run(pa.field(_FIELD, pa.string()), range(len(data)), whole),))
+            except pa.ArrowInvalid:
+                pass  # one by one, to find which are not
         texts: list[str | None] = []
         rows: list[int] = []
         rejected: list[RejectedValue] = []
@@ -92,6 +98,8 @@ class StringConverter:
 
     def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
         """Return the bytes of texts."""
+        if self._codec == "utf-8" and pa.types.is_string(field.type):
+            return Encoded(values.cast(pa.binary()))
         messages: list[bytes | None] = []
         rejected: list[RejectedValue] = []
         for index, value in enumerate(values.to_pylist()):

@@ -170,7 +170,7 @@ def test_without_schemas_values_are_what_they_are():
     made = create_converter("json", {"schemas.enable": "false"})
     data = [b'{"a": 1, "b": [1.5, null], "c": {"d": "x"}}', None, b'{"a": 2, "e": true}']
     (run,) = made.decode(pa.array(data, pa.binary())).runs
-    assert run.rows == [0, 1, 2]
+    assert list(run.rows) == [0, 1, 2]
     assert run.column.to_pylist() == [
         {"a": 1, "b": [1.5, None], "c": {"d": "x"}, "e": None},
         None,
