@@ -37,7 +37,7 @@ class Stage:
 
     name: str
     arguments: tuple[str, ...]
-    lanes: int = 4  # on two cores: half of the time of a test is waiting
+    lanes: int = 3  # on two cores: a third of the time of a test is waiting
 
 
 STAGES = (

@@ -39,6 +39,9 @@ REBALANCING = 409
 class KafkaConnect:
     """A broker and a Connect worker, started by the anchors' scripts."""
 
+    bootstrap = "127.0.0.1:19092"
+    """The broker of the scripts."""
+
     def __init__(self, anchors: Path, port: str) -> None:
         self._anchors = anchors
         self._rest = f"http://127.0.0.1:{port}"
@@ -123,7 +126,7 @@ def _append(part: Path, source: Path, output: Path) -> float:
 
 def main() -> int:
     """Measure both, print, write."""
-    options = _options()
+    options = read_options(__doc__)
     for count in (WARM_UP, options.lines):
         lines.plain(count)
     report = Report("Kafka Connect beside Penstock", facts={"lines": options.lines})
@@ -137,8 +140,9 @@ def main() -> int:
     return report.finish(options)
 
 
-def _options() -> Any:
-    parser = arguments(__doc__)
+def read_options(about: str | None) -> Any:
+    """Return the options: of all benchmarks, and where Kafka Connect's scripts are."""
+    parser = arguments(about)
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--anchors", type=Path, default=os.environ.get("PENSTOCK_ANCHORS"))
     parser.add_argument("--connect-port", default="18083")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,22 @@ def connectors(source: Path, output: Output) -> list[dict[str, Any]]:
     ]
 
 
-def measure(count: int, runs: int, report: Report, *, keep: bool = False) -> list[float]:
-    """Append the lines once to make all warm, then `runs` times; returns the seconds of those."""
+def measure(
+    count: int,
+    runs: int,
+    report: Report,
+    *,
+    keep: bool = False,
+    worker: Mapping[str, Any] | None = None,
+) -> list[float]:
+    """Append the lines once to make all warm, then `runs` times; returns the seconds of those.
+    `worker` has more keys of the node.
+    """
     seconds, costs = [], []
     with working_folder(keep=keep) as folder:
         source, output = folder / "in.txt", Output(folder / "out")
         source.touch()
-        with standalone(folder, *connectors(source, output)) as process:
+        with standalone(folder, *connectors(source, output), worker=worker) as process:
             lines.append(lines.plain(WARM_UP), source)
             size = lines.plain(WARM_UP).stat().st_size
             until_visible(process, output, size, START)
