@@ -1,6 +1,7 @@
 """Messages as rows: what they hold, where reading begins, and what is no row."""
 
 import json
+import time
 
 import pytest
 from penstock_kafka import KafkaSource
@@ -21,12 +22,13 @@ def data(row):
 
 def test_messages_are_rows_with_their_key_time_and_headers(kafka, topic):
     kafka.create_topic(topic)
-    headers = [("h", b"1"), ("h", b"2")]
-    kafka.produce(topic, [(b'{"id": 7}', b'{"id": 7, "name": "x"}')], timestamp=5, headers=headers)
+    now_ms, headers = time.time_ns() // 1_000_000, [("h", b"1"), ("h", b"2")]  # kept by retention
+    message = (b'{"id": 7}', b'{"id": 7, "name": "x"}')
+    kafka.produce(topic, [message], timestamp=now_ms, headers=headers)
     with source_task(KafkaSource, config(kafka, topic)) as task:
         (row,) = task.rows(1)
     assert row == {
-        "id": 7, "name": "x", "__key": {"id": 7}, "__ts_us": 5000,
+        "id": 7, "name": "x", "__key": {"id": 7}, "__ts_us": now_ms * 1000,
         "__headers": [("h", b"1"), ("h", b"2")],
     }  # fmt: skip
 
