@@ -6,6 +6,7 @@ partition. Both systems are measured as by `kafka_connect.py`, against the same 
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 
@@ -31,7 +32,12 @@ def main() -> int:
     }
     with kafka.running():
         ours = through_topic.measure(
-            options.lines, options.runs, report, keep=options.keep, worker=worker
+            options.lines,
+            options.runs,
+            report,
+            keep=options.keep,
+            worker=worker,
+            topic=f"penstock-{os.getpid()}",  # the broker keeps those of earlier runs
         )
     theirs = kafka_connect.measure(kafka, options.lines, options.runs)
     rates = (options.lines / seconds for seconds in theirs)

@@ -18,7 +18,7 @@ from report import Report, arguments
 from running import START, Output, standalone, until_visible, working_folder
 
 
-def connectors(source: Path, output: Output) -> list[dict[str, Any]]:
+def connectors(source: Path, output: Output, topic: str) -> list[dict[str, Any]]:
     """Return the two connectors with their defaults."""
     return [
         {
@@ -26,12 +26,12 @@ def connectors(source: Path, output: Output) -> list[dict[str, Any]]:
             "connector.class": "file-source",
             "file": str(source),
             "tail": True,
-            "topic": "lines",
+            "topic": topic,
         },
         {
             "name": "lines-out",
             "connector.class": "file-sink",
-            "topics": "lines",
+            "topics": topic,
             "file": str(output.file),
         },
     ]
@@ -44,6 +44,7 @@ def measure(
     *,
     keep: bool = False,
     worker: Mapping[str, Any] | None = None,
+    topic: str = "lines",
 ) -> list[float]:
     """Append the lines once to make all warm, then `runs` times; returns the seconds of those.
     `worker` has more keys of the node.
@@ -52,7 +53,7 @@ def measure(
     with working_folder(keep=keep) as folder:
         source, output = folder / "in.txt", Output(folder / "out")
         source.touch()
-        with standalone(folder, *connectors(source, output), worker=worker) as process:
+        with standalone(folder, *connectors(source, output, topic), worker=worker) as process:
             lines.append(lines.plain(WARM_UP), source)
             size = lines.plain(WARM_UP).stat().st_size
             until_visible(process, output, size, START)

@@ -220,7 +220,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         producer = self._producer
         has_headers = messages.column("headers").null_count < messages.num_rows
         for start in range(0, messages.num_rows, _PIECE):
-            piece = list(message_values(messages.slice(start, _PIECE)))
+            piece = message_values(messages.slice(start, _PIECE))
             self._make_room()
             if has_headers:  # the client takes no headers with many messages at once
                 for message in piece:

@@ -31,6 +31,10 @@ _QUEUE_KIB: Final = 65_536
 """Messages that are fetched ahead, for all partitions of a task together."""
 
 
+_FETCH_BYTES: Final = 8 << 20
+"""Bytes of one answer for a partition. Kafka's default of 1 MiB asks eight times as often."""
+
+
 @dataclass(frozen=True)
 class KafkaSourceConfig(MessageConfig):
     """Which topics, and from where."""
@@ -105,6 +109,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
             isolation_level="read_committed",
             auto_offset_reset="error",
             queued_max_messages_kbytes=_QUEUE_KIB,
+            fetch_message_max_bytes=_FETCH_BYTES,
         )
         self._consumer = Consumer(settings)
         with self._broker.errors("offsets"):

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_connector import ConnectorError, DataError, Op
-from penstock_converters import Converter, Decoded, Problem
+from penstock_converters import Converter, Decoded, Problem, Run
 from penstock_converters.json_converter import JsonConverter
 
 OP: Final = "__op"
@@ -90,7 +90,7 @@ class MessageDecoder:
 
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
         """Return rows of messages of `MESSAGE_SCHEMA`, in order, and those that have none."""
-        keys = self._key.decode(messages.column("key"))
+        keys = _decode_keys(self._key, messages.column("key"))
         values = self._value.decode(messages.column("value"))
         bad = [*_bad(keys, "KEY_CONVERTER", self._topic)]
         bad += _bad(values, "VALUE_CONVERTER", self._topic)
@@ -159,6 +159,14 @@ class MessageDecoder:
             else pa.nulls(count, field.type)
             for field in schema
         }
+
+
+def _decode_keys(converter: Converter, keys: pa.Array) -> Decoded:
+    """Decode keys. Most topics have all of them, or none."""
+    if keys.null_count < len(keys):
+        return converter.decode(keys)
+    nulls = pa.nulls(len(keys))
+    return Decoded((Run(pa.field("key", nulls.type), range(len(keys)), nulls),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,16 +321,21 @@ def _unsupported(op: Op) -> DataError:
     )
 
 
-def message_values(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yield messages as Kafka's client takes them."""
-    columns = (batch.column(name).to_pylist() for name in batch.schema.names)
-    for key, value, timestamp, headers in zip(*columns, strict=True):
-        message: dict[str, Any] = {"key": key, "value": value}
-        if timestamp is not None:
-            message["timestamp"] = timestamp
-        if headers:
-            message["headers"] = headers
-        yield message
+def message_values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return messages as Kafka's client takes them. Most have no time and no headers."""
+    keys, values = batch.column("key"), batch.column("value")
+    if keys.null_count == len(keys):
+        messages: list[dict[str, Any]] = [{"value": value} for value in values.to_pylist()]
+    else:
+        pairs = zip(keys.to_pylist(), values.to_pylist(), strict=True)
+        messages = [{"key": key, "value": value} for key, value in pairs]
+    for name, column in (("timestamp", "timestamp_ms"), ("headers", "headers")):
+        of_rows = batch.column(column)
+        if of_rows.null_count < len(of_rows):
+            for message, one in zip(messages, of_rows.to_pylist(), strict=True):
+                if one is not None:
+                    message[name] = one
+    return messages
 
 
 def messages_of(polled: Sequence[Any]) -> pa.RecordBatch:
