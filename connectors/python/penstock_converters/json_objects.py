@@ -14,6 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 _OBJECT: Final = r"^[ \t\r]*\{.*\}[ \t\r]*$"
+_BRACKET: Final = r"[{\[]"
+_MAX_BRACKETS: Final = 100
+"""Brackets of a message that Arrow reads: deeper ones would overflow the stack of the process."""
+
 _ODD_NUMBER: Final = r"(^|[^0-9.])[0-9]{16,}|NaN|Inf"
 """A whole number that a double may not hold exactly, and what is no number in JSON."""
 
@@ -70,6 +74,8 @@ def _are_one_line_objects(texts: pa.Array) -> bool:
     try:
         as_text = texts.cast(pa.string())  # also checks that they are UTF-8
     except pa.ArrowInvalid:
+        return False
+    if pc.max(pc.count_substring_regex(as_text, _BRACKET)).as_py() > _MAX_BRACKETS:
         return False
     has_lines = pc.any(pc.match_substring(as_text, "\n")).as_py()
     are_objects = pc.all(pc.match_substring_regex(as_text, _OBJECT)).as_py()

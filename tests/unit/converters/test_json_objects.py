@@ -93,6 +93,15 @@ def test_what_arrow_would_read_otherwise_is_left(texts):
     assert ObjectReader().read(pa.array([text.encode() for text in texts])) is None
 
 
+@pytest.mark.parametrize("depth", [100, 400, 600, 5_000, 200_000])
+@pytest.mark.parametrize("ends", ['{"a": }', "[]"])
+def test_no_depth_ends_the_process(depth, ends):
+    begin, end = ends[:-1], ends[-1]  # of one level
+    text = f'{{"x": {begin * depth}1{end * depth}}}'
+    found = create_converter("json", {"schemas.enable": "false"}).decode(pa.array([text.encode()]))
+    assert len(found.rejected) == (depth > 900), "what Python cannot read is rejected"
+
+
 def test_most_messages_are_read_at_once():
     texts = ['{"id": 1, "at": "2026-01-01T00:00:00Z", "n": [null, 1]}', None, '{"id": 2}']
     found = ObjectReader().read(pa.array([text and text.encode() for text in texts]))
