@@ -123,6 +123,17 @@ class BrokerConfig(Reaching):
                     fix="Write for example broker1:9092,broker2:9092.",
                     config_path="bootstrap.servers",
                 )
+        for name, given, used in (
+            ("sasl.username", self.sasl_username or self.sasl_password, self.logs_in),
+            ("ssl.ca.location", self.ssl_ca_location, self.security_protocol.endswith("SSL")),
+        ):
+            if given and not used:
+                raise ConfigError(
+                    "config.conflict",
+                    f"`{name}` has no effect with `security.protocol={self.security_protocol}`",
+                    fix="Set `security.protocol`, for instance to SASL_SSL, or remove the key.",
+                    config_path=name,
+                )
         if self.logs_in and not self.sasl_username:
             raise ConfigError(
                 "config.missing",

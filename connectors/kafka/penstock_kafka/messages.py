@@ -29,8 +29,9 @@ OP: Final = "__op"
 KEY: Final = "__key"
 TS_US: Final = "__ts_us"
 HEADERS: Final = "__headers"
+BEFORE: Final = "__before"
 RESERVED: Final = frozenset(
-    {OP, KEY, TS_US, HEADERS, "__before", "__offset", "__raw_key", "__raw_value", "__partition"}
+    {OP, KEY, TS_US, HEADERS, BEFORE, "__offset", "__raw_key", "__raw_value", "__partition"}
 )
 """Columns that are not data of the row (protocol rule R20)."""
 
@@ -62,12 +63,10 @@ class DecodedRows:
     Attributes:
         rows: The rows.
         key_columns: Those that identify a row.
-        last: Index of the last message in it.
     """
 
     rows: pa.RecordBatch
     key_columns: tuple[str, ...]
-    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,9 @@ class MessageDecoder:
         bad += _bad(values, "VALUE_CONVERTER", self._topic)
         total = messages.num_rows
         key_places, value_places = _Places.of(keys, total), _Places.of(values, total)
+        for index in _find_reserved(values):
+            value_places.runs[index] = -1
+            bad.append(BadMessage(index, _reserved(self._topic)))
         rows = []
         for indices in _segments(key_places, value_places):
             key_run = keys.runs[key_places.runs[indices[0]]]
@@ -106,13 +108,12 @@ class MessageDecoder:
                     key_run.column.take(pa.array(key_places.at[indices])),
                     value_run.field,
                     value_run.column.take(pa.array(value_places.at[indices])),
-                    int(indices[-1]),
                 )
             )
         return rows, sorted(bad, key=lambda one: one.index)
 
     def _rows(
-        self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array, last: int
+        self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array
     ) -> DecodedRows:
         dead = messages.column("value").is_null()
         columns = self._with_known_columns(_columns_of(field, value))
@@ -136,7 +137,7 @@ class MessageDecoder:
         if self._has_headers:
             columns[HEADERS] = headers
         rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return DecodedRows(rows, key_columns, last)
+        return DecodedRows(rows, key_columns)
 
     def _with_known_columns(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """Return columns with all that the topic had before, in the same order. Where a type has
@@ -199,8 +200,30 @@ def _segments(keys: _Places, values: _Places) -> Iterator[npt.NDArray[np.int64]]
 def _columns_of(field: pa.Field, value: pa.Array) -> dict[str, pa.Array]:
     if pa.types.is_struct(field.type):
         names = [field.type.field(at).name for at in range(field.type.num_fields)]
-        return dict(zip(names, value.flatten(), strict=True))
+        pairs = zip(names, value.flatten(), strict=True)
+        return {name: column for name, column in pairs if name not in RESERVED}
     return {VALUE: value}
+
+
+def _find_reserved(values: Decoded) -> Iterator[int]:
+    """Yield the indices of messages with a field that would be read as a reserved column: who
+    writes messages must not say what a row means.
+    """
+    for run in values.runs:
+        if not pa.types.is_struct(run.field.type):
+            continue
+        for name in RESERVED.intersection(one.name for one in run.field.type.fields):
+            there = pc.struct_field(run.column, name).is_valid()
+            yield from (run.rows[at] for at in pc.indices_nonzero(there).to_pylist())
+
+
+def _reserved(topic: str) -> DataError:
+    return DataError(
+        "kafka.reserved_column",
+        "a field of the message has the name of a reserved column, such as __op",
+        fix="Rename the field where messages are made.",
+        dataset=topic,
+    )
 
 
 def _bad(decoded: Decoded, stage: str, topic: str) -> Iterator[BadMessage]:
@@ -236,6 +259,7 @@ class MessageEncoder:
             BadMessage(index, _delete_without_key())
             for index in np.nonzero(np.asarray(dead) & np.asarray(keys.is_null()))[0].tolist()
         ]
+        bad += [BadMessage(index, _key_changed()) for index in self._find_key_changes(rows)]
         names = set(rows.schema.names)
         times = rows.column(TS_US).cast(pa.int64()) if TS_US in names else None
         columns = [
@@ -258,6 +282,20 @@ class MessageEncoder:
             found = np.nonzero(np.asarray(pc.equal(op, int(wrong))))[0].tolist()
             bad += [BadMessage(index, _unsupported(wrong)) for index in found]
         return pc.equal(op, int(Op.DELETE))
+
+    def _find_key_changes(self, rows: pa.RecordBatch) -> list[int]:
+        """Return the rows whose key was another one before: one message cannot say that."""
+        before = rows.column(BEFORE) if BEFORE in rows.schema.names else None
+        if before is None or not pa.types.is_struct(before.type):
+            return []
+        known = {field.name for field in before.type.fields}
+        found: set[int] = set()
+        for field in self._keys:
+            if field.name in known:
+                old, new = pc.struct_field(before, field.name), rows.column(field.name)
+                changed = pc.fill_null(pc.not_equal(old.cast(new.type), new), fill_value=False)
+                found.update(pc.indices_nonzero(changed).to_pylist())
+        return sorted(found)
 
     def _keys_of(self, rows: pa.RecordBatch, bad: list[BadMessage]) -> pa.Array:
         none = pa.array(np.zeros(rows.num_rows, bool))
@@ -310,6 +348,15 @@ def _delete_without_key() -> DataError:
         "kafka.delete_without_key",
         "a deleted row has no key, and Kafka deletes by keys",
         fix="Give the rows a key: key columns at the source, or the transform ValueToKey.",
+    )
+
+
+def _key_changed() -> DataError:
+    return DataError(
+        "kafka.key_changed",
+        "the key of the row was another one before, and a message of the new key leaves that of "
+        "the old one in the topic",
+        fix="Let the source give such a change as a delete and a new row.",
     )
 
 

@@ -36,7 +36,14 @@ def test_every_code_of_an_error_is_in_the_readme():
     ("given", "path"),
     [
         ({"bootstrap.servers": "ok.example:9092,evil.example:9092"}, "bootstrap.servers"),
-        ({"bootstrap.servers": "ok.example:9092", "ssl.ca.location": "/x"}, "ssl.ca.location"),
+        (
+            {
+                "bootstrap.servers": "ok.example:9092",
+                "security.protocol": "SSL",
+                "ssl.ca.location": "/x",
+            },
+            "ssl.ca.location",
+        ),
     ],
 )
 def test_what_is_outside_of_its_reach_is_refused_by_its_key(connector, given, path):

@@ -12,7 +12,7 @@ from penstock_connector.testing import RemoteError, sink_task
 from support.kafka import PASSWORD, USER
 
 PLAIN = {"value.converter.schemas.enable": "false", "key.converter.schemas.enable": "false"}
-DELETE, TRUNCATE = 3, 7
+UPDATE, DELETE, TRUNCATE = 2, 3, 7
 SCHEMA = pa.schema(
     {
         "n": pa.int64(), "__key": pa.string(), "__ts_us": pa.int64(),
@@ -88,6 +88,16 @@ def test_a_deleted_row_is_a_tombstone_and_needs_a_key(kafka, topic):
             (0, "kafka.delete_without_key"),
             (1, "kafka.unsupported_change"),
         ]
+
+
+def test_an_update_that_changes_the_key_is_refused(kafka, topic):
+    rows = [
+        {"id": 2, "__op": UPDATE, "__before": {"id": 1}},
+        {"id": 3, "__op": UPDATE, "__before": {"id": 3}},
+    ]
+    with sink_task(KafkaSink, config(kafka, topic)) as task:
+        results = task.put(rows, txn_id=1, dataset="keyed", key_columns=("id",))
+    assert failures(results) == [(0, "kafka.key_changed")]
 
 
 @pytest.mark.parametrize("converter", ["json", "string"])

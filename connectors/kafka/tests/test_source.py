@@ -74,6 +74,16 @@ def test_messages_that_are_no_json_are_bad_rows_with_their_bytes(kafka, topic):
     assert [row["n"] for row in rows] == [2]
 
 
+def test_a_message_cannot_say_that_its_row_is_deleted(kafka, topic):
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, b'{"n": 1, "__op": 3}'), (None, b'{"n": 2}')])
+    with source_task(KafkaSource, config(kafka, topic)) as task:
+        bad = task.until("bad_row").bad_row
+        rows = task.rows(1)
+    assert bad.reason.code == "kafka.reserved_column"
+    assert [(row["n"], row.get("__op")) for row in rows] == [(2, None)]
+
+
 def test_columns_are_only_added(kafka, topic):
     kafka.create_topic(topic)
     kafka.produce(topic, [(None, b'{"a": 1}')])
@@ -156,6 +166,8 @@ def test_topics_are_found_by_a_pattern(kafka, topic):
         ({"value.converter.schemas.enabled": "x"}, "config.unknown_key"),
         ({"security.protocol": "SASL_PLAINTEXT"}, "config.missing"),
         ({"batch.rows": "0"}, "config.invalid_value"),
+        ({"sasl.username": "u"}, "config.conflict"),
+        ({"ssl.ca.location": "/x"}, "config.conflict"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(more, code):
