@@ -40,9 +40,9 @@ def test_every_code_of_an_error_is_in_the_readme():
             {
                 "bootstrap.servers": "ok.example:9092",
                 "security.protocol": "SSL",
-                "ssl.ca.location": "/x",
+                "ssl.truststore.location": "/x",
             },
-            "ssl.ca.location",
+            "ssl.truststore.location",
         ),
     ],
 )

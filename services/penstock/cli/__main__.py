@@ -35,6 +35,10 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run", "run a pipeline file until it ends, or is interrupted"),
     "test": ("test", "run the tests in pipeline files: rows in, rows out"),
     "standalone": ("standalone", "run connectors on this machine until interrupted"),
+    "distributed": (
+        "distributed",
+        "run all services of a cluster's machine, by Kafka Connect's worker file",
+    ),
     "cluster": ("cluster", "a whole cluster on this machine"),
     "config": (
         "service",

@@ -58,11 +58,11 @@ async def _run(service: _Service, settings: InstanceSettings) -> int:
     try:
         await service(settings)
     except BaseExceptionGroup as group:
-        raise _first_cause(group) from group
+        raise first_cause(group) from group
     return 0
 
 
-def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the error to end with, out of all errors of a group: a lost JVM, else our own."""
     lost, _ = group.split(EngineLostError)
     if lost is not None:

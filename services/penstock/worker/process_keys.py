@@ -9,7 +9,8 @@ from typing import Final
 from penstock.model.config_def import ConfigKey
 from penstock.secrets.provider_settings import PROVIDERS
 from penstock.worker.config import kafka_topics
-from penstock.worker.config.reach import ALLOWLIST, POLICY, REACH, RESERVED, TUNING
+from penstock.worker.config.client_overrides import ALLOWLIST, POLICY, TUNING
+from penstock.worker.config.reach import REACH, RESERVED
 
 ONLY_SEALED: Final = "plugin.only.sealed"
 

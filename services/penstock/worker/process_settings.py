@@ -13,17 +13,14 @@ from penstock.secrets.provider_settings import PROVIDERS, ProviderSettings, pars
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry.redaction import Secret
 from penstock.topic_files.folder import S3Settings
-from penstock.worker.config.kafka_topics import KafkaTopics, read_kafka_topics
-from penstock.worker.config.reach import (
+from penstock.worker.config.client_overrides import (
     ALLOWLIST,
     POLICY,
-    REACH,
-    RESERVED,
     OverridePolicy,
-    ReachRules,
     override_policy,
-    read_reach_rules,
 )
+from penstock.worker.config.kafka_topics import KafkaTopics, read_kafka_topics
+from penstock.worker.config.reach import REACH, RESERVED, ReachRules, read_reach_rules
 from penstock.worker.process_keys import KEYS, OPEN_PREFIXES, SPARK
 
 

@@ -7,8 +7,9 @@ import pytest
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.secrets.resolution import NO_SECRETS
+from penstock.worker.config.client_overrides import OverridePolicy
 from penstock.worker.config.kafka_topics import KafkaTopics, read_kafka_topics, topic_role
-from penstock.worker.config.reach import ReachRules, read_reach_rules
+from penstock.worker.config.reach import ConnectorBounds, ReachRules, read_reach_rules
 from penstock.worker.config.resolved_config import resolve_config
 from unit.worker.test_resolved_config import NO_HOST
 
@@ -20,11 +21,15 @@ NODE = {
 }  # fmt: skip
 
 
-def made(kind, node=NODE, default=True, rules=ReachRules(), **config):  # noqa: B008 - no state
+ANY = OverridePolicy("All", None)
+
+
+def made(kind, node=NODE, default=True, rules=ReachRules(), overrides=ANY, **config):  # noqa: B008
     kafka = KafkaTopics(default, node) if node else None
+    bounds = ConnectorBounds(overrides, rules)
     given = {"connector.class": "x"} | {k.replace("__", "."): v for k, v in config.items()}
     connector = Connector("c", given, kind)
-    return asyncio.run(resolve_config(NO_HOST, NO_SECRETS, connector, rules, kafka))
+    return asyncio.run(resolve_config(NO_HOST, NO_SECRETS, connector, bounds, kafka))
 
 
 def test_a_source_is_a_pipeline_into_the_brokers():
@@ -35,7 +40,7 @@ def test_a_source_is_a_pipeline_into_the_brokers():
     assert dict(target.secrets) == {"sasl.password": "of-the-node"}
     assert dict(target.config) == {
         "bootstrap.servers": "b:9092", "sasl.username": "u", "topic": "${dataset}",
-        "topic.partitions": "4", "offsets.storage.topic": "offsets",
+        "topic.creation.default.partitions": "4", "offsets.storage.topic": "offsets",
         "value.converter": "json", "value.converter.schemas.enable": "false",
     }  # fmt: skip
     assert dict(found.target("source").config) == {"file": "a"}
@@ -91,6 +96,60 @@ def test_where_rules_bound_topics_kafka_is_refused():
     with pytest.raises(ConfigError, match=r"reach\.kafka"):
         made(SOURCE, rules=rules)
     assert not made(SOURCE, rules=rules, topics__backend="embedded").on_kafka
+
+
+def test_clients_have_the_settings_of_the_node_and_over_them_the_connectors():
+    node = NODE | {
+        "producer.linger.ms": "1", "producer.acks": "all", "admin.client.id": "a",
+        "consumer.max.poll.records": "5", "consumer.auto.offset.reset": "latest",
+    }  # fmt: skip
+    of_source = {
+        "producer.override.linger.ms": "9", "consumer.override.client.id": "c",
+        "admin.override.client.id": "b",
+    }  # fmt: skip
+    found = made(SOURCE, node, **of_source)
+    clients = ("producer.", "consumer.", "admin.")
+    config = found.target("sink").config
+    assert {key: config[key] for key in config if key.startswith(clients)} == {
+        "producer.linger.ms": "9", "producer.acks": "all", "admin.client.id": "b",
+    }  # fmt: skip
+    (unused,) = found.findings
+    assert unused.config_path == "consumer.override.client.id"
+    sink = made(SINK, node, topics="t").target("source").config
+    assert (sink["consumer.max.poll.records"], sink["auto.offset.reset"]) == ("5", "latest")
+    assert "consumer.auto.offset.reset" not in sink
+    own = made(SINK, node, topics="t", auto__offset__reset="earliest")
+    assert own.target("source").config["auto.offset.reset"] == "earliest"
+
+
+def test_a_setting_of_a_client_that_the_policy_refuses_is_an_error():
+    key = "producer.override.sasl.jaas.config"
+    found = made(SOURCE, overrides=OverridePolicy(), **{key: "x"}).findings
+    assert [(one.config_path, one.code) for one in found] == [(key, "config.override_refused")]
+
+
+def test_topics_are_created_as_the_connector_says_and_the_node_lets_it():
+    groups = {"topic.creation.groups": "g", "topic.creation.g.include": "x.*"}
+    node = NODE | {"topic.creation.enable": "false", "offset.storage.replication.factor": "3"}
+    config = made(SOURCE, node, **groups).target("sink").config
+    assert config["topic.creation.g.include"] == "x.*"
+    assert config["topic.creation.enable"] == "false"
+    assert config["offsets.storage.replication.factor"] == "3"
+    assert not made(SOURCE, node, **groups).findings
+
+
+def test_keys_of_tls_are_left_out_where_the_brokers_have_none():
+    node = NODE | {"ssl.keystore.location": "/of/the/rest/api"}
+    assert "ssl.keystore.location" not in made(SOURCE, node).target("sink").config
+    node["security.protocol"] = "SASL_SSL"
+    assert "ssl.keystore.location" in made(SOURCE, node).target("sink").config
+
+
+def test_a_node_with_brokers_has_its_topics_there():
+    servers = {"bootstrap.servers": "b:9092"}
+    for backend, is_default in (("", True), ("kafka", True), ("embedded", False)):
+        assert read_kafka_topics({"topics.backend": backend}, servers).is_default is is_default
+    assert read_kafka_topics({"topics.backend": ""}, {"value.converter": "json"}) is None
 
 
 def test_a_node_on_kafka_names_its_brokers():

@@ -29,7 +29,7 @@ from penstock.plugin.responses import CheckStep
 from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
-from penstock.worker.config.kafka_topics import topic_role
+from penstock.worker.config.kafka_topics import to_connector_key, topic_role
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -152,7 +152,7 @@ async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> 
     """Return all errors and warnings of a configuration. Builds its chain and calls the plugins of
     its transforms to validate.
     """
-    findings = [*resolved.findings, *context.bounds.overrides.check(resolved.sections.overrides)]
+    findings = list(resolved.findings)
     findings += find_chain_warnings(resolved.sections.chain)
     try:
         kinds = plugin_kinds(context.host)
@@ -216,6 +216,8 @@ class Validator:
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
+            if resolved.on_kafka:
+                findings += await self._validate_topic_end(resolved)
             for role in _plugin_roles(resolved):
                 try:
                     found, of_keys, of_secrets = await self._validate_plugin(role, resolved)
@@ -237,11 +239,29 @@ class Validator:
         """
         resolved = await self._context.resolve(connector)
         with redact_errors(resolved.secret_texts):
-            for role in _plugin_roles(resolved):
+            roles = _plugin_roles(resolved)
+            if resolved.on_kafka:
+                roles.append(topic_role(resolved.kind))
+            for role in roles:
                 process, target = await acquire_plugin(self._context.host, resolved, role)
                 async with aclosing(process.check(target)) as steps:
                     async for step in steps:
                         yield role, step
+
+    async def _validate_topic_end(self, resolved: ResolvedConfig) -> list[Diagnostic]:
+        """Return the findings of the plugin that is the topic's end, about keys of the connector
+        and of the node.
+        """
+        process, target = await acquire_plugin(
+            self._context.host, resolved, topic_role(resolved.kind)
+        )
+        validation = await process.validate(target)
+        found = [d for value in validation.values for d in value.diagnostics]
+        findings = [*found, *validation.diagnostics]
+        return [
+            replace(one, config_path=to_connector_key(one.config_path, resolved.values))
+            for one in findings
+        ]
 
     async def _validate_plugin(
         self, role: str, resolved: ResolvedConfig
@@ -253,6 +273,8 @@ class Validator:
         validation = await process.validate(target)
         found = [d for value in validation.values for d in value.diagnostics]
         findings = [with_config_path(d, resolved, role) for d in (*found, *validation.diagnostics)]
+        if role == "source" and not process.spec.source.replayable:
+            findings += _check_replayable(resolved)
         values = []
         for value in validation.values:
             name = resolved.full_key(value.name, role)
@@ -264,6 +286,18 @@ class Validator:
         given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [resolved.full_key(name, role) for name in names if name in given]
+
+
+def _check_replayable(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
+    if resolved.settings.needs_replayable:
+        key = "exactly.once.support"
+        yield ConfigError(
+            "delivery.not_replayable",
+            f"`{key}` is required, and the source cannot read the same rows again",
+            fix=f"Choose another source, or set `{key}=requested`: rows may then come twice after "
+            "a crash.",
+            config_path=key,
+        ).diagnostic
 
 
 def _plugin_roles(resolved: ResolvedConfig) -> list[str]:

@@ -22,17 +22,31 @@ from penstock.telemetry.redaction import register_secret
 
 BACKEND: Final = ConfigKey(
     TOPICS_BACKEND,
-    default="embedded",
-    choices=("embedded", "kafka"),
-    doc="Whose topics are: tables in `topics.dir`, or those of the brokers of `bootstrap.servers`.",
+    default="",
+    choices=("", "embedded", "kafka"),
+    doc="Whose topics are: those of the brokers of `bootstrap.servers` (the default where it is "
+    "set), or tables in `topics.dir`.",
 )
 
 _SERVERS: Final = "bootstrap.servers"
 _OFFSETS: Final = "offset.storage.topic"
+_RESET: Final = "auto.offset.reset"
 _CONVERTERS: Final = ("key.converter", "value.converter")
 
-PREFIXES: Final = (_SERVERS, _OFFSETS, "security.protocol", "sasl.", "ssl.", *_CONVERTERS)
+_CREATION: Final = "topic.creation."
+_LOGINS: Final = ("security.protocol", "sasl.", "ssl.")
+
+PREFIXES: Final = (
+    _SERVERS, *_LOGINS, *_CONVERTERS, "producer.", "consumer.", "admin.", _CREATION,
+    _OFFSETS, "offset.storage.replication.factor",
+)  # fmt: skip
 """Prefixes of a node's keys for topics of Kafka, as Kafka Connect names them."""
+
+_CLIENTS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
+    ConnectorKind.SOURCE: ("producer.", "admin."),
+    ConnectorKind.SINK: ("consumer.",),
+}
+"""Prefixes of the clients that the topic's end of a connector has."""
 
 _ROLES: Final = {ConnectorKind.SOURCE: "sink", ConnectorKind.SINK: "source"}
 """The end of a connector that is a topic."""
@@ -50,10 +64,13 @@ class KafkaTopics:
     is_default: bool
     keys: Mapping[str, str]
 
-    def client_keys(self) -> dict[str, str]:
-        """Return the node's keys of a client: brokers and login."""
-        own = (_OFFSETS, *_CONVERTERS)
-        return {key: value for key, value in self.keys.items() if not key.startswith(own)}
+    def connection_keys(self) -> dict[str, str]:
+        """Return the node's keys of a connection: brokers and login. Those of TLS may be of the
+        node's own server, where the brokers have none.
+        """
+        has_tls = self.keys.get("security.protocol", "").upper().endswith("SSL")
+        used = (_SERVERS, *(one for one in _LOGINS if has_tls or one != "ssl."))
+        return {key: value for key, value in self.keys.items() if key.startswith(used)}
 
 
 def read_kafka_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> KafkaTopics | None:
@@ -62,7 +79,8 @@ def read_kafka_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> K
     Raises:
         ConfigError: `config.missing`.
     """
-    is_default = values[BACKEND.name] == "kafka"
+    backend = values[BACKEND.name]
+    is_default = backend == "kafka" or (not backend and bool(config.get(_SERVERS)))
     keys = {key: value for key, value in config.items() if key.startswith(PREFIXES)}
     for key, value in keys.items():
         if is_sensitive_key(key):
@@ -116,27 +134,72 @@ def with_kafka(
     """Return the sections with a plugin at the end that is a topic, and warnings about keys that
     only embedded topics have.
     """
-    keys = kafka.client_keys() | _converter_keys(kafka.keys, config)
+    keys = kafka.connection_keys() | _converter_keys(kafka.keys, config)
+    keys |= _client_settings(kafka.keys, config, kind)
     if kind is ConnectorKind.SOURCE:
         keys |= {"connector.class": "kafka-sink", "topic": "${dataset}", **_ANY_VERSION}
-        offsets = config.get("offsets.storage.topic") or kafka.keys.get(_OFFSETS)
-        if offsets:
-            keys["offsets.storage.topic"] = offsets
+        keys |= _topic_keys(kafka.keys, config)
         if "topic.partitions" in sections.framework:
-            keys["topic.partitions"] = str(settings.topic_partitions)
+            name = f"{_CREATION}default.partitions"
+            keys.setdefault(name, str(settings.topic_partitions))
         ours = replace(sections, sink=keys)
     else:
         keys |= {"connector.class": "kafka-source", **_ANY_VERSION}
-        reset = settings.offset_reset
-        keys["auto.offset.reset"] = "none" if reset == "fail" else reset
+        reset = keys.pop("consumer.auto.offset.reset", "")
+        if not reset or _RESET in sections.framework:
+            reset = "none" if settings.offset_reset == "fail" else settings.offset_reset
+        keys[_RESET] = reset
+        keys.setdefault("consumer.group.id", f"connect-{config['name']}")
         if settings.topics.names:
             keys["topics"] = ",".join(settings.topics.names)
         if settings.topics.pattern:
             keys["topics.regex"] = settings.topics.pattern.text
         ours = replace(sections, source=keys)
-    used = ("offsets.storage.topic", *_CONVERTERS)
+    used: tuple[str, ...] = _CONVERTERS
+    if kind is ConnectorKind.SOURCE:
+        used += ("offsets.storage.topic", _CREATION)
     unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
     return replace(ours, unused_keys=unused), list(_unused(sections.framework))
+
+
+def client_kinds(kind: ConnectorKind) -> tuple[str, ...]:
+    """Return the prefixes of the clients that a connector has whose topics are Kafka's."""
+    return _CLIENTS[kind]
+
+
+def to_connector_key(key: str, config: Mapping[str, str]) -> str:
+    """Return the name that a key of the topic's end has in a connector, where that sets it."""
+    client, _, setting = key.partition(".")
+    override = f"{client}.override.{setting}"
+    return override if override in config else key
+
+
+def _client_settings(
+    node: Mapping[str, str], config: Mapping[str, str], kind: ConnectorKind
+) -> dict[str, str]:
+    """Return the settings of the clients: those of the node, and over them the connector's."""
+    clients = _CLIENTS[kind]
+    found = {key: value for key, value in node.items() if key.startswith(clients)}
+    for client in clients:
+        start = f"{client}override."
+        found |= {
+            f"{client}{key.removeprefix(start)}": value
+            for key, value in config.items()
+            if key.startswith(start)
+        }
+    return found
+
+
+def _topic_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of the topics that a source creates, and of that for its offsets."""
+    found = {key: value for key, value in config.items() if key.startswith(_CREATION)}
+    if enable := node.get(f"{_CREATION}enable"):
+        found[f"{_CREATION}enable"] = enable
+    if topic := config.get("offsets.storage.topic") or node.get(_OFFSETS):
+        found["offsets.storage.topic"] = topic
+    if factor := node.get("offset.storage.replication.factor"):
+        found["offsets.storage.replication.factor"] = factor
+    return found
 
 
 def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
@@ -161,3 +224,8 @@ def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
 def topic_role(kind: ConnectorKind) -> str:
     """Return which end of a connector is a topic."""
     return _ROLES[kind]
+
+
+def reads_kafka_key(kafka: KafkaTopics | None, key: str) -> bool:
+    """Return whether a node's key has an effect on connectors that do not say otherwise."""
+    return kafka is not None and kafka.is_default and key in kafka.keys

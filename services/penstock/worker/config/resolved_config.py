@@ -33,19 +33,19 @@ from penstock.plugin.host import PluginHost
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.secrets.resolution import NO_SECRETS, ResolvedReferences, Secrets
 from penstock.telemetry.redaction import redact_diagnostic, register_secret, with_list_items
+from penstock.worker.config.client_overrides import OverridePolicy, unused_override
 from penstock.worker.config.kafka_topics import (
     KafkaTopics,
+    client_kinds,
     topic_role,
     uses_kafka,
     with_kafka,
 )
 from penstock.worker.config.reach import (
-    NO_RULES,
     UNBOUNDED,
     UNRESTRICTED,
     ConnectorBounds,
     Reach,
-    ReachRules,
     refuse_reserved,
 )
 from penstock.worker.ports import PartitionWatch
@@ -215,7 +215,7 @@ async def resolve_config(
     host: PluginHost,
     secrets: Secrets,
     connector: Connector,
-    rules: ReachRules = NO_RULES,
+    bounds: ConnectorBounds = UNBOUNDED,
     kafka: KafkaTopics | None = None,
 ) -> ResolvedConfig:
     """Return a connector's configuration with the values of its secret references. No plugin is
@@ -224,12 +224,13 @@ async def resolve_config(
     Raises:
         PenstockError: its class is missing, or not installed; `secrets.*`, `reach.*`.
     """
-    reach = rules.for_connector(connector.name)
+    reach = bounds.reach.for_connector(connector.name)
     reach.require_secrets(secrets.known_references(connector.config))
     lookup = await secrets.resolve(connector.config)
     values = with_list_items(_secret_texts(lookup.config, lookup.secret_values))
     try:
         resolved = _resolve_sections(host, connector, lookup, reach, kafka)
+        resolved = _with_override_findings(resolved, bounds.overrides)
     except PenstockError as error:
         raise map_errors(error, lambda found: redact_diagnostic(found, values)) from None
     findings = (*resolved.findings, *secrets.check_references(connector.config))
@@ -250,9 +251,7 @@ class WorkerContext:
 
     async def resolve(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector, as `resolve_config`."""
-        return await resolve_config(
-            self.host, self.secrets, connector, self.bounds.reach, self.kafka
-        )
+        return await resolve_config(self.host, self.secrets, connector, self.bounds, self.kafka)
 
     async def resolve_valid(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector without errors.
@@ -285,7 +284,9 @@ def _resolve_sections(
     settings, findings = read_settings({"name": connector.name, **sections.framework})
     on_kafka = uses_kafka(kafka, settings.topics_backend, kind)
     if on_kafka and kafka is not None:
-        sections, unused = with_kafka(kafka, sections, settings, kind, lookup.config)
+        sections, unused = with_kafka(
+            kafka, sections, settings, kind, {**lookup.config, "name": connector.name}
+        )
         findings += unused
         reach.require_any_topic()
     reported = {found.config_path for found in findings}
@@ -312,6 +313,17 @@ def _resolve_sections(
         reach,
         on_kafka,
     )
+
+
+def _with_override_findings(resolved: ResolvedConfig, policy: OverridePolicy) -> ResolvedConfig:
+    """Return the configuration with an error for each setting of a client that is refused, and a
+    warning for each one whose client the connector does not have.
+    """
+    keys = resolved.sections.overrides
+    used = client_kinds(resolved.kind) if resolved.on_kafka else ()
+    unused = [key for key in keys if policy.allows(key) and not key.startswith(used)]
+    found = (*policy.check(keys), *map(unused_override, unused))
+    return replace(resolved, findings=(*resolved.findings, *found))
 
 
 def _refuse_reach_keys(sections: ConfigSections, kind: ConnectorKind) -> None:
