@@ -199,16 +199,18 @@ class MessageConfig(BrokerConfig):
 
     def key_side(self) -> Converter:
         """Return a converter of keys."""
-        return _converter("key.converter", self.key_converter, self.key_converter_keys)
+        return _converter("key.converter", self.key_converter, self.key_converter_keys, is_key=True)
 
     def value_side(self) -> Converter:
         """Return a converter of values."""
-        return _converter("value.converter", self.value_converter, self.value_converter_keys)
+        return _converter(
+            "value.converter", self.value_converter, self.value_converter_keys, is_key=False
+        )
 
 
-def _converter(path: str, name: str, keys: Mapping[str, str]) -> Converter:
+def _converter(path: str, name: str, keys: Mapping[str, str], *, is_key: bool) -> Converter:
     try:
-        return create_converter(name, keys)
+        return create_converter(name, keys, is_key=is_key)
     except InvalidConverterError as error:
         where = f"{path}.{error.config_path}" if error.config_path else path
         raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None

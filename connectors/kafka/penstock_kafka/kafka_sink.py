@@ -195,12 +195,9 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     ) -> Staging:
         """Return a place for messages that no transaction has yet."""
         config = self.config
-        encoder = MessageEncoder(
-            schema, self._key_columns.get(dataset, ()), config.key_side(), config.value_side()
-        )
-        return MessageStaging(
-            config.topic_of(dataset), encoder, config.max_request_size, self._spill
-        )
+        topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
+        encoder = MessageEncoder(topic, schema, keys, config.key_side(), config.value_side())
+        return MessageStaging(topic, encoder, config.max_request_size, self._spill)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""

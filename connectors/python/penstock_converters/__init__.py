@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -82,14 +82,20 @@ class Encoded:
 
 
 class Converter(Protocol):
-    """Converts messages to values and back. Not thread-safe: it may cache schemas."""
+    """Converts messages to values and back. Not thread-safe: it may cache schemas.
 
-    def decode(self, data: pa.Array) -> Decoded:
-        """Return the values of messages, an array of bytes."""
+    Attributes:
+        takes_structs: Whether a value may be a struct.
+    """
 
-    def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
-        """Return the messages of values. `field` has their type and Kafka Connect's schema
-        fields.
+    takes_structs: ClassVar[bool]
+
+    def decode(self, data: pa.Array, topic: str) -> Decoded:
+        """Return the values of a topic's messages, an array of bytes."""
+
+    def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
+        """Return the messages of values for a topic. `field` has their type and Kafka Connect's
+        schema fields.
         """
 
     def close(self) -> None:

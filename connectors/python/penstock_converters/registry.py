@@ -38,6 +38,9 @@ _JSON_KEYS: Final = (
 
 Config = Mapping[str, str]
 
+Create = Callable[[Config, bool], Converter]
+"""Takes the keys of a converter, and whether it converts keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConverterKind:
@@ -45,15 +48,16 @@ class ConverterKind:
 
     names: tuple[str, ...]
     keys: tuple[ConverterKey, ...]
-    create: Callable[[Config], Converter]
+    create: Create
 
 
-def create_converter(name: str, config: Config) -> Converter:
+def create_converter(name: str, config: Config, *, is_key: bool = False) -> Converter:
     """Create a converter.
 
     Args:
         name: Its name, or Kafka Connect's class name.
         config: Its keys, without the prefix `value.converter.`.
+        is_key: Whether it converts the keys of messages; else their values.
 
     Raises:
         InvalidConverterError: `converter.unknown`, `config.unknown_key`, `config.invalid_value`, …
@@ -77,10 +81,10 @@ def create_converter(name: str, config: Config) -> Converter:
                 config_path=key,
                 fix=f"Its keys are: {', '.join(keys) or 'none'}.",
             )
-    return kind.create(config)
+    return kind.create(config, is_key)
 
 
-def _create_json(config: Config) -> Converter:
+def _create_json(config: Config, _is_key: bool) -> Converter:
     cache = config.get("schemas.cache.size", "1000")
     if not cache.isdigit():
         raise _invalid("schemas.cache.size", cache, "a whole number")
@@ -118,14 +122,14 @@ def _invalid(key: str, value: str, expected: str) -> InvalidConverterError:
     )
 
 
-def _number(name: str) -> Callable[[Config], Converter]:
-    return lambda _config: NUMBERS[name]
+def _number(name: str) -> Create:
+    return lambda _config, _is_key: NUMBERS[name]
 
 
 def _kind(
     name: str,
     java: str,
-    create: Callable[[Config], Converter],
+    create: Create,
     keys: tuple[ConverterKey, ...] = (),
 ) -> ConverterKind:
     return ConverterKind((name, java.rpartition(".")[2], f"{_KAFKA}.{java}"), keys, create)
@@ -136,10 +140,10 @@ KINDS: Final = (
     _kind(
         "string",
         "storage.StringConverter",
-        lambda config: StringConverter(config.get("converter.encoding", "UTF-8")),
+        lambda config, _is_key: StringConverter(config.get("converter.encoding", "UTF-8")),
         (ConverterKey("converter.encoding", default="UTF-8", doc="Encoding of texts."),),
     ),
-    _kind("bytes", "converters.ByteArrayConverter", lambda _config: BytesConverter()),
+    _kind("bytes", "converters.ByteArrayConverter", lambda _config, _is_key: BytesConverter()),
     *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),
 )
 """All converters."""
