@@ -19,11 +19,21 @@ from penstock_connector import (
     FencedError,
     OffsetLostError,
     RetriableError,
+    SchemaError,
     key,
 )
 from penstock_connector.reach import Reaching
-from penstock_converters import Converter, InvalidConverterError
+from penstock_converters import (
+    ConversionError,
+    Converter,
+    InvalidConverterError,
+    RegistryAnswerError,
+    RegistryAuthError,
+    RegistryUnavailableError,
+    SchemaRefusedError,
+)
 from penstock_converters.registry import create_converter
+from penstock_converters.registry_keys import URL, registry_files, registry_hosts
 
 T = TypeVar("T")
 
@@ -197,6 +207,18 @@ class MessageConfig(BrokerConfig):
         self.key_side()
         self.value_side()
 
+    def require_reach(self) -> None:
+        """Refuse a broker, a schema registry, or a file, that the node does not let it reach."""
+        super().require_reach()
+        for path, keys in (
+            ("key.converter", self.key_converter_keys),
+            ("value.converter", self.value_converter_keys),
+        ):
+            for host in registry_hosts(keys):
+                self.reach.require_host(host, f"{path}.{URL}")
+            for name in registry_files(keys):
+                self.reach.require_path(keys[name], f"{path}.{name}")
+
     def key_side(self) -> Converter:
         """Return a converter of keys."""
         return _converter("key.converter", self.key_converter, self.key_converter_keys, is_key=True)
@@ -214,6 +236,27 @@ def _converter(path: str, name: str, keys: Mapping[str, str], *, is_key: bool) -
     except InvalidConverterError as error:
         where = f"{path}.{error.config_path}" if error.config_path else path
         raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
+
+
+_ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {
+    RegistryUnavailableError: RetriableError,
+    RegistryAuthError: AuthError,
+    RegistryAnswerError: ConfigError,
+    SchemaRefusedError: SchemaError,
+}
+
+
+@contextmanager
+def converting(topic: str) -> Iterator[None]:
+    """Raise errors of converters in the body as ours."""
+    try:
+        yield
+    except ConversionError as error:
+        kind = _ERRORS[type(error)]
+        raise kind(error.code, error.message, fix=error.fix, dataset=topic) from error
+    except InvalidConverterError as error:  # files that the registry's TLS needs
+        path = error.config_path
+        raise ConfigError(error.code, error.message, fix=error.fix, config_path=path) from error
 
 
 class Broker:

@@ -209,6 +209,8 @@ class KafkaSource(Source[KafkaSourceConfig]):
         """Leave the brokers."""
         if consumer := getattr(self, "_consumer", None):
             consumer.close()
+        for decoder in getattr(self, "_decoders", {}).values():
+            decoder.close()
 
 
 def _partitions(config: KafkaSourceConfig, timeout_s: float = REQUEST_TIMEOUT_S) -> list[Partition]:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from penstock_connector import ConnectorError, DataError, Op
 from penstock_converters import Converter, Decoded, Problem, Run
+from penstock_kafka.broker import converting
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -88,8 +89,9 @@ class MessageDecoder:
 
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
         """Return rows of messages of `MESSAGE_SCHEMA`, in order, and those that have none."""
-        keys = _decode_keys(self._key, messages.column("key"), self._topic)
-        values = self._value.decode(messages.column("value"), self._topic)
+        with converting(self._topic):
+            keys = _decode_keys(self._key, messages.column("key"), self._topic)
+            values = self._value.decode(messages.column("value"), self._topic)
         bad = [*_bad(keys, "KEY_CONVERTER", self._topic)]
         bad += _bad(values, "VALUE_CONVERTER", self._topic)
         total = messages.num_rows
@@ -110,6 +112,11 @@ class MessageDecoder:
                 )
             )
         return rows, sorted(bad, key=lambda one: one.index)
+
+    def close(self) -> None:
+        """Close the converters."""
+        self._key.close()
+        self._value.close()
 
     def _rows(
         self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array
@@ -325,7 +332,8 @@ class MessageEncoder:
         if not pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
             values = values.field(0)
         values = pc.if_else(null, pa.scalar(None, values.type), values)
-        encoded = converter.encode(values, field, self._topic)
+        with converting(self._topic):
+            encoded = converter.encode(values, field, self._topic)
         bad += [
             BadMessage(index, DataError(problem.code, problem.message, fix=problem.fix))
             for index, problem in encoded.rejected

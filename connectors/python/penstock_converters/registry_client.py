@@ -88,7 +88,11 @@ class RegistryClient:
 
     def __init__(self, options: ClientOptions, tls: ssl.SSLContext | None = None) -> None:
         self._options = options
-        self._pool = httpcore.ConnectionPool(ssl_context=tls, max_connections=2, retries=0)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=tls,
+            max_connections=1,
+            max_keepalive_connections=0,  # each topic has a client, and asks it seldom
+        )
 
     def close(self) -> None:
         """Close all connections."""

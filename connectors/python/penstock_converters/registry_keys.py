@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,6 +22,9 @@ from penstock_converters import InvalidConverterError
 from penstock_converters.registry_client import ClientOptions, basic_login, split_url
 
 Config = Mapping[str, str]
+
+_Store = tuple[str, str, bytes | None]
+"""File, form and password of keys and certificates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class RegistryOptions:
     """What a registry is asked for.
 
     Attributes:
+        tls: Returns how TLS is spoken; None: as the library does by itself.
         strategy: How a subject is named.
         latest_ttl_s: How long the newest schema is remembered; below 0: for ever.
         schema_id: The id of the schema to write by; below 0: none.
@@ -124,7 +128,7 @@ class RegistryOptions:
     """
 
     client: ClientOptions
-    tls: ssl.SSLContext | None
+    tls: Callable[[], ssl.SSLContext | None]
     is_key: bool = False
     strategy: str = "TopicNameStrategy"
     registers: bool = True
@@ -262,15 +266,22 @@ def _is_url(text: str) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return is_http and len(text.split()) == 1
 
 
-def _tls(config: Config) -> ssl.SSLContext | None:
-    """Return how TLS is spoken; None: as the library does by itself."""
+def _tls(config: Config) -> Callable[[], ssl.SSLContext | None]:
     trusted, own = _store(config, "truststore"), _store(config, "keystore")
     inline = config.get(f"{_SSL}truststore.certificates", "")
+    key_password = config.get(f"{_SSL}key.password", "").encode()
     if not (trusted or own or inline):
-        return None
+        return lambda: None
+    return lambda: _load_tls(trusted, own, inline, key_password)
+
+
+def _load_tls(
+    trusted: _Store | None, own: _Store | None, inline: str, key_password: bytes
+) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=inline or None)
     if trusted:
         path, kind, password = trusted
@@ -285,11 +296,11 @@ def _tls(config: Config) -> ssl.SSLContext | None:
         except (ValueError, OSError) as error:
             raise _unreadable(key, path, error) from None
     if own:
-        _load_own(context, config, own)
+        _load_own(context, own, key_password)
     return context
 
 
-def _store(config: Config, name: str) -> tuple[str, str, bytes | None] | None:
+def _store(config: Config, name: str) -> _Store | None:
     """Return file, form and password of a store."""
     path = config.get(f"{_SSL}{name}.location", "")
     kind = config.get(f"{_SSL}{name}.type", "JKS").upper()
@@ -309,18 +320,17 @@ def _store(config: Config, name: str) -> tuple[str, str, bytes | None] | None:
     return path, kind, password.encode() or None
 
 
-def _load_own(context: ssl.SSLContext, config: Config, own: tuple[str, str, bytes | None]) -> None:
+def _load_own(context: ssl.SSLContext, own: _Store, key_password: bytes) -> None:
     path, kind, password = own
     key = f"{_SSL}keystore.location"
-    key_password = config.get(f"{_SSL}key.password", "").encode() or password
+    secret = key_password or password or b""
     try:
         if kind == "PEM":
-            context.load_cert_chain(path, password=key_password or "")
+            context.load_cert_chain(path, password=secret)
             return
         private, certificate, more = pkcs12.load_key_and_certificates(_read(path, key), password)
         if private is None or certificate is None:
             raise ValueError("it has no key with its certificate")
-        secret = key_password or b""
         protection = BestAvailableEncryption(secret) if secret else NoEncryption()
         text = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection)
         text += b"".join(one.public_bytes(Encoding.PEM) for one in (certificate, *more))

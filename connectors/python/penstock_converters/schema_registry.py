@@ -69,7 +69,7 @@ class SchemaRegistry:
 
     def __init__(self, options: RegistryOptions) -> None:
         self._options = options
-        self._client = RegistryClient(options.client, options.tls)
+        self._made: RegistryClient | None = None
         self._by_id: Cache[int, SchemaToUse] = Cache(options.max_schemas)
         self._ids: Cache[tuple[str, str], int] = Cache(options.max_schemas)
         self._latest: Cache[str, tuple[float, SchemaToUse]] = Cache(options.max_schemas)
@@ -77,7 +77,14 @@ class SchemaRegistry:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        if self._made is not None:
+            self._made.close()
+
+    @property
+    def _client(self) -> RegistryClient:
+        if self._made is None:  # files are read at first use: the node may say which
+            self._made = RegistryClient(self._options.client, self._options.tls())
+        return self._made
 
     def schema_by_id(self, number: int) -> SchemaToUse | None:
         """Return the schema of an id; None: the registry does not know it."""
