@@ -104,7 +104,7 @@ BYTES = [
     ),
     Parser(
         "message of Kafka's",
-        lambda data: create_converter("json", {}).decode(pa.array([data], pa.binary())),
+        lambda data: create_converter("json", {}).decode(pa.array([data], pa.binary()), "t"),
         (
             b'{"schema":{"type":"int64","name":"org.apache.kafka.connect.data.Date"},"payload":1}',
             MONEY,

@@ -19,10 +19,20 @@ from penstock_connector import (
     FencedError,
     OffsetLostError,
     RetriableError,
+    SchemaError,
     key,
 )
-from penstock_converters import Converter, InvalidConverterError
+from penstock_converters import (
+    ConversionError,
+    Converter,
+    InvalidConverterError,
+    RegistryAnswerError,
+    RegistryAuthError,
+    RegistryUnavailableError,
+    SchemaRefusedError,
+)
 from penstock_converters.registry import create_converter
+from penstock_converters.registry_keys import URL, registry_files, registry_hosts
 from penstock_kafka.client_settings import ClientKind, translate
 from penstock_kafka.login import LoginConfig
 
@@ -82,6 +92,8 @@ _UNANSWERED: Final = frozenset(
     }
 )
 _PAUSE_S: Final = 0.1
+_LOOK_S: Final = 1.0
+"""Time after which a call that has no answer is asked whether its login was refused."""
 
 _TOO_LARGE: Final = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG_SIZE}
@@ -116,21 +128,56 @@ class MessageConfig(LoginConfig):
         self.key_side()
         self.value_side()
 
+    def require_reach(self) -> None:
+        """Refuse a broker, a schema registry, or a file, that the node does not let it reach."""
+        super().require_reach()
+        for path, keys in (
+            ("key.converter", self.key_converter_keys),
+            ("value.converter", self.value_converter_keys),
+        ):
+            for host in registry_hosts(keys):
+                self.reach.require_host(host, f"{path}.{URL}")
+            for name in registry_files(keys):
+                self.reach.require_path(keys[name], f"{path}.{name}")
+
     def key_side(self) -> Converter:
         """Return a converter of keys."""
-        return _converter("key.converter", self.key_converter, self.key_converter_keys)
+        return _converter("key.converter", self.key_converter, self.key_converter_keys, is_key=True)
 
     def value_side(self) -> Converter:
         """Return a converter of values."""
-        return _converter("value.converter", self.value_converter, self.value_converter_keys)
+        return _converter(
+            "value.converter", self.value_converter, self.value_converter_keys, is_key=False
+        )
 
 
-def _converter(path: str, name: str, keys: Mapping[str, str]) -> Converter:
+def _converter(path: str, name: str, keys: Mapping[str, str], *, is_key: bool) -> Converter:
     try:
-        return create_converter(name, keys)
+        return create_converter(name, keys, is_key=is_key)
     except InvalidConverterError as error:
         where = f"{path}.{error.config_path}" if error.config_path else path
         raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
+
+
+_ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {
+    RegistryUnavailableError: RetriableError,
+    RegistryAuthError: AuthError,
+    RegistryAnswerError: ConfigError,
+    SchemaRefusedError: SchemaError,
+}
+
+
+@contextmanager
+def converting(topic: str) -> Iterator[None]:
+    """Raise errors of converters in the body as ours."""
+    try:
+        yield
+    except ConversionError as error:
+        kind = _ERRORS[type(error)]
+        raise kind(error.code, error.message, fix=error.fix, dataset=topic) from error
+    except InvalidConverterError as error:  # files that the registry's TLS needs
+        path = error.config_path
+        raise ConfigError(error.code, error.message, fix=error.fix, config_path=path) from error
 
 
 class Broker:
@@ -177,6 +224,22 @@ class Broker:
             if self._refused is not None and error.code() in _UNANSWERED:
                 error = self._refused
             raise to_connector_error(error, stage) from failure
+
+    def topics(
+        self, client: Any, stage: str, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Mapping[str, Any]:
+        """Return the topics that the brokers have, by name. A refused login is told at once."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            with self.errors(stage, client):
+                try:
+                    return dict(client.list_topics(timeout=min(left, _LOOK_S)).topics)
+                except KafkaException as failure:
+                    client.poll(0)
+                    answered = failure.args[0].code() not in _UNANSWERED
+                    if answered or self._refused is not None or left <= _LOOK_S:
+                        raise
 
     def ask(self, stage: str, question: Callable[[], T]) -> T:
         """Return the answer to a question, which is asked again while a topic moves or is new."""

@@ -21,6 +21,7 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
+from penstock_converters import Converter
 from penstock_kafka.broker import (
     CHECK_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
@@ -55,6 +56,9 @@ TRANSACTION_TIMEOUT_S: Final = 120.0
 """Time after which the brokers abort a transaction whose task has died. Until then it hides what
 others write after it, in the topic and in `offsets.storage.topic`.
 """
+
+_NO_SLOT: Final = -1
+"""Instead of a slot, for schemas without rows."""
 
 _OVERHEAD_BYTES: Final = 512
 """What a message's frame may add to its key and value."""
@@ -167,13 +171,13 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Ask the brokers who they are."""
         broker = Broker(config, "producer", config.producer)
         producer = Producer(broker.settings())
-        with broker.errors("brokers", producer):
-            producer.list_topics(timeout=CHECK_TIMEOUT_S)
+        broker.topics(producer, "brokers", CHECK_TIMEOUT_S)
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Fence older runs of the task."""
         config = self.config
         self._key_columns: dict[str, tuple[str, ...]] = {}
+        self._sides: dict[int, tuple[Converter, Converter]] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._open = self._committed = 0
         self._broker = Broker(config, "producer", config.producer)
@@ -229,6 +233,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
             self._creation.settings(topic),
             may_create=config.topic_creation_enable,
         )
+        nothing = pa.RecordBatch.from_pylist([], schema)
+        self._encoder(_NO_SLOT, dataset, schema).encode(nothing)  # asks a schema registry
         return None
 
     def stage(
@@ -236,10 +242,19 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     ) -> Staging:
         """Return a place for messages that no transaction has yet."""
         config = self.config
-        encoder = MessageEncoder(
-            schema, self._key_columns.get(dataset, ()), config.key_side(), config.value_side()
-        )
-        return MessageStaging(config.topic_of(dataset), encoder, self._max_bytes, self._spill)
+        encoder = self._encoder(slot, dataset, schema)
+        topic = config.topic_of(dataset)
+        return MessageStaging(topic, encoder, self._max_bytes, self._spill)
+
+    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> MessageEncoder:
+        """Return what makes messages of rows. A slot keeps its converters, which remember
+        schemas.
+        """
+        config = self.config
+        if slot not in self._sides:
+            self._sides[slot] = config.key_side(), config.value_side()
+        topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
+        return MessageEncoder(topic, schema, keys, *self._sides[slot])
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""
@@ -310,6 +325,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         if (producer := getattr(self, "_producer", None)) is not None:
             producer.purge()
             producer.flush(0)
+        for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
+            side.close()
 
 
 def _sizes(messages: pa.RecordBatch) -> list[int]:

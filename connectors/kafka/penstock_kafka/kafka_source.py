@@ -268,13 +268,14 @@ class KafkaSource(Source[KafkaSourceConfig]):
         if consumer := getattr(self, "_consumer", None):
             self._group.commit(consumer, at_end=True)
             consumer.close()
+        for decoder in getattr(self, "_decoders", {}).values():
+            decoder.close()
 
 
 def _partitions(config: KafkaSourceConfig, timeout_s: float = REQUEST_TIMEOUT_S) -> list[Partition]:
     broker = Broker(config, "admin", config.login_keys())
     admin = AdminClient(broker.settings())
-    with broker.errors("topics", admin):
-        known = admin.list_topics(timeout=timeout_s).topics
+    known = broker.topics(admin, "topics", timeout_s)
     if config.topics_regex:
         pattern = Pattern.compile(config.topics_regex, "topics.regex")
         left_out = _INTERNAL if config.consumer.get("exclude.internal.topics") != "false" else ()

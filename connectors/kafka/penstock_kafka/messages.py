@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from penstock_connector import ConnectorError, DataError, Op
 from penstock_converters import Converter, Decoded, Problem, Run
-from penstock_converters.json_converter import JsonConverter
+from penstock_kafka.broker import converting
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -89,8 +89,9 @@ class MessageDecoder:
 
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
         """Return rows of messages of `MESSAGE_SCHEMA`, in order, and those that have none."""
-        keys = _decode_keys(self._key, messages.column("key"))
-        values = self._value.decode(messages.column("value"))
+        with converting(self._topic):
+            keys = _decode_keys(self._key, messages.column("key"), self._topic)
+            values = self._value.decode(messages.column("value"), self._topic)
         bad = [*_bad(keys, "KEY_CONVERTER", self._topic)]
         bad += _bad(values, "VALUE_CONVERTER", self._topic)
         total = messages.num_rows
@@ -111,6 +112,11 @@ class MessageDecoder:
                 )
             )
         return rows, sorted(bad, key=lambda one: one.index)
+
+    def close(self) -> None:
+        """Close the converters."""
+        self._key.close()
+        self._value.close()
 
     def _rows(
         self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array
@@ -162,10 +168,10 @@ class MessageDecoder:
         }
 
 
-def _decode_keys(converter: Converter, keys: pa.Array) -> Decoded:
+def _decode_keys(converter: Converter, keys: pa.Array, topic: str) -> Decoded:
     """Decode keys. Most topics have all of them, or none."""
     if keys.null_count < len(keys):
-        return converter.decode(keys)
+        return converter.decode(keys, topic)
     nulls = pa.nulls(len(keys))
     return Decoded((Run(pa.field("key", nulls.type), range(len(keys)), nulls),))
 
@@ -237,12 +243,17 @@ def _data_error(problem: Problem, stage: str, topic: str) -> DataError:
 
 
 class MessageEncoder:
-    """Makes messages of the rows of one dataset and schema."""
+    """Makes messages of the rows of one dataset and schema, for one topic."""
 
     def __init__(
-        self, schema: pa.Schema, key_columns: Sequence[str], key: Converter, value: Converter
+        self,
+        topic: str,
+        schema: pa.Schema,
+        key_columns: Sequence[str],
+        key: Converter,
+        value: Converter,
     ) -> None:
-        self._schema, self._key, self._value = schema, key, value
+        self._topic, self._schema, self._key, self._value = topic, schema, key, value
         self._data = [field for field in schema if field.name not in RESERVED]
         self._keys = [schema.field(name) for name in key_columns if name in schema.names]
 
@@ -310,8 +321,8 @@ class MessageEncoder:
         key = _struct([rows.column(field.name) for field in self._keys], self._keys)
         return self._encode(self._key, key, _value_field(self._keys, self._key), none, bad)
 
-    @staticmethod
     def _encode(
+        self,
         converter: Converter,
         values: pa.Array,
         field: pa.Field,
@@ -321,7 +332,8 @@ class MessageEncoder:
         if not pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
             values = values.field(0)
         values = pc.if_else(null, pa.scalar(None, values.type), values)
-        encoded = converter.encode(values, field)
+        with converting(self._topic):
+            encoded = converter.encode(values, field, self._topic)
         bad += [
             BadMessage(index, DataError(problem.code, problem.message, fix=problem.fix))
             for index, problem in encoded.rejected
@@ -338,7 +350,7 @@ def _value_field(fields: Sequence[pa.Field], converter: Converter) -> pa.Field:
     value itself, and so is any only one for a converter that knows no structs; others are fields of
     a struct.
     """
-    if len(fields) == 1 and (fields[0].name in _WHOLE or not isinstance(converter, JsonConverter)):
+    if len(fields) == 1 and (fields[0].name in _WHOLE or not converter.takes_structs):
         return fields[0]
     return pa.field(VALUE, pa.struct(list(fields)), nullable=False)
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -98,13 +98,15 @@ class JsonConverter:
         InvalidConverterError: `converter.schema_content`.
     """
 
+    takes_structs: ClassVar[bool] = True
+
     def __init__(self, options: JsonOptions) -> None:
         self._options = options
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
         self._objects = ObjectReader()
         self._content = self._schema_of(options.content) if options.content else None
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, topic: str) -> Decoded:
         """Return the values. Neighbouring values of one schema are a run."""
         rejected: list[RejectedValue] = []
         if not self._options.schemas:
@@ -171,7 +173,7 @@ class JsonConverter:
         )
         return Decoded((run,), tuple(sorted(rejected, key=_index)))
 
-    def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
+    def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of values."""
         options = self._options
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +21,14 @@ _FIELD: Final = "value"
 class BytesConverter:
     """Passes bytes on unchanged."""
 
-    def decode(self, data: pa.Array) -> Decoded:
+    takes_structs: ClassVar[bool] = False
+
+    def decode(self, data: pa.Array, topic: str) -> Decoded:
         """Return the bytes."""
         column = data.cast(pa.binary())
         return Decoded((Run(pa.field(_FIELD, pa.binary()), range(len(column)), column),))
 
-    def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
+    def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the bytes; values of another type are rejected."""
         kind = field.type
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -56,6 +58,8 @@ class StringConverter:
         encoding: Name of the encoding, Java's or Python's.
     """
 
+    takes_structs: ClassVar[bool] = False
+
     def __init__(self, encoding: str = "UTF-8") -> None:
         try:
             self._codec = codecs.lookup(encoding).name
@@ -67,7 +71,7 @@ class StringConverter:
                 config_path="converter.encoding",
             ) from None
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, topic: str) -> Decoded:
         """Return the texts. Invalid bytes are rejected; Kafka's converter replaces them by
         U+FFFD.
         """
@@ -96,7 +100,7 @@ class StringConverter:
         column = pa.array(texts, pa.string())
         return Decoded((Run(pa.field(_FIELD, pa.string()), rows, column),), tuple(rejected))
 
-    def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
+    def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the bytes of texts."""
         if self._codec == "utf-8" and pa.types.is_string(field.type):
             return Encoded(values.cast(pa.binary()))
@@ -158,6 +162,8 @@ class NumberConverter:
         kind: The Arrow type of the values.
     """
 
+    takes_structs: ClassVar[bool] = False
+
     name: str
     wire: str
     kind: pa.DataType
@@ -167,7 +173,7 @@ class NumberConverter:
         """Size of a message."""
         return np.dtype(self.wire).itemsize
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, topic: str) -> Decoded:
         """Return the numbers; messages of another length are rejected."""
         values = data.to_pylist()
         rejected = [
@@ -192,7 +198,7 @@ class NumberConverter:
     def _fits(self, value: bytes) -> bool:
         return len(value) == self.size_bytes and (self.wire != "?" or value in {b"\x00", b"\x01"})
 
-    def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
+    def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of numbers; a value that the type does not hold exactly is
         rejected.
         """

@@ -80,14 +80,14 @@ def test_a_message_is_read_and_written_as_kafka_does(case):
     schema, payload, value = BOTH_WAYS[case]
     text = envelope(schema, payload)
     made = create_converter(CLASS, {})
-    decoded = made.decode(pa.array([text.encode()], pa.binary()))
+    decoded = made.decode(pa.array([text.encode()], pa.binary()), "t")
     assert decoded.rejected == ()
     (run,) = decoded.runs
     assert run.column.to_pylist() == [value]
     if value is None:
         return  # a null row is a message without bytes
-    assert made.encode(run.column, run.field).column.to_pylist() == [text.encode()]
-    plain = create_converter("json", {"schemas.enable": "false"}).encode(run.column, run.field)
+    assert made.encode(run.column, run.field, "t").column.to_pylist() == [text.encode()]
+    plain = create_converter("json", {"schemas.enable": "false"}).encode(run.column, run.field, "t")
     assert plain.column.to_pylist() == [payload.encode()]
 
 
@@ -108,7 +108,7 @@ def test_a_schema_survives_arrow(case):
 def test_numbers_are_written_as_java_writes_them(value, text):
     column = pa.array([value], pa.float64())
     made = create_converter("json", {"schemas.enable": "false"}).encode(
-        column, pa.field("v", column.type)
+        column, pa.field("v", column.type), "t"
     )
     assert made.column.to_pylist() == [(text or "1.7976931348623157E308").encode()]
 
@@ -116,7 +116,7 @@ def test_numbers_are_written_as_java_writes_them(value, text):
 def test_singles_have_the_digits_of_singles():
     column = pa.array([0.1, 3.4028235e38, 1.17549435e-38, 16777216.0], pa.float32())
     made = create_converter("json", {"schemas.enable": "false"}).encode(
-        column, pa.field("v", column.type)
+        column, pa.field("v", column.type), "t"
     )
     assert made.column.to_pylist() == [b"0.1", b"3.4028235E38", b"1.1754944E-38", b"1.6777216E7"]
 
@@ -128,14 +128,14 @@ DECIMAL = {"type": "bytes", "name": D + "Decimal", "version": 1, "parameters": {
 def test_decimals_are_read_in_both_forms_and_written_as_asked(payload):
     text = json.dumps({"schema": DECIMAL, "payload": payload}).encode()
     numeric = create_converter("json", {"decimal.format": "numeric"})
-    (run,) = numeric.decode(pa.array([text])).runs
+    (run,) = numeric.decode(pa.array([text]), "t").runs
     assert run.column.to_pylist() == [Decimal("1.56")]
-    assert numeric.encode(run.column, run.field).column[0].as_py().endswith(b'"payload":1.56}')
+    assert numeric.encode(run.column, run.field, "t").column[0].as_py().endswith(b'"payload":1.56}')
 
 
 def test_a_decimal_number_keeps_digits_that_no_double_has():
     text = b'{"schema": %s, "payload": 12345678901234567890.12}' % json.dumps(DECIMAL).encode()
-    (run,) = create_converter("json", {}).decode(pa.array([text])).runs
+    (run,) = create_converter("json", {}).decode(pa.array([text]), "t").runs
     assert run.column.to_pylist() == [Decimal("12345678901234567890.12")]
 
 
@@ -150,17 +150,17 @@ DEFAULTED = {
 def test_a_null_becomes_its_default_or_stays(key, value, payload):
     made = create_converter("json", {"replace.null.with.default": key})
     text = json.dumps({"schema": DEFAULTED, "payload": payload}).encode()
-    (run,) = made.decode(pa.array([text])).runs
+    (run,) = made.decode(pa.array([text]), "t").runs
     assert run.column.to_pylist() == [{"f1": value}]
     nulls = pa.array([{"f1": None}], run.field.type)
-    (written,) = made.encode(nulls, run.field).column.to_pylist()
+    (written,) = made.encode(nulls, run.field, "t").column.to_pylist()
     assert json.loads(written)["payload"] == {"f1": value}
 
 
 def test_messages_without_schema_are_read_by_the_one_that_is_given():
     content = {"type": "struct", "fields": [{"type": "int32", "field": "a"}]}
     made = create_converter("json", {"schema.content": json.dumps(content)})
-    decoded = made.decode(pa.array([b'{"a": 5}', b'{"a": "x"}']))
+    decoded = made.decode(pa.array([b'{"a": 5}', b'{"a": "x"}']), "t")
     assert decoded.runs[0].field.type == pa.struct([pa.field("a", pa.int32(), nullable=False)])
     assert decoded.runs[0].column.to_pylist() == [{"a": 5}]
     assert [(row, error.code) for row, error in decoded.rejected] == [(1, "converter.value")]
@@ -169,7 +169,7 @@ def test_messages_without_schema_are_read_by_the_one_that_is_given():
 def test_without_schemas_values_are_what_they_are():
     made = create_converter("json", {"schemas.enable": "false"})
     data = [b'{"a": 1, "b": [1.5, null], "c": {"d": "x"}}', None, b'{"a": 2, "e": true}']
-    (run,) = made.decode(pa.array(data, pa.binary())).runs
+    (run,) = made.decode(pa.array(data, pa.binary()), "t").runs
     assert list(run.rows) == [0, 1, 2]
     assert run.column.to_pylist() == [
         {"a": 1, "b": [1.5, None], "c": {"d": "x"}, "e": None},
@@ -180,7 +180,7 @@ def test_without_schemas_values_are_what_they_are():
 
 def test_without_schemas_a_value_of_another_type_is_bad_and_its_neighbours_pass():
     data = [b'{"a": 1}', b'{"a": "x"}', b"[1]", b'{"a": 2.5}', b"%d" % 2**70, b"no", b""]
-    decoded = create_converter("json", {"schemas.enable": "false"}).decode(pa.array(data))
+    decoded = create_converter("json", {"schemas.enable": "false"}).decode(pa.array(data), "t")
     (run,) = decoded.runs
     assert run.rows == [0, 3]
     assert run.column.to_pylist() == [{"a": 1.0}, {"a": 2.5}]
@@ -194,7 +194,7 @@ def test_rows_of_several_schemas_are_runs_in_their_order():
     one, two = ('{"type":"int32"}', '{"type":"string"}')
     texts = [envelope(one, "1"), envelope(one, "2"), None, envelope(two, '"x"'), envelope(one, "3")]
     data = pa.array([t and t.encode() for t in texts], pa.binary())
-    decoded = create_converter("json", {"schemas.cache.size": "1"}).decode(data)
+    decoded = create_converter("json", {"schemas.cache.size": "1"}).decode(data, "t")
     assert [(list(r.rows), r.column.to_pylist()) for r in decoded.runs] == [
         ([0, 1, 2], [1, 2, None]), ([3], ["x"]), ([4], [3]),
     ]  # fmt: skip
@@ -238,7 +238,7 @@ INT8 = '{"type":"int8"}'
 )  # fmt: skip
 def test_what_is_not_as_its_schema_says_is_a_bad_row(text, code):
     good = envelope(INT8, "7").encode()
-    decoded = create_converter("json", {}).decode(pa.array([good, text.encode(), good]))
+    decoded = create_converter("json", {}).decode(pa.array([good, text.encode(), good]), "t")
     assert [(row, error.code) for row, error in decoded.rejected] == [(1, code)]
     assert [value for run in decoded.runs for value in run.column.to_pylist()] == [7, 7]
 
@@ -253,8 +253,8 @@ def test_a_name_makes_no_other_type_of_a_plain_one(kind, name):
     fields = ',"fields":[{"type":"int8","optional":false,"field":"a"}]' if kind == "struct" else ""
     text = envelope(f'{{"type":"{kind}"{fields},"optional":false,"name":"{D}{name}"}}', payload)
     made = create_converter("json", {})
-    (run,) = made.decode(pa.array([text.encode()])).runs
-    assert made.encode(run.column, run.field).column.to_pylist() == [text.encode()]
+    (run,) = made.decode(pa.array([text.encode()]), "t").runs
+    assert made.encode(run.column, run.field, "t").column.to_pylist() == [text.encode()]
 
 
 @given(st.integers(1 - 10**38, 10**38 - 1), st.integers(0, 38), st.booleans())
@@ -262,8 +262,8 @@ def test_a_decimal_keeps_all_of_its_38_digits(whole, scale, numeric):
     value = Decimal((whole < 0, tuple(map(int, str(abs(whole)))), -scale))
     column = pa.array([value], pa.decimal128(38, scale))
     made = create_converter("json", {"decimal.format": "numeric" if numeric else "base64"})
-    encoded = made.encode(column, pa.field("value", column.type)).column
-    (run,) = made.decode(encoded).runs
+    encoded = made.encode(column, pa.field("value", column.type), "t").column
+    (run,) = made.decode(encoded, "t").runs
     assert run.column == column
     if not numeric:
         payload = base64.b64decode(json.loads(encoded[0].as_py())["payload"])
@@ -274,7 +274,7 @@ def test_microseconds_are_not_cut_off_without_a_word():
     moments = [datetime(2026, 1, 1, microsecond=m, tzinfo=UTC) for m in (5000, 5)]
     column = pa.array(moments)
     made = create_converter("json", {"schemas.enable": "false"}).encode(
-        column, pa.field("t", column.type)
+        column, pa.field("t", column.type), "t"
     )
     assert made.column.to_pylist() == [b"1767225600005", None]
     assert [(row, error.code) for row, error in made.rejected] == [(1, "converter.not_exact")]
@@ -287,6 +287,6 @@ def test_columns_of_other_types_become_the_next_larger_of_kafkas():
     }  # fmt: skip
     assert {k: to_connect_schema(pa.field("v", k))["type"] for k in kinds} == kinds
     made = create_converter("json", {}).encode(
-        pa.array([1], pa.duration("s")), pa.field("v", pa.duration("s"))
+        pa.array([1], pa.duration("s")), pa.field("v", pa.duration("s")), "t"
     )
     assert [error.code for _, error in made.rejected] == ["converter.type"]

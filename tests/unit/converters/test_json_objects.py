@@ -39,7 +39,7 @@ def one_by_one(data, monkeypatch):
     """Decode without Arrow's parser."""
     with monkeypatch.context() as patch:
         patch.setattr(ObjectReader, "read", lambda *_: None)
-        return create_converter("json", {"schemas.enable": "false"}).decode(data)
+        return create_converter("json", {"schemas.enable": "false"}).decode(data, "t")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,9 @@ def test_what_arrow_would_read_otherwise_is_left(texts):
 def test_no_depth_ends_the_process(depth, ends):
     begin, end = ends[:-1], ends[-1]  # of one level
     text = f'{{"x": {begin * depth}1{end * depth}}}'
-    found = create_converter("json", {"schemas.enable": "false"}).decode(pa.array([text.encode()]))
+    found = create_converter("json", {"schemas.enable": "false"}).decode(
+        pa.array([text.encode()]), "t"
+    )
     assert len(found.rejected) == (depth > 900), "what Python cannot read is rejected"
 
 

@@ -29,8 +29,8 @@ def field(column):
 def test_numbers_are_bytes_as_kafka_writes_them(name, value, data):
     made = create_converter(f"{KAFKA}.converters.{name}Converter", {})
     column = pa.array([value, None], NUMBERS[name].kind)
-    assert made.encode(column, field(column)).column.to_pylist() == [data, None]
-    (run,) = made.decode(pa.array([None, data], pa.binary())).runs
+    assert made.encode(column, field(column), "t").column.to_pylist() == [data, None]
+    (run,) = made.decode(pa.array([None, data], pa.binary()), "t").runs
     assert run.column.to_pylist() == [None, value]
     assert run.column.type == NUMBERS[name].kind
 
@@ -39,7 +39,7 @@ def test_numbers_are_bytes_as_kafka_writes_them(name, value, data):
 def test_bytes_of_another_length_are_bad_rows(name):
     made = create_converter(name.lower(), {})
     data = pa.array([b"", bytes(made.size_bytes), bytes(made.size_bytes + 1)])
-    decoded = made.decode(data)
+    decoded = made.decode(data, "t")
     assert [row for row, _ in decoded.rejected] == [0, 2]
     assert decoded.runs[0].rows == [1]
 
@@ -52,21 +52,21 @@ def test_bytes_of_another_length_are_bad_rows(name):
     ],
 )  # fmt: skip
 def test_what_is_no_such_number_exactly_is_a_bad_row(name, column):
-    encoded = create_converter(name, {}).encode(column, field(column))
+    encoded = create_converter(name, {}).encode(column, field(column), "t")
     assert [error.code for _, error in encoded.rejected] == ["converter.type"]
     assert encoded.column.to_pylist() == [None]
 
 
 def test_a_boolean_of_another_byte_is_a_bad_row():
-    assert len(create_converter("boolean", {}).decode(pa.array([b"\x02"])).rejected) == 1
+    assert len(create_converter("boolean", {}).decode(pa.array([b"\x02"]), "t").rejected) == 1
 
 
 def test_texts_are_their_bytes():
     made = create_converter(f"{KAFKA}.storage.StringConverter", {})
     column = pa.array(["Ä", "", None])
     data = ["Ä".encode(), b"", None]
-    assert made.encode(column, field(column)).column.to_pylist() == data
-    decoded = made.decode(pa.array([*data, b"\xff"], pa.binary()))
+    assert made.encode(column, field(column), "t").column.to_pylist() == data
+    decoded = made.decode(pa.array([*data, b"\xff"], pa.binary()), "t")
     assert decoded.runs[0].column.to_pylist() == ["Ä", "", None]
     assert [(row, error.code) for row, error in decoded.rejected] == [(3, "converter.not_text")]
 
@@ -74,7 +74,7 @@ def test_texts_are_their_bytes():
 def test_another_encoding_is_obeyed():
     made = create_converter("string", {"converter.encoding": "ISO-8859-1"})
     column = pa.array(["Ä", "€"])
-    encoded = made.encode(column, field(column))
+    encoded = made.encode(column, field(column), "t")
     assert encoded.column.to_pylist() == [b"\xc4", None]
     assert [row for row, _ in encoded.rejected] == [1]
 
@@ -89,14 +89,14 @@ def test_another_encoding_is_obeyed():
 )  # fmt: skip
 def test_other_values_are_written_as_java_does(value, text):
     column = pa.array([value])
-    encoded = create_converter("string", {}).encode(column, field(column))
+    encoded = create_converter("string", {}).encode(column, field(column), "t")
     assert encoded.column.to_pylist() == [text.encode()]
 
 
 def test_a_map_is_written_as_java_does():
     column = pa.array([[("k", 1), ("n", None)]], pa.map_(pa.string(), pa.int32()))
     assert (
-        create_converter("string", {}).encode(column, field(column)).column[0].as_py()
+        create_converter("string", {}).encode(column, field(column), "t").column[0].as_py()
         == b"{k=1, n=null}"
     )
 
@@ -104,11 +104,11 @@ def test_a_map_is_written_as_java_does():
 def test_bytes_are_bytes_and_nothing_else_is():
     made = create_converter("ByteArrayConverter", {})
     column = pa.array([b"\x00\xff", None], pa.large_binary())
-    assert made.encode(column, field(column)).column.to_pylist() == [b"\x00\xff", None]
-    (run,) = made.decode(column).runs
+    assert made.encode(column, field(column), "t").column.to_pylist() == [b"\x00\xff", None]
+    (run,) = made.decode(column, "t").runs
     assert run.column.to_pylist() == [b"\x00\xff", None]
     texts = pa.array(["x", None])
-    assert [row for row, _ in made.encode(texts, field(texts)).rejected] == [0]
+    assert [row for row, _ in made.encode(texts, field(texts), "t").rejected] == [0]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def remote():
 def lines(request, remote):
     """Two converters of the same meaning."""
     if request.param == "plugin":
-        return RemoteConverter(remote, "d")
+        return RemoteConverter(remote)
     return create_converter("json", {"schemas.enable": "false"})
 
 
@@ -80,7 +80,7 @@ def decoded(found):
 
 
 def test_values_nulls_and_bad_rows_are_where_they_belong(lines):
-    found = lines.decode(pa.array([b'{"a":1}', None, b"no", b'{"a":2}'], pa.binary()))
+    found = lines.decode(pa.array([b'{"a":1}', None, b"no", b'{"a":2}'], pa.binary()), "t")
     assert decoded(found) == {0: {"a": 1}, 1: None, 3: {"a": 2}}
     assert [row for run in found.runs for row in run.rows] == [0, 1, 3]
     assert [(row, error.code) for row, error in found.rejected] == [(2, "converter.not_json")]
@@ -88,31 +88,31 @@ def test_values_nulls_and_bad_rows_are_where_they_belong(lines):
 
 def test_bytes_are_where_their_values_were(lines):
     values = pa.array([{"a": 1}, None, {"a": 2}])
-    made = lines.encode(values, pa.field("value", values.type))
+    made = lines.encode(values, pa.field("value", values.type), "t")
     assert made.column.to_pylist() == [b'{"a":1}', None, b'{"a":2}']
     assert made.rejected == ()
 
 
 def test_nothing_is_converted_without_a_call(lines):
     empty = pa.array([None, None], pa.binary())
-    assert decoded(lines.decode(empty)) == {0: None, 1: None}
+    assert decoded(lines.decode(empty, "t")) == {0: None, 1: None}
 
 
 def test_many_go_in_parts(remote, monkeypatch):
     monkeypatch.setattr(plugin_transform, "MAX_ROW_BYTES", 2000)
     data = pa.array([b'{"a":%d}' % n for n in range(3000)])
-    found = decoded(RemoteConverter(remote, "d").decode(data))
+    found = decoded(RemoteConverter(remote).decode(data, "t"))
     assert found == {n: {"a": n} for n in range(3000)}
 
 
 def test_a_converter_that_drops_messages_is_refused(remote):
     with pytest.raises(InternalError) as caught:
-        RemoteConverter(replace(remote, connector="dropping"), "d").decode(pa.array([b"x"]))
+        RemoteConverter(replace(remote, connector="dropping")).decode(pa.array([b"x"]), "t")
     assert caught.value.code == "plugin.protocol.convert_rows"
 
 
 def test_a_converter_that_hangs_is_left_in_time_and_its_stage_told(remote):
     slow = replace(remote, connector="hanging", stall_timeout_s=0.2)
     with pytest.raises(RetriableError) as caught:
-        RemoteConverter(slow, "d").decode(pa.array([b"x"]))
+        RemoteConverter(slow).decode(pa.array([b"x"]), "t")
     assert "plugin.convert (value.converter)" in str(caught.value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,13 +41,14 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class RemoteConverter:
-    """A plugin's converter for the keys or the values of a topic."""
+    """A plugin's converter for the keys or the values of topics."""
+
+    takes_structs: ClassVar[bool] = True
 
     remote: RemoteTransform
-    dataset: str
     key: bool = False
 
-    def decode(self, data: pa.Array) -> Decoded:
+    def decode(self, data: pa.Array, topic: str) -> Decoded:
         """Return each message as one value: a struct of its columns."""
         present = _indices_of_values(data)
         if not present:
@@ -55,7 +56,7 @@ class RemoteConverter:
             return Decoded((Run(pa.field("value", nulls.type), range(len(data)), nulls),))
         messages = _take(data.cast(pa.binary()), present)
         raw = pa.RecordBatch.from_arrays([messages], schema=_RAW_SCHEMA)
-        parts = self._convert(raw, [], _RAW_SCHEMA_ID, serialize=False)
+        parts = self._convert(raw, [], _RAW_SCHEMA_ID, topic, serialize=False)
         rejected = [(present[row], error) for part in parts for row, error in part.rejected]
         rejected_rows = {row for row, _ in rejected}
         runs, begin = [], 0
@@ -70,7 +71,7 @@ class RemoteConverter:
             begin = end
         return Decoded(tuple(runs), tuple(rejected))
 
-    def encode(self, values: pa.Array, field: pa.Field) -> Encoded:
+    def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the bytes of values. A value that is not a struct is sent as the column
         `value`.
         """
@@ -83,7 +84,8 @@ class RemoteConverter:
         schema = pb.ConvertRequest(schema=plugin_transform.schema_frame(rows.schema))
         encoded: list[bytes | None] = [None] * len(values)
         rejected: list[RejectedValue] = []
-        for part in self._convert(rows, [schema], plugin_transform.SCHEMA_ID, serialize=True):
+        schema_id = plugin_transform.SCHEMA_ID
+        for part in self._convert(rows, [schema], schema_id, topic, serialize=True):
             messages = part.rows.column(0).to_pylist() if part.kept else []
             for row, message in zip(part.kept, messages, strict=True):
                 encoded[present[row]] = message
@@ -98,6 +100,7 @@ class RemoteConverter:
         rows: pa.RecordBatch,
         before: Sequence[pb.ConvertRequest],
         schema_id: int,
+        topic: str,
         *,
         serialize: bool,
     ) -> list[_Part]:
@@ -109,7 +112,7 @@ class RemoteConverter:
             target=plugin_transform.target_of(self.remote),
             serialize=serialize,
             key=self.key,
-            dataset=self.dataset,
+            dataset=topic,
         )
         requests = [
             pb.ConvertRequest(open=open_request),
