@@ -21,9 +21,9 @@ from penstock_connector import (
     RetriableError,
     key,
 )
+from penstock_connector.messages import open_converter
 from penstock_connector.reach import Reaching
-from penstock_converters import Converter, InvalidConverterError
-from penstock_converters.registry import create_converter
+from penstock_converters import Converter
 
 T = TypeVar("T")
 
@@ -199,21 +199,15 @@ class MessageConfig(BrokerConfig):
 
     def key_side(self) -> Converter:
         """Return a converter of keys."""
-        return _converter("key.converter", self.key_converter, self.key_converter_keys, is_key=True)
+        return open_converter(
+            "key.converter", self.key_converter, self.key_converter_keys, is_key=True
+        )
 
     def value_side(self) -> Converter:
         """Return a converter of values."""
-        return _converter(
+        return open_converter(
             "value.converter", self.value_converter, self.value_converter_keys, is_key=False
         )
-
-
-def _converter(path: str, name: str, keys: Mapping[str, str], *, is_key: bool) -> Converter:
-    try:
-        return create_converter(name, keys, is_key=is_key)
-    except InvalidConverterError as error:
-        where = f"{path}.{error.config_path}" if error.config_path else path
-        raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
 
 
 class Broker:

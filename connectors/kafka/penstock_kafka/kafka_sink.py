@@ -20,6 +20,7 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
+from penstock_connector.messages import MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_kafka.broker import (
     CHECK_TIMEOUT_S,
@@ -29,7 +30,7 @@ from penstock_kafka.broker import (
     to_connector_error,
 )
 from penstock_kafka.commit_log import CommitLog, ensure_topic
-from penstock_kafka.messages import MessageEncoder, message_values
+from penstock_kafka.messages import message_values
 
 _MEMORY_BYTES: Final = 256 << 20
 """Messages in memory that wait for their transaction; more go to a file."""
@@ -196,7 +197,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         """Return a place for messages that no transaction has yet."""
         config = self.config
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        encoder = MessageEncoder(topic, schema, keys, config.key_side(), config.value_side())
+        sides = config.key_side(), config.value_side()
+        encoder = MessageEncoder("kafka", topic, schema, keys, *sides)
         return MessageStaging(topic, encoder, config.max_request_size, self._spill)
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
