@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import penstock_kafka
+import penstock_rocketmq
 
 import penstock_builtin
 import penstock_databases
@@ -25,7 +26,13 @@ from penstock_connector._connectors import spec_of
 HERE: Final = Path(__file__).parent
 SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
     kind.name: spec_of(kind)
-    for package in (penstock_builtin, penstock_databases, penstock_kafka, penstock_net)
+    for package in (
+        penstock_builtin,
+        penstock_databases,
+        penstock_kafka,
+        penstock_net,
+        penstock_rocketmq,
+    )
     for kind in package.CONNECTORS
 }
 TABLE: Final = re.compile(r"<!-- keys of (.+?) -->\n.*?<!-- end of keys -->\n", re.DOTALL)

@@ -15,7 +15,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 MAX_FRAME_BYTES: Final = 16 << 20
 """Bytes of a frame, as of RocketMQ's own clients (`com.rocketmq.remoting.frameMaxLength`)."""
@@ -171,10 +171,12 @@ def parse_frame(frame: bytes) -> Response | None:
     header = parse_json(frame[4 : 4 + length])
     if not isinstance(header, dict):
         raise ProtocolError("the header of a frame is not a JSON object")
-    code, opaque, flag = (header.get(name) for name in ("code", "opaque", "flag"))
+    code, opaque, flag = map(header.get, ("code", "opaque", "flag"))
     fields = header.get("extFields") or {}
-    if not (_are_numbers(code, opaque, flag) and isinstance(fields, dict)):
+    if not (_is_number(code) and _is_number(opaque) and _is_number(flag)):
         raise ProtocolError("the header of a frame lacks code, opaque or flag")
+    if not isinstance(fields, dict):
+        raise ProtocolError("the fields of a header are not a JSON object")
     if not flag & _RESPONSE:
         return None
     return Response(
@@ -186,8 +188,8 @@ def parse_frame(frame: bytes) -> Response | None:
     )
 
 
-def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def parse_json(data: bytes) -> Any:

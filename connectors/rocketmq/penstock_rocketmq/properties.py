@@ -182,7 +182,8 @@ def hash_keys(keys: Sequence[bytes]) -> npt.NDArray[np.int32]:
     powers = np.cumprod(powers, dtype=np.uint32)
     sums = np.zeros(len(codes) + 1, np.uint32)
     np.cumsum(codes * powers[left], dtype=np.uint32, out=sums[1:])
-    return (sums[ends] - sums[ends - sizes]).view(np.int32)
+    hashes: npt.NDArray[np.int32] = (sums[ends] - sums[ends - sizes]).view(np.int32)
+    return hashes
 
 
 def queue_of(hashed: int, queues: int) -> int:

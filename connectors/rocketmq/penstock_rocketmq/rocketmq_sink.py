@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from penstock_connector import (
     CommitMode,
     ConfigError,
+    ConnectorError,
     DataError,
     Op,
     SchemaError,
@@ -133,7 +135,7 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
         """Keep the messages of rows, but for those that have none."""
-        refused: dict[int, DataError] = {}
+        refused: dict[int, ConnectorError] = {}
         if self._config.keys_columns:
             rows = _with_key(rows, self._config.keys_columns, refused)
         messages, bad = self._encoder.encode(rows)
@@ -165,7 +167,7 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
 
     def _properties(
         self, rows: pa.RecordBatch, keys: Sequence[bytes | None], messages: pa.RecordBatch,
-        refused: dict[int, DataError],
+        refused: dict[int, ConnectorError],
     ) -> list[bytes]:  # fmt: skip
         tags: list[str | None] = [None] * rows.num_rows
         if self._config.tags_column:
@@ -204,7 +206,7 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Get ready to send."""
-        self._task = f"{task_id}:{epoch}".encode()
+        self._task_id = task_id
         self._key_columns: dict[str, tuple[str, ...]] = {}
         self._spill = Spill(_MEMORY_BYTES, "rocketmq.memory", "rocketmq.spill_failed")
         self._cluster = Cluster(self.config)
@@ -266,7 +268,8 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         columns = [part.column(at).to_pylist() for at in range(3)]
         for body, properties, hashed in zip(*columns, strict=True):
             number += 1
-            named = b"%s%s\x01%s:%d:%d\x02" % (properties, ID, self._task, txn_id, number)
+            name = row_id(self._task_id, txn_id, number, hashed, body)
+            named = b"%s%s\x01%s\x02" % (properties, ID, name)
             chosen = self._turn % len(queues) if hashed is None else queue_of(hashed, len(queues))
             lanes.setdefault(chosen, []).append(encode_message(body, named))
         for chosen, messages in lanes.items():
@@ -279,6 +282,17 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         """Leave the brokers."""
         if (cluster := getattr(self, "_cluster", None)) is not None:
             cluster.close()
+
+
+def row_id(task_id: str, txn_id: int, number: int, hashed: int | None, body: bytes) -> bytes:
+    """Return what names a row: its place in the task, and what it holds.
+
+    After a crash a transaction has its number again, and the rows that were sent already come again
+    in the same places, if their source gives them in the same order. If it does not, another row is
+    in a place: by what it holds it is not taken for the one that was there.
+    """
+    digest = hashlib.blake2b(body, digest_size=8).hexdigest()
+    return f"{task_id}:{txn_id}:{number}:{(hashed or 0) & 0xFFFFFFFF:08x}{digest}".encode()
 
 
 def _require_columns(dataset: str, schema: pa.Schema, config: RocketmqSinkConfig) -> None:
@@ -313,14 +327,18 @@ def _with_key(rows: Any, names: Sequence[str], refused: Any) -> Any:
                 f"the text of the column {name!r} has a space, and KEYS are separated by spaces",
                 fix="Leave the column out of `keys.columns`, or change it by a transform.",
             )
-    joined = pc.binary_join_element_wise(*texts, " ", null_handling="skip")
+    parts = [pc.fill_null(text, "") for text in texts]
+    joined = pc.replace_substring_regex(pc.binary_join_element_wise(*parts, " "), " +", " ")
+    joined = pc.utf8_trim(joined, " ")
     key = pc.if_else(pc.equal(joined, ""), pa.scalar(None, pa.string()), joined)
     if KEY in rows.schema.names:
         return rows.set_column(rows.schema.get_field_index(KEY), KEY, key)
     return rows.append_column(KEY, key)
 
 
-def _bodies(rows: pa.RecordBatch, values: pa.Array, refused: dict[int, DataError]) -> list[bytes]:
+def _bodies(
+    rows: pa.RecordBatch, values: pa.Array, refused: dict[int, ConnectorError]
+) -> list[bytes]:
     """Return the bodies of messages. That of a deleted row is empty, and no other may be."""
     dead = np.zeros(rows.num_rows, bool)
     if OP in rows.schema.names:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock_connector import (
     Batch,
     ConfigError,
+    ConnectorError,
     DataError,
     OffsetLostError,
     Partition,
@@ -308,7 +309,7 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         )
         damaged = np.zeros(len(good), bool)
         damaged[list(stored.raw)] = True
-        bad = [
+        bad: list[tuple[bytes, ConnectorError]] = [
             (stored.raw[at], _damaged(topic, int(stored.offsets[at])))
             for at in sorted(stored.raw)
             if good[at]

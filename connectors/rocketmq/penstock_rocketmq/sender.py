@@ -163,11 +163,10 @@ class Sender:
             answers = channel.receive()
         except ConnectorError as error:
             self._cluster.remoting.drop(channel.address)
-            lane = next(one for (at, _), one in self._in_flight.items() if at == channel.address)
-            raise _failed(lane, error) from error
+            flying = (one for (at, _), one in self._in_flight.items() if at == channel.address)
+            raise _failed(next(flying), error) from error
         for answer in answers:
-            lane = self._in_flight.pop((channel.address, answer.opaque), None)
-            if lane is None:
+            if (lane := self._in_flight.pop((channel.address, answer.opaque), None)) is None:
                 continue
             lane.is_sent = False
             now = time.monotonic()

@@ -1,6 +1,7 @@
 """Frames and what name servers say: right ones are read, all others are refused by a code."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -19,6 +20,7 @@ from penstock_rocketmq.frames import (
     encode_request,
     parse_frame,
 )
+
 from support.rocketmq_peer import answer
 
 
@@ -74,8 +76,8 @@ def test_bytes_that_are_no_frame_are_refused_by_one_error(data):
         pass
 
 
-@given(st.binary(min_size=4, max_size=200), st.integers(0, 400), st.integers(0, 255))
-def test_damaged_frames_are_refused_by_one_error(_data, at, value):
+@given(st.integers(0, 400), st.integers(0, 255))
+def test_damaged_frames_are_refused_by_one_error(at, value):
     frame = bytearray(answer(5, body=b"body", queueOffset="1")[4:])
     frame[at % len(frame)] = value
     try:
@@ -152,7 +154,5 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_a_name_server_says_is_read_or_refused_by_one_error(value):
     for parse in (parse_route, parse_members, parse_topics):
-        try:
+        with contextlib.suppress(ProtocolError):
             parse(json.dumps(value).encode())
-        except ProtocolError:
-            pass

@@ -50,9 +50,8 @@ def read_all(reader, broker, choose, limit):
     for _ in range(10_000):
         flying += reader.due(DEPTH)
         assert len(flying) <= DEPTH + 1
-        if all(pull.waits for pull in flying) and not reader.is_behind and broker is not None:
-            if flying and flying[0].begin == broker.high:
-                return pieces
+        if not reader.is_behind and [pull.begin for pull in flying] == [broker.high]:
+            return pieces
         pull = flying.pop(choose(len(flying)))
         pull.response = broker.pull(pull, limit(pull))
         reader.advance()

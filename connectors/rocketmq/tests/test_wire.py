@@ -24,7 +24,7 @@ PLAIN = {"value.converter.schemas.enable": "false"}
 
 
 def name_server(peers, queues=1):
-    """Return a handler of a name server that knows one topic, at the peer that `peers` ends with."""
+    """Return a handler of a name server that knows one topic, at the last of the peers."""
 
     def handle(code, fields, body):
         assert code == Request.GET_ROUTEINFO_BY_TOPIC
