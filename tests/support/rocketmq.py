@@ -5,8 +5,8 @@ private folder.
         rocketmq.namesrv; rocketmq.kill(); rocketmq.start()
 
 Its jars come from Maven (`support.maven`). The broker asks for a user: `USER` with `PASSWORD`. It
-takes TLS at the same port, with a certificate of its own. `mqadmin` runs RocketMQ's own tool, with
-RocketMQ's own client.
+takes TLS at the same port, as the name server does, with a certificate that `ca` signed. `mqadmin`
+runs RocketMQ's own tool, with RocketMQ's own client.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from penstock_rocketmq.storage import StoredMessages, decode_messages, encode_me
 from penstock_connector import ConnectorError
 from penstock_kit.testing import wait_until
 from support import maven
+from support.certificates import Authority
 from support.processes import DIES_WITH_US, free_ports
 
 VERSION: Final = "5.5.0"
@@ -61,6 +62,8 @@ maxHashSlotNum=5000
 diskMaxUsedSpaceRatio=99
 haListenPort={ha}
 timerWheelEnable=false
+waitTimeMillsInSendQueue=10000
+waitTimeMillsInPullQueue=10000
 authConfigPath={folder}/auth
 authenticationEnabled=true
 authenticationProvider=org.apache.rocketmq.auth.authentication.provider.DefaultAuthenticationProvider
@@ -82,6 +85,7 @@ class RocketmqCluster:
         self._folder = folder
         self._namesrv, self._port, self._ha = free_ports(3)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._authority = Authority(folder / "certificates")
 
     @property
     def namesrv(self) -> str:
@@ -92,6 +96,11 @@ class RocketmqCluster:
     def broker(self) -> str:
         """The address of the broker."""
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that signs those of both."""
+        return self._authority.ca
 
     @property
     def login(self) -> dict[str, str]:
@@ -110,6 +119,7 @@ class RocketmqCluster:
             (self._folder / file).write_text(text.format(**names), encoding="utf-8")
         tools = f"accessKey: {USER}\nsecretKey: {PASSWORD}\n"
         (conf / "tools.yml").write_text(tools, encoding="utf-8")
+        self._authority.sign("rocketmq", address="127.0.0.1")
         self._launch("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", "64m")
         self.start()
         return self
@@ -131,7 +141,13 @@ class RocketmqCluster:
             f"org.apache.rocketmq:rocketmq-broker:{VERSION}",
             f"org.apache.rocketmq:rocketmq-tools:{VERSION}",
         )
-        own = f"-Duser.home={self._folder}", f"-Drocketmq.home.dir={self._folder / 'home'}"
+        own = [
+            f"-Duser.home={self._folder}",
+            f"-Drocketmq.home.dir={self._folder / 'home'}",
+            "-Dtls.test.mode.enable=false",
+            f"-Dtls.server.certPath={self._authority.folder / 'rocketmq.pem'}",
+            f"-Dtls.server.keyPath={self._authority.folder / 'rocketmq.key'}",
+        ]
         return ["java", *options, "-XX:+UseSerialGC", *own, *_EXPORTS, "-cp", f"{found}/*"]
 
     def _launch(self, name: str, main: str, heap: str) -> None:

@@ -126,6 +126,11 @@ class QueueReader:
                 break
         return taken
 
+    def put_back(self, piece: Piece) -> None:
+        """Keep what was taken and not used."""
+        self.pieces.appendleft(piece)
+        self.buffered_bytes += len(piece.data)
+
     def advance(self) -> None:
         """Make pieces of the answers that are there.
 

@@ -275,6 +275,10 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
             stored = decode_messages(data)
         except ProtocolError as error:
             raise not_rocketmq(_where(reader.topic, reader.queue), error) from error
+        if stored.rest:
+            following = int(stored.offsets[-1]) + 1
+            reader.put_back(Piece(following, end, stored.rest))
+            end = following
         good = (stored.offsets >= begin) & (stored.offsets < end)
         if not self._wanted and np.count_nonzero(good) != end - begin:
             if self._skip(reader, begin, end) != end:

@@ -126,7 +126,7 @@ class Sender:
             channel = self._cluster.remoting.channel(lane.address)
             fields = self._fields(lane)
             opaque = channel.send(Request.SEND_BATCH_MESSAGE, fields, lane.batch)
-        except ConnectorError as error:
+        except RetriableError as error:
             raise _failed(lane, error) from error
         self._in_flight[lane.address, opaque] = lane
         lane.is_sent, lane.sent_at = True, now

@@ -21,6 +21,9 @@ from penstock_rocketmq.frames import ProtocolError
 MAX_BODY_BYTES: Final = 64 << 20
 """Bytes of a body that was compressed: a small one may become a very large one."""
 
+MAX_DECODED_BYTES: Final = 64 << 20
+"""Bytes of the bodies that are decoded at once; the last one may be beyond."""
+
 MAX_PROPERTIES_BYTES: Final = 32_767 - 64
 """Bytes of a message's properties: their length has two bytes, and brokers may add a few."""
 
@@ -45,6 +48,7 @@ _FIXED: Final = np.dtype(
 _BODY_AT: Final = 84
 """Where the length of the body is, with addresses of version 4."""
 
+_READ_BYTES: Final = 1 << 20
 _SMALLEST: Final = _BODY_AT + 4 + 1 + 2
 _INNER: Final = struct.Struct(">iiiii")
 _CODECS: Final = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
@@ -60,6 +64,7 @@ class StoredMessages:
         bodies: Their bodies, None for one that is damaged.
         properties: Their properties, as stored.
         raw: Of those that are damaged, by index, the body as it is.
+        rest: Further messages, which would have made too many bytes at once.
     """
 
     offsets: npt.NDArray[np.int64]
@@ -67,10 +72,11 @@ class StoredMessages:
     bodies: list[bytes | None]
     properties: list[bytes]
     raw: dict[int, bytes]
+    rest: bytes = b""
 
 
 def decode_messages(data: bytes) -> StoredMessages:
-    """Return pulled messages.
+    """Return pulled messages, up to `MAX_DECODED_BYTES` of bodies.
 
     Raises:
         ProtocolError: the bytes are none.
@@ -89,6 +95,7 @@ def decode_messages(data: bytes) -> StoredMessages:
     bodies: list[bytes | None] = []
     properties: list[bytes] = []
     raw: dict[int, bytes] = {}
+    total = 0
     places = zip(body_at.tolist(), ends.tolist(), long_topic.tolist(), strict=True)
     crcs, sys_flags = fields["crc"].tolist(), flags.tolist()
     for index, (at, end, is_long) in enumerate(places):
@@ -98,9 +105,14 @@ def decode_messages(data: bytes) -> StoredMessages:
         if whole is None:
             raw[index] = body
         bodies.append(whole)
-    offsets, born = fields["offset"].astype(np.int64), fields["born"].astype(np.int64)
-    stored = StoredMessages(offsets, born, bodies, properties, raw)
-    wrapped = (flags & _UNWRAP) == _UNWRAP
+        total += len(whole or b"")
+        if total >= MAX_DECODED_BYTES:
+            break
+    count = len(bodies)
+    rest = data[starts[count] :] if count < len(starts) else b""
+    offsets, born = (fields[name].astype(np.int64)[:count] for name in ("offset", "born"))
+    stored = StoredMessages(offsets, born, bodies, properties, raw, rest)
+    wrapped = (flags[:count] & _UNWRAP) == _UNWRAP
     return _unwrap(stored, wrapped) if wrapped.any() else stored
 
 
@@ -149,8 +161,11 @@ def _decompress(body: bytes, codec: str) -> bytes | None:
             return whole if inflater.eof else None
         if codec:
             with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-                found: bytes = stream.read(MAX_BODY_BYTES + 1)
-                return found if len(found) <= MAX_BODY_BYTES else None
+                parts, size = [], 0
+                while size <= MAX_BODY_BYTES and (part := stream.read(_READ_BYTES)):
+                    parts.append(part)
+                    size += len(part)
+                return b"".join(parts) if size <= MAX_BODY_BYTES else None
     except (zlib.error, OSError, pa.ArrowException):
         pass
     return None
@@ -175,7 +190,7 @@ def _unwrap(stored: StoredMessages, wrapped: npt.NDArray[np.bool_]) -> StoredMes
             bodies.append(one)
             properties.append(found)
     numbers = np.array(offsets, np.int64), np.array(born, np.int64)
-    return StoredMessages(*numbers, bodies, properties, raw)
+    return StoredMessages(*numbers, bodies, properties, raw, stored.rest)
 
 
 def encode_message(body: bytes, properties: bytes) -> bytes:

@@ -1,11 +1,12 @@
 """Messages as rows, and rows as messages. The broker is one in memory that keeps what is sent."""
 
 import json
+import threading
 
 import pyarrow as pa
 import pytest
-from penstock_rocketmq import RocketmqSink, RocketmqSource, rocketmq_source
-from penstock_rocketmq.frames import Request
+from penstock_rocketmq import RocketmqSink, RocketmqSource, rocketmq_source, storage
+from penstock_rocketmq.frames import Answer, Request
 from penstock_rocketmq.storage import decode_batch
 
 from penstock_connector import CommitMode
@@ -24,6 +25,7 @@ class Broker:
     def __init__(self, queues=1):
         self.queues = [[] for _ in range(queues)]
         self.low = 0
+        self.grows = threading.Condition()
         self.peer = Peer(self.handle)
 
     def __enter__(self):
@@ -35,8 +37,11 @@ class Broker:
 
     def add(self, *messages, queue=0):
         """Store messages of body and properties, or of body alone."""
-        for one in messages:
-            self.queues[queue].append(one if isinstance(one, tuple) else (one, b""))
+        with self.grows:
+            self.queues[queue] += [
+                one if isinstance(one, tuple) else (one, b"") for one in messages
+            ]
+            self.grows.notify_all()
 
     def handle(self, code, fields, body):
         match code:
@@ -55,8 +60,10 @@ class Broker:
                 return self.pull(self.queues[int(fields["queueId"])], int(fields["queueOffset"]))
 
     def pull(self, queue, begin):
-        if begin == len(queue):
-            return None
+        with self.grows:  # a pull waits at the broker, and then ends
+            if not self.grows.wait_for(lambda: len(queue) > begin, 0.2):
+                bounds = {"minOffset": self.low, "maxOffset": len(queue)}
+                return Answered(Answer.PULL_NOT_FOUND, nextBeginOffset=begin, **bounds)
         end = min(begin + 32, len(queue))
         found = enumerate(queue[begin:end], begin)
         body = b"".join(stored(one[0], one[1], at, born=BORN_MS) for at, one in found)
@@ -168,6 +175,14 @@ def damage(module):
         return decode(bytes(changed))
 
     return damaged
+
+
+@pytest.mark.parametrize("tags", ["*", "a"])
+def test_messages_that_are_large_together_are_decoded_in_parts(broker, monkeypatch, tags):
+    monkeypatch.setattr(storage, "MAX_DECODED_BYTES", 50)
+    broker.add(*((b'{"n": %d}' % at, block(TAGS="a")) for at in range(100)))
+    with source_task(RocketmqSource, broker.source(tags=tags)) as task:
+        assert [row["n"] for row in task.rows(100)] == list(range(100))
 
 
 def test_only_messages_with_one_of_the_tags_are_read(broker):

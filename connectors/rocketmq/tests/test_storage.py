@@ -64,6 +64,17 @@ def test_a_small_body_that_becomes_too_large_is_damaged(codec, monkeypatch):
     assert (found.bodies, found.raw) == ([None], {0: body})
 
 
+def test_bodies_are_decoded_up_to_a_number_of_bytes(monkeypatch):
+    monkeypatch.setattr(storage, "MAX_DECODED_BYTES", 1000)
+    data = b"".join(stored(zlib.compress(bytes(600)), offset=at, flags=1) for at in range(5))
+    counts = []
+    while data:
+        found = decode_messages(data)
+        counts.append(found.offsets.tolist())
+        data = found.rest
+    assert counts == [[0, 1], [2, 3], [4]]
+
+
 @pytest.mark.parametrize("flags", [1, 0x101, 0x201, 0x701])
 def test_a_body_that_cannot_be_decompressed_is_damaged(flags):
     found = decode_messages(stored(b"no such thing", flags=flags))
