@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import penstock_kafka
+import penstock_rocketmq
 
 import penstock_builtin
 import penstock_databases
@@ -49,7 +50,13 @@ CONVERTERS: Final = {
 SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
     **{
         kind.name: spec_of(kind)
-        for package in (penstock_builtin, penstock_databases, penstock_kafka, penstock_net)
+        for package in (
+            penstock_builtin,
+            penstock_databases,
+            penstock_kafka,
+            penstock_net,
+            penstock_rocketmq,
+        )
         for kind in package.CONNECTORS
     },
     **{name: _spec_of_keys(name, keys) for name, keys in CONVERTERS.items()},

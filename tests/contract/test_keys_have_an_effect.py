@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock_kafka.__main__ as kafka
+import penstock_rocketmq.__main__ as rocketmq
 import pytest
 
 import penstock_builtin.__main__ as builtin
@@ -341,6 +342,7 @@ PLUGINS: Mapping[str, Any] = {
     "builtin": builtin,
     "databases": databases,
     "kafka": kafka,
+    "rocketmq": rocketmq,
     "net": net,
 }
 

@@ -19,20 +19,10 @@ from penstock_connector import (
     FencedError,
     OffsetLostError,
     RetriableError,
-    SchemaError,
     key,
 )
-from penstock_converters import (
-    ConversionError,
-    Converter,
-    InvalidConverterError,
-    RegistryAnswerError,
-    RegistryAuthError,
-    RegistryUnavailableError,
-    SchemaRefusedError,
-)
-from penstock_converters.registry import create_converter
-from penstock_converters.registry_keys import URL, registry_files, registry_hosts
+from penstock_connector.messages import open_converter, require_registry_reach
+from penstock_converters import Converter
 from penstock_kafka.client_settings import ClientKind, translate
 from penstock_kafka.login import LoginConfig
 
@@ -131,53 +121,20 @@ class MessageConfig(LoginConfig):
     def require_reach(self) -> None:
         """Refuse a broker, a schema registry, or a file, that the node does not let it reach."""
         super().require_reach()
-        for path, keys in (
-            ("key.converter", self.key_converter_keys),
-            ("value.converter", self.value_converter_keys),
-        ):
-            for host in registry_hosts(keys):
-                self.reach.require_host(host, f"{path}.{URL}")
-            for name in registry_files(keys):
-                self.reach.require_path(keys[name], f"{path}.{name}")
+        require_registry_reach(self.reach, "key.converter", self.key_converter_keys)
+        require_registry_reach(self.reach, "value.converter", self.value_converter_keys)
 
     def key_side(self) -> Converter:
         """Return a converter of keys."""
-        return _converter("key.converter", self.key_converter, self.key_converter_keys, is_key=True)
+        return open_converter(
+            "key.converter", self.key_converter, self.key_converter_keys, is_key=True
+        )
 
     def value_side(self) -> Converter:
         """Return a converter of values."""
-        return _converter(
+        return open_converter(
             "value.converter", self.value_converter, self.value_converter_keys, is_key=False
         )
-
-
-def _converter(path: str, name: str, keys: Mapping[str, str], *, is_key: bool) -> Converter:
-    try:
-        return create_converter(name, keys, is_key=is_key)
-    except InvalidConverterError as error:
-        where = f"{path}.{error.config_path}" if error.config_path else path
-        raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
-
-
-_ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {
-    RegistryUnavailableError: RetriableError,
-    RegistryAuthError: AuthError,
-    RegistryAnswerError: ConfigError,
-    SchemaRefusedError: SchemaError,
-}
-
-
-@contextmanager
-def converting(topic: str) -> Iterator[None]:
-    """Raise errors of converters in the body as ours."""
-    try:
-        yield
-    except ConversionError as error:
-        kind = _ERRORS[type(error)]
-        raise kind(error.code, error.message, fix=error.fix, dataset=topic) from error
-    except InvalidConverterError as error:  # files that the registry's TLS needs
-        path = error.config_path
-        raise ConfigError(error.code, error.message, fix=error.fix, config_path=path) from error
 
 
 class Broker:

@@ -20,6 +20,7 @@ from penstock_connector import (
     TransactionalSink,
     key,
 )
+from penstock_connector.messages import MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
 from penstock_converters import Converter
 from penstock_kafka.broker import (
@@ -30,7 +31,7 @@ from penstock_kafka.broker import (
     to_connector_error,
 )
 from penstock_kafka.client_settings import translate
-from penstock_kafka.messages import MessageEncoder, message_values
+from penstock_kafka.messages import message_values
 from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
 from penstock_kafka.topic_creation import TopicCreation
 
@@ -254,7 +255,7 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         if slot not in self._sides:
             self._sides[slot] = config.key_side(), config.value_side()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        return MessageEncoder(topic, schema, keys, *self._sides[slot])
+        return MessageEncoder("kafka", topic, schema, keys, *self._sides[slot])
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""

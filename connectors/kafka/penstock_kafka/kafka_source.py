@@ -18,6 +18,7 @@ from penstock_connector import (
     Source,
     key,
 )
+from penstock_connector.messages import MessageDecoder
 from penstock_kafka.broker import (
     CHECK_TIMEOUT_S,
     OFFSET_LOST,
@@ -28,7 +29,7 @@ from penstock_kafka.broker import (
 )
 from penstock_kafka.client_settings import LOGIN_PREFIXES, translate
 from penstock_kafka.group_mirror import GroupMirror
-from penstock_kafka.messages import MessageDecoder, messages_of
+from penstock_kafka.messages import messages_of
 
 _QUEUE_KIB: Final = 65_536
 """Messages that are fetched ahead, for all partitions of a task together."""
@@ -248,7 +249,8 @@ class KafkaSource(Source[KafkaSourceConfig]):
     def _batches(self, topic: str, number: int, messages: Sequence[Any]) -> list[Batch]:
         decoder = self._decoders.get(topic)
         if decoder is None:
-            decoder = MessageDecoder(topic, self.config.key_side(), self.config.value_side())
+            sides = self.config.key_side(), self.config.value_side()
+            decoder = MessageDecoder("kafka", topic, *sides)
             self._decoders[topic] = decoder
         decoded, bad = decoder.decode(messages_of(messages))
         partition = {"topic": topic, "partition": number}

@@ -11,6 +11,7 @@ with `key`, and end the module with `serve(...)`. The README is a connector in t
 - `key`: configuration keys; `Pattern`: those that mean names by a regular expression
 - `penstock_connector.tables`: a kit for sinks of tables; `penstock_connector.staging`: rows that
   wait for their transaction, in memory and files
+- `penstock_connector.messages`: rows ↔ messages of brokers, by converters
 - `penstock_connector.connection`: the keys of a connection, and calls that are made again
 - `penstock_connector.reach`: folders and hosts that a node lets a connector reach
 - `penstock_values.decimals`: numbers of others as decimals, exactly

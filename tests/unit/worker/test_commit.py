@@ -100,7 +100,7 @@ def test_a_sink_that_stores_offsets_is_durable_before_the_offset_service():
 
 @pytest.mark.parametrize("mode", [CommitMode.HOST, CommitMode.IDEMPOTENT])
 def test_rows_without_stored_prepared_state_are_visible_before_their_offset(mode):
-    assert said(mode, finished(1)) == ["prepare 1", "show 1", "store - applied 1", "told 1"]
+    assert said(mode, finished(1)) == ["prepare 1", "show 1", "store 1 applied 1", "told 1"]
 
 
 def test_a_checkpoint_without_rows_stores_the_offset_and_does_not_call_the_sink():

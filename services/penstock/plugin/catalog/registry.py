@@ -31,7 +31,13 @@ _IGNORED_FOLDERS: Final = frozenset(
 _MAX_FILES: Final = 5_000
 """Files of a fingerprint, read in about 20 ms. Changes of further files are not detected."""
 
-_SHIPPED: Final = ("penstock_builtin", "penstock_databases", "penstock_kafka", "penstock_net")
+_SHIPPED: Final = (
+    "penstock_builtin",
+    "penstock_databases",
+    "penstock_kafka",
+    "penstock_net",
+    "penstock_rocketmq",
+)
 """Packages of the plugins that are part of the product."""
 
 _MAX_NAMED: Final = 40

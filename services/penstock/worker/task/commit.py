@@ -26,7 +26,9 @@ from penstock_values.identity import canonical_json
 
 APPLIED_BY_HOST = frozenset({CommitMode.TWO_PHASE})
 """Modes in which prepared state is stored with the offsets, to be committed again after a crash. In
-SINK mode only the transaction id is stored, so that a token of the sink can be recognized.
+the others only the transaction id is stored: a token of the sink can be recognized by it, and the
+next run numbers its transactions on from there. So a number never means two transactions, and a
+sink can name a row by it (`penstock_id` of rocketmq-sink, `idempotency.key` of http-sink).
 """
 
 
@@ -115,8 +117,8 @@ class Commits:
         faults.hit("worker.txn_committed")
 
     async def _store_offsets(self, finished: FinishedBatch, prepared: PreparedTxn | None) -> None:
-        stored = prepared if self._mode in APPLIED_BY_HOST else None
-        if self._mode is CommitMode.SINK and prepared is not None:
+        stored = prepared
+        if prepared is not None and self._mode not in APPLIED_BY_HOST:
             stored = PreparedTxn(prepared.txn_id, prepared.epoch)
         await faults.reach("worker.offset_committing")
         with span("worker.store_offsets", partitions=len(finished.batch.offsets)):
