@@ -17,7 +17,7 @@ import os.path
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 Offset: TypeAlias = Mapping[str, Any]
 """`{"partition": {…}, "offset": {…}}`."""
@@ -201,7 +201,7 @@ def _snapshot_loss(stored: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
