@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Final
 
+from penstock.cli.gateway_client import url_path
 from penstock.cli.kafka_connect import STOPPED, RemoteConnector
 from penstock.cli.kafka_connect_offsets import Offset, TranslatedOffset, is_same
 from penstock.model.errors import Diagnostic, ErrorClass
@@ -157,7 +159,7 @@ def plan_export(
     wanted = [one.after for one in offsets if one.after is not None]
     steps = [OFFSETS] if wanted and not _includes(stored_there, wanted) else []
     steps += [START] if options.start and there.state != _RUNNING else []
-    first = [] if state_here == STOPPED else [f"penstock connector stop {there.name}"]
+    first = [] if state_here == STOPPED else [f"penstock connector stop {quote(there.name)}"]
     if not there.is_stopped:
         first.append(_stop_there(there.name, url))
     return Move(
@@ -218,7 +220,7 @@ def _config_refusals(there: RemoteConnector, here: Target) -> Iterator[Diagnosti
             "migration.other_configuration",
             f"a connector of this name is here with other values of "
             f"{', '.join(keys[:_MAX_NAMED])}{more}; it is left as it is",
-            f"Delete it (penstock connector delete {there.name}), or leave this one out.",
+            f"Delete it (penstock connector delete {quote(there.name)}), or leave this one out.",
         )
 
 
@@ -244,7 +246,7 @@ def _other_offsets(name: str) -> Diagnostic:
     return _refusal(
         "migration.other_offsets",
         "it is here already, stopped, and has other offsets; they are left as they are",
-        f"To take those of Kafka Connect: penstock offsets reset {name}, then import it again.",
+        f"To take those of Kafka Connect: penstock offsets reset {quote(name)}, then import it again.",
     )
 
 
@@ -261,7 +263,7 @@ def _refusal(code: str, message: str, fix: str, path: str = "") -> Diagnostic:
 
 
 def _stop_there(name: str, url: str) -> str:
-    return f"curl -X PUT {url}/connectors/{name}/stop"
+    return f"curl -X PUT {quote(url + url_path('connectors', name, 'stop'))}"
 
 
 def not_stopped(move: Move) -> Diagnostic:
