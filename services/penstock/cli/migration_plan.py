@@ -246,7 +246,7 @@ def _other_offsets(name: str) -> Diagnostic:
     return _refusal(
         "migration.other_offsets",
         "it is here already, stopped, and has other offsets; they are left as they are",
-        f"To take those of Kafka Connect: penstock offsets reset {quote(name)}, then import it again.",
+        f"To take those there: penstock offsets reset {quote(name)}, then import it again.",
     )
 
 
