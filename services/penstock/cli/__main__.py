@@ -54,6 +54,8 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "loggers": ("loggers", "log levels of the workers"),
     "plan": ("apply", "show what a folder of connectors would change in a cluster"),
     "apply": ("apply", "make the connectors of a cluster match a folder"),
+    "import": ("migration", "take connectors over from Kafka Connect: a plan, then --apply"),
+    "export": ("migration", "give offsets back to Kafka Connect: a plan, then --apply"),
     "dlq": ("dlq", "dead letters of a connector: list them, correct them, replay them"),
     "inspect": ("inspect", "show some of the rows that a connector moves, live"),
     "logs": ("logs", "log lines of the workers, of one connector or all, live"),
