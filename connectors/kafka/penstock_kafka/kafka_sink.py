@@ -273,11 +273,12 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
 
     def _send(self, topic: str, messages: pa.RecordBatch) -> None:
         producer = self._producer
-        has_headers = messages.column("headers").null_count < messages.num_rows
+        columns = (messages.column(name) for name in ("headers", "timestamp_ms"))
+        one_by_one = any(column.null_count < messages.num_rows for column in columns)
         for start in range(0, messages.num_rows, _PIECE):
             piece = message_values(messages.slice(start, _PIECE))
             self._make_room()
-            if has_headers:  # the client takes no headers with many messages at once
+            if one_by_one:  # the client takes no headers and no times with many messages at once
                 for message in piece:
                     producer.produce(topic, **message)
             else:

@@ -65,9 +65,9 @@ def test_a_topic_is_that_of_the_dataset_and_created(kafka, topic):
     assert len(found.partitions) == 3
 
 
-def test_keys_times_and_headers_are_those_of_the_row(kafka, topic):
+@pytest.mark.parametrize("headers", [[("h", b"1"), ("h", b"2")], None])
+def test_keys_times_and_headers_are_those_of_the_row(kafka, topic, headers):
     now_ms = time.time_ns() // 1_000_000  # an older message would be removed by retention
-    headers = [("h", b"1"), ("h", b"2")]
     row = {"n": 1, "__key": "k", "__ts_us": now_ms * 1000, "__headers": headers}
     text = {"key.converter": "string"}
     given = {k: v for k, v in config(kafka, topic, **text).items() if "key.converter." not in k}
@@ -75,7 +75,7 @@ def test_keys_times_and_headers_are_those_of_the_row(kafka, topic):
         task.write(pa.RecordBatch.from_pylist([row], SCHEMA), dataset="any")
     (found,) = kafka.read(topic)
     assert (found.key(), found.timestamp()[1]) == (b"k", now_ms)
-    assert found.headers() == [("h", b"1"), ("h", b"2")]
+    assert found.headers() == headers
 
 
 def test_a_deleted_row_is_a_tombstone_and_needs_a_key(kafka, topic):
