@@ -22,8 +22,10 @@ from support import maven
 from support.kafka import VERSION
 from support.processes import DIES_WITH_US, free_ports
 
+DEBEZIUM: Final = "3.6.1.Final"
 _START_S: Final = 90.0
 SOON: Final = 60.0
+_DEBEZIUM_PARTS: Final = ("api", "embedded", "connector-postgres", "connector-mysql")
 _PROPERTIES: Final = """
 bootstrap.servers={bootstrap}
 listeners=http://127.0.0.1:{port}
@@ -57,8 +59,9 @@ class KafkaConnect:
         values = {"bootstrap": self._bootstrap, "port": self._port, "folder": self._folder}
         file.write_text(_PROPERTIES.format(**values), encoding="utf-8")
         jars = maven.jars(
-            f"kafka-connect/{VERSION}",
+            f"kafka-connect/{VERSION}-{DEBEZIUM}",
             *(f"org.apache.kafka:connect-{part}:{VERSION}" for part in ("runtime", "file")),
+            *(f"io.debezium:debezium-{part}:{DEBEZIUM}" for part in _DEBEZIUM_PARTS),
             "org.slf4j:slf4j-simple:1.7.36",
         )
         options = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ import pytest
 from penstock_kit.testing import PenstockProcess, wait_until
 from support.kafka import KafkaServer
 from support.kafka_connect import KafkaConnect
+from support.mysql import MysqlServer
+from support.postgresql import PostgresqlServer
 from support.processes import PLAIN, TESTS
 
 pytestmark = pytest.mark.timeout(600)
@@ -330,3 +333,91 @@ def test_without_offsets_rows_come_twice(both: Both, tmp_path: Path) -> None:
     both.connect.stop("twice")
     both.run(*MOVE, "--connector", "twice", "--without-offsets", "--apply", "--start")
     wait_until(lambda: values(both, "twice") == expected * 2, SOON, "the second time")
+
+
+def keys_of(both: Both, topic: str) -> list[int]:
+    """Return the ids of a topic's messages. Debezium's keys and ours are the same bytes."""
+    return [json.loads(one.key())["id"] for one in both.kafka.read(topic)]
+
+
+PLAIN_KEYS: Final = {"key.converter": JSON, "key.converter.schemas.enable": "false"}
+
+
+def test_debezium_for_postgresql_moves_here(both: Both) -> None:
+    """No change is lost, and only those of the last transaction come again."""
+    topic = "shop.public.people"
+    both.kafka.create_topic(topic)
+    with PostgresqlServer("wal_level=logical") as server:
+        server.sql("CREATE TABLE people (id int PRIMARY KEY)")
+        server.sql("INSERT INTO people VALUES (0)")
+        config = {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.hostname": "127.0.0.1",
+            "database.port": server.port,
+            "database.user": "penstock",
+            "database.dbname": "postgres",
+            "plugin.name": "pgoutput",
+            "topic.prefix": "shop",
+            "table.include.list": "public.people",
+        }
+        both.connect.create("postgres", **config, **PLAIN_KEYS)
+        wait_until(lambda: both.connect.offsets("postgres"), SOON, "a snapshot")
+        server.sql("INSERT INTO people VALUES (1)")
+        server.sql("INSERT INTO people VALUES (2), (3)")
+        wait_until(lambda: keys_of(both, topic) == [0, 1, 2, 3], SOON, "the first changes")
+        both.connect.stop("postgres")
+        server.sql("INSERT INTO people VALUES (4)")
+        server.sql("DELETE FROM people WHERE id = 1")
+        move = (*MOVE, "--connector", "postgres", "--apply", "--start")
+        (refused,) = both.run(*move, code=2)
+        assert [one["code"] for one in refused["refused"]] == ["migration.rows_again"]
+        (done,) = both.run(*move, "--allow-repeats")
+        assert done["added"]["slot.name"] == "debezium"
+        wait_until(lambda: len(keys_of(both, topic)) >= 8, SOON, "changes that we read")
+        assert keys_of(both, topic) == [0, 1, 2, 3, *(2, 3), 4, 1]
+        assert both.kafka.read(topic)[-1].value() is None
+        both.stop_here("postgres")  # before the server ends
+
+
+def test_debezium_for_mysql_moves_here(both: Both) -> None:
+    topic = "shop.shop.people"
+    both.kafka.create_topic(topic)
+    both.kafka.create_topic("history")
+    with MysqlServer() as server:
+        server.sql("CREATE DATABASE shop; CREATE TABLE shop.people (id int PRIMARY KEY)")
+        server.sql("INSERT INTO shop.people VALUES (0)")
+        config = {
+            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            "database.hostname": "127.0.0.1",
+            "database.port": server.port,
+            "database.user": "penstock",
+            "database.password": "penstock",
+            "database.server.id": "77",
+            "topic.prefix": "shop",
+            "table.include.list": "shop.people",
+            "schema.history.internal.kafka.bootstrap.servers": both.kafka.bootstrap,
+            "schema.history.internal.kafka.topic": "history",
+        }
+        both.connect.create("mysql", **config, **PLAIN_KEYS)
+        wait_until(
+            lambda: both.connect.failure("mysql") or keys_of(both, topic) == [0], SOON, "a snapshot"
+        )
+        print(both.connect.failure("mysql"))
+        time.sleep(3)
+        print(both.connect.offsets("mysql"))
+        server.sql("INSERT INTO shop.people VALUES (1)")
+        server.sql("INSERT INTO shop.people VALUES (2), (3)")
+        wait_until(lambda: keys_of(both, topic) == [0, 1, 2, 3], SOON, "the first changes")
+        both.connect.stop("mysql")
+        print(both.connect.offsets("mysql"))
+        server.sql("INSERT INTO shop.people VALUES (4)")
+        server.sql("DELETE FROM shop.people WHERE id = 1")
+        move = (*MOVE, "--connector", "mysql", "--apply", "--start")
+        (refused,) = both.run(*move, code=2)
+        print(json.dumps(refused, indent=1))
+        (done,) = both.run(*move, "--allow-repeats", code=2)
+        print(json.dumps(done, indent=1))
+        time.sleep(10)
+        print(keys_of(both, topic))
+        print(both.gateway.get("/connectors/mysql/status").text)
+        assert 0
