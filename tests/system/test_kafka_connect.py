@@ -4,11 +4,11 @@ from there to here and back without a lost or a repeated line.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from penstock.cli.__main__ import main
 from penstock_kit.testing import PenstockProcess, wait_until
 from support.kafka import KafkaServer
 from support.kafka_connect import KafkaConnect
@@ -27,7 +28,6 @@ from support.processes import PLAIN, TESTS
 pytestmark = pytest.mark.timeout(600)
 
 SOON: Final = 90.0
-MOVE: Final = ("import", "kafka-connect")
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 TRANSFORMS: Final = "org.apache.kafka.connect.transforms"
@@ -61,14 +61,13 @@ class Both:
         status = self.gateway.get(f"/connectors/{name}/status").json()
         return bool(status["connector"]["state"] == "STOPPED" and not status["tasks"])
 
-    def run(self, *words: str, code: int = 0) -> Any:
-        """Run `penstock … URL -o json`; return what it printed."""
-        verb, noun, *options = words
-        command = [sys.executable, "-m", "penstock.cli", verb, noun, self.connect.url, *options]
-        command += ["--server", str(self.gateway.base_url), "-o", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-        return json.loads(done.stdout)["connectors"]
+    def run(self, verb: str, *options: str, code: int = 0) -> Any:
+        """Run `penstock import|export kafka-connect URL -o json`; return its connectors."""
+        where = (self.connect.url, "--server", str(self.gateway.base_url), "-o", "json")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            assert main([verb, "kafka-connect", *where, *options]) == code
+        return json.loads(printed.getvalue())["connectors"]
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +241,7 @@ def test_a_file_source_moves_here_and_back(both: Both, tmp_path: Path) -> None:
     source = {"connector.class": "FileStreamSource", "file": file, "topic": "moving"}
     both.connect.create("mover", **source)
     wait_until(lambda: len(values(both, "moving")) == 100, SOON, "the first lines")
-    move = (*MOVE, "--connector", "mover")
+    move = ("import", "--connector", "mover")
     (refused,) = both.run(*move, "--apply", code=2)
     assert (refused["result"], "/connectors/mover/stop" in refused["first"]) == ("refused", True)
     both.connect.stop("mover")
@@ -257,7 +256,7 @@ def test_a_file_source_moves_here_and_back(both: Both, tmp_path: Path) -> None:
     assert again["result"] == "nothing to do"
     both.stop_here("mover")
     expected += append(file, 200, 300)
-    (back,) = both.run("export", "kafka-connect", "--connector", "mover", "--apply", "--start")
+    (back,) = both.run("export", "--connector", "mover", "--apply", "--start")
     assert (back["result"], back["steps"]) == ("done", ["offsets", "start"])
     wait_until(lambda: len(values(both, "moving")) >= 300, SOON, "lines that it reads again")
     both.connect.stop("mover")
@@ -291,7 +290,7 @@ def test_a_file_sink_moves_here_and_back(both: Both, tmp_path: Path) -> None:
     wait_until(lambda: len(lines(out)) == 20, SOON, "the first lines")
     both.connect.stop("sinker")
     produce(20, 40)
-    move = ("kafka-connect", "--connector", "sinker", "--apply", "--start")
+    move = ("--connector", "sinker", "--apply", "--start")
     (done,) = both.run("import", *move)
     assert done["result"] == "done"
     assert sorted(one["after"]["offset"]["kafka_offset"] for one in done["offsets"]) == [10, 10]
@@ -313,7 +312,7 @@ def test_a_plan_names_what_has_no_effect_and_what_cannot_move(both: Both, tmp_pa
     both.connect.create("named", **source, **{"file": file, "errors.log.enable": "true"})
     both.connect.create("relative", **source, file=os.path.relpath(file))
     wait_until(lambda: len(both.connect.offsets("relative")) == 1, SOON, "an offset")
-    moves = both.run(*MOVE, "--connector", "named", "--connector", "relative", code=2)
+    moves = both.run("import", "--connector", "named", "--connector", "relative", code=2)
     found = {one["connector"]: one for one in moves}
     assert found["named"]["added"] == {"topics.backend": "kafka"}
     assert "errors.log.enable" in {one["config_path"] for one in found["named"]["findings"]}
@@ -330,7 +329,7 @@ def test_without_offsets_rows_come_twice(both: Both, tmp_path: Path) -> None:
     both.connect.create("twice", **source)
     wait_until(lambda: values(both, "twice") == expected, SOON, "the first time")
     both.connect.stop("twice")
-    both.run(*MOVE, "--connector", "twice", "--without-offsets", "--apply", "--start")
+    both.run("import", "--connector", "twice", "--without-offsets", "--apply", "--start")
     wait_until(lambda: values(both, "twice") == expected * 2, SOON, "the second time")
 
 
@@ -367,7 +366,7 @@ def test_debezium_for_postgresql_moves_here(both: Both) -> None:
         both.connect.stop("postgres")
         server.sql("INSERT INTO people VALUES (4)")
         server.sql("DELETE FROM people WHERE id = 1")
-        move = (*MOVE, "--connector", "postgres", "--apply", "--start")
+        move = ("import", "--connector", "postgres", "--apply", "--start")
         (refused,) = both.run(*move, code=2)
         assert [one["code"] for one in refused["refused"]] == ["migration.rows_again"]
         (done,) = both.run(*move, "--allow-repeats")
@@ -406,7 +405,7 @@ def test_debezium_for_mysql_moves_here(both: Both) -> None:
         both.connect.stop("mysql")
         server.sql("INSERT INTO shop.people VALUES (4)")
         server.sql("DELETE FROM shop.people WHERE id = 1")
-        move = (*MOVE, "--connector", "mysql", "--apply", "--start")
+        move = ("import", "--connector", "mysql", "--apply", "--start")
         (refused,) = both.run(*move, code=2)
         assert [one["code"] for one in refused["refused"]] == ["migration.rows_again"]
         (done,) = both.run(*move, "--allow-repeats")

@@ -195,7 +195,10 @@ def _import_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOff
 def _snapshot_loss(stored: Mapping[str, Any]) -> str:
     """Return why an offset cannot be used while tables are read."""
     if stored.get("snapshot") not in (None, False, "false"):
-        return "Debezium's snapshot has not ended: let it end there, or begin anew here"
+        return (
+            "it is that of Debezium's snapshot: let that end there and a change come after it, or "
+            "begin anew here"
+        )
     if any(stored.get(key) for key in _SNAPSHOT_KEYS):
         return "an incremental snapshot has not ended: let it end there, or begin anew here"
     return ""
