@@ -20,7 +20,7 @@ from penstock.cluster.worker_process import worker
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.standalone.connect_keys import is_connect_key, unused_keys
-from penstock.worker.config.kafka_topics import reads_kafka_key
+from penstock.worker.config.broker_topics import is_used
 
 _CONTROL: Final = {"config": config, "offset": offset, "scheduler": scheduler, "gateway": gateway}
 _WORKER: Final = "worker"
@@ -60,9 +60,9 @@ def distributed_settings(
         service: instance_settings(service, dict(_select(service, keys)), environment)
         for service in (*_CONTROL, _WORKER)
     }
-    kafka = settings[_WORKER].worker().kafka
-    of_kafka = {name for name in keys if reads_kafka_key(kafka, name)}
-    return settings, unused_keys(keys, {*_ALL, *of_kafka})
+    brokers = settings[_WORKER].worker().brokers
+    of_brokers = {name for name in keys if is_used(brokers, name)}
+    return settings, unused_keys(keys, {*_ALL, *of_brokers})
 
 
 def _select(service: str, keys: Mapping[str, str]) -> Iterable[tuple[str, str]]:

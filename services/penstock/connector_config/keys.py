@@ -22,6 +22,8 @@ OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.o
 
 
 TOPICS_BACKEND: Final = "topics.backend"
+EMBEDDED: Final = "embedded"
+"""Topics that are tables of the node's own."""
 
 BOUNDARY: Final = "transaction.boundary"
 BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
@@ -79,7 +81,7 @@ KEYS: Final = (
     ConfigKey(
         TOPICS_BACKEND,
         default="",
-        choices=("", "embedded", "kafka"),
+        choices=("", EMBEDDED, "kafka", "rocketmq"),
         doc="Whose topics it uses; default: as the node says.",
     ),
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),

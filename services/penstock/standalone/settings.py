@@ -18,7 +18,7 @@ from penstock.model.config_def import ConfigKey, combine_errors, parse_with_erro
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.standalone.connect_keys import is_connect_key, unused_keys
 from penstock.worker import process_keys
-from penstock.worker.config.kafka_topics import reads_kafka_key
+from penstock.worker.config.broker_topics import is_used
 from penstock.worker.process_settings import WorkerSettings, read_worker_settings
 
 KEYS: Final = (
@@ -59,8 +59,8 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     worker = read_worker_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
     settings = NodeSettings(state, worker, rest, "listeners" in config)
-    of_kafka = {key for key in config if reads_kafka_key(worker.kafka, key)}
-    return settings, unused_keys(config, {*_NAMES, *of_kafka})
+    of_brokers = {key for key in config if is_used(worker.brokers, key)}
+    return settings, unused_keys(config, {*_NAMES, *of_brokers})
 
 
 def default_state_dir() -> Path:

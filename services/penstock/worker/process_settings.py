@@ -13,13 +13,13 @@ from penstock.secrets.provider_settings import PROVIDERS, ProviderSettings, pars
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry.redaction import Secret
 from penstock.topic_files.folder import S3Settings
+from penstock.worker.config.broker_topics import BrokerTopics, read_broker_topics
 from penstock.worker.config.client_overrides import (
     ALLOWLIST,
     POLICY,
     OverridePolicy,
     override_policy,
 )
-from penstock.worker.config.kafka_topics import KafkaTopics, read_kafka_topics
 from penstock.worker.config.reach import REACH, RESERVED, ReachRules, read_reach_rules
 from penstock.worker.process_keys import KEYS, OPEN_PREFIXES, SPARK
 
@@ -47,7 +47,7 @@ class WorkerSettings:
     topics_dir: str
     topics_s3: S3Settings
     topics_retention: Retention
-    kafka: KafkaTopics | None
+    brokers: BrokerTopics
     plugins: PluginSettings
     functions_path: tuple[Path, ...]
     providers: tuple[ProviderSettings, ...]
@@ -81,7 +81,7 @@ def read_worker_settings(
             _secret(values["topics.s3.secret.key"]),
         ),
         topics_retention=Retention(values["topics.retention"], values["topics.retention.bytes"]),
-        kafka=read_kafka_topics(values, config),
+        brokers=read_broker_topics(values, config),
         plugins=PluginSettings(
             PluginPath(
                 tuple(Path(folder) for folder in values["plugin.path"]),

@@ -29,10 +29,9 @@ def test_a_machine_has_all_services_of_one_cluster():
     assert {one.etcd.cluster for one in services.values()} == {"orders"}
     assert services["gateway"].values["listeners"] == ("http://127.0.0.1:8083",)
     assert services["scheduler"].values["rebalance.delay"] == 300.0
-    kafka = services["worker"].worker().kafka
-    assert kafka is not None
-    assert kafka.is_default
-    assert kafka.keys["producer.linger.ms"] == "5"
+    brokers = services["worker"].worker().brokers
+    assert brokers.default == "kafka"
+    assert brokers.keys["producer.linger.ms"] == "5"
     assert {one.config_path for one in warnings} == {
         "config.storage.topic", "config.storage.replication.factor", "status.storage.topic",
         "offset.flush.interval.ms", "session.timeout.ms", "connect.protocol",

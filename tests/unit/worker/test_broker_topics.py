@@ -1,4 +1,4 @@
-"""Topics of Kafka: who uses them, and what the plugin at the topic's end is given."""
+"""Topics of brokers: who uses them, and what the plugin at the topic's end is given."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ import pytest
 from penstock.model.connector import Connector, ConnectorKind
 from penstock.model.errors import ConfigError
 from penstock.secrets.resolution import NO_SECRETS
+from penstock.worker.config.broker_topics import BrokerTopics, read_broker_topics, topic_role
 from penstock.worker.config.client_overrides import OverridePolicy
-from penstock.worker.config.kafka_topics import KafkaTopics, read_kafka_topics, topic_role
 from penstock.worker.config.reach import ConnectorBounds, ReachRules, read_reach_rules
 from penstock.worker.config.resolved_config import resolve_config
 from unit.worker.test_resolved_config import NO_HOST
@@ -25,11 +25,12 @@ ANY = OverridePolicy("All", None)
 
 
 def made(kind, node=NODE, default=True, rules=ReachRules(), overrides=ANY, **config):  # noqa: B008
-    kafka = KafkaTopics(default, node) if node else None
+    system = "rocketmq" if "namesrv.addr" in node else "kafka"
+    brokers = BrokerTopics(system if default and node else "embedded", node)
     bounds = ConnectorBounds(overrides, rules)
     given = {"connector.class": "x"} | {k.replace("__", "."): v for k, v in config.items()}
     connector = Connector("c", given, kind)
-    return asyncio.run(resolve_config(NO_HOST, NO_SECRETS, connector, bounds, kafka))
+    return asyncio.run(resolve_config(NO_HOST, NO_SECRETS, connector, bounds, brokers))
 
 
 def test_a_source_is_a_pipeline_into_the_brokers():
@@ -67,12 +68,12 @@ def test_a_converter_of_the_connector_comes_with_its_own_keys_only():
     [(True, "", True), (True, "embedded", False), (False, "", False), (False, "kafka", True)],
 )
 def test_a_connector_says_otherwise_than_its_node(default, backend, used):
-    assert made(SOURCE, default=default, topics__backend=backend).on_kafka is used
+    assert made(SOURCE, default=default, topics__backend=backend).on_broker is used
 
 
 def test_a_pipeline_has_no_topics():
     found = made(ConnectorKind.PIPELINE, connector__class="", source__x="1", sink__y="2")
-    assert not found.on_kafka
+    assert not found.on_broker
 
 
 def test_what_only_embedded_topics_have_is_told():
@@ -84,7 +85,7 @@ def test_what_only_embedded_topics_have_is_told():
 
 @pytest.mark.parametrize(
     ("kind", "node", "code"),
-    [(SOURCE, None, "topics.no_brokers"), (ConnectorKind.MIRROR, NODE, "topics.no_mirror")],
+    [(SOURCE, {}, "topics.no_brokers"), (ConnectorKind.MIRROR, NODE, "topics.no_mirror")],
 )
 def test_what_has_no_meaning_is_refused(kind, node, code):
     with pytest.raises(ConfigError, match=code):
@@ -93,9 +94,9 @@ def test_what_has_no_meaning_is_refused(kind, node, code):
 
 def test_where_rules_bound_topics_kafka_is_refused():
     rules = read_reach_rules(["r"], {"reach.r.connectors": ".*", "reach.r.topics": "a.*"})
-    with pytest.raises(ConfigError, match=r"reach\.kafka"):
+    with pytest.raises(ConfigError, match=r"reach\.brokers"):
         made(SOURCE, rules=rules)
-    assert not made(SOURCE, rules=rules, topics__backend="embedded").on_kafka
+    assert not made(SOURCE, rules=rules, topics__backend="embedded").on_broker
 
 
 def test_clients_have_the_settings_of_the_node_and_over_them_the_connectors():
@@ -145,14 +146,71 @@ def test_keys_of_tls_are_left_out_where_the_brokers_have_none():
     assert "ssl.keystore.location" in made(SOURCE, node).target("sink").config
 
 
-def test_a_node_with_brokers_has_its_topics_there():
-    servers = {"bootstrap.servers": "b:9092"}
-    for backend, is_default in (("", True), ("kafka", True), ("embedded", False)):
-        assert read_kafka_topics({"topics.backend": backend}, servers).is_default is is_default
-    assert read_kafka_topics({"topics.backend": ""}, {"value.converter": "json"}) is None
+@pytest.mark.parametrize(
+    ("said", "keys", "default"),
+    [
+        ("", {"bootstrap.servers": "b:9092"}, "kafka"),
+        ("kafka", {"bootstrap.servers": "b:9092"}, "kafka"),
+        ("embedded", {"bootstrap.servers": "b:9092"}, "embedded"),
+        ("", {"namesrv.addr": "n:9876"}, "rocketmq"),
+        ("kafka", {"namesrv.addr": "n:9876", "bootstrap.servers": "b:9092"}, "kafka"),
+        ("", {"value.converter": "json"}, "embedded"),
+    ],
+)
+def test_a_node_with_brokers_has_its_topics_there(said, keys, default):
+    assert read_broker_topics({"topics.backend": said}, keys).default == default
 
 
-def test_a_node_on_kafka_names_its_brokers():
-    assert read_kafka_topics({"topics.backend": "embedded"}, {"value.converter": "json"}) is None
-    with pytest.raises(ConfigError, match=r"config\.missing.*bootstrap\.servers"):
-        read_kafka_topics({"topics.backend": "kafka"}, {})
+@pytest.mark.parametrize(
+    ("said", "keys", "found"),
+    [
+        ("kafka", {}, r"config\.missing.*bootstrap\.servers"),
+        ("rocketmq", {"bootstrap.servers": "b:9092"}, r"config\.missing.*namesrv\.addr"),
+        ("", {"namesrv.addr": "n:1", "bootstrap.servers": "b:1"}, r"config\.conflict"),
+    ],
+)
+def test_a_node_names_the_brokers_that_it_uses(said, keys, found):
+    with pytest.raises(ConfigError, match=found):
+        read_broker_topics({"topics.backend": said}, keys)
+
+
+ROCKETMQ = {
+    "namesrv.addr": "n:9876", "rocketmq.access.key": "u", "rocketmq.secret.key": "of-the-node",
+    "rocketmq.topic.queues": "8", "rocketmq.tags.column": "status", "rocketmq.tags": "a",
+    "rocketmq.batch.rows": "9", "value.converter": "string", "bootstrap.servers": "b:9092",
+}  # fmt: skip
+
+
+def test_a_source_is_a_pipeline_into_rocketmq():
+    found = made(SOURCE, ROCKETMQ, file="a")
+    target = found.target("sink")
+    assert (target.connector, dict(target.secrets)["secret.key"]) == (
+        "rocketmq-sink",
+        "of-the-node",
+    )
+    assert {**target.config, "access.key": ""} == {
+        "namesrv.addr": "n:9876", "topic": "${dataset}", "topic.queues": "8",
+        "tags.column": "status", "value.converter": "string", "access.key": "",
+    }  # fmt: skip
+    own = made(SOURCE, ROCKETMQ, topic__partitions="2")
+    assert own.target("sink").config["topic.queues"] == "2"
+
+
+def test_a_sink_is_a_pipeline_out_of_rocketmq():
+    target = made(SINK, ROCKETMQ, topics="a,b").target("source")
+    assert target.connector == "rocketmq-source"
+    assert {**target.config, "access.key": ""} == {
+        "namesrv.addr": "n:9876", "topics": "a,b", "tags": "a", "batch.rows": "9",
+        "consume.from.where": "first", "consume.offset.lost": "first",
+        "value.converter": "string", "access.key": "",
+    }  # fmt: skip
+    strict = made(SINK, ROCKETMQ, topics="a", auto__offset__reset="latest").target("source").config
+    assert (strict["consume.from.where"], strict["consume.offset.lost"]) == ("last", "last")
+
+
+def test_what_must_not_come_twice_is_not_sent_to_rocketmq():
+    found = made(SOURCE, ROCKETMQ, exactly__once__support="required").findings
+    assert [(one.code, one.config_path) for one in found] == [
+        ("delivery.not_available", "exactly.once.support")
+    ]
+    assert not made(SOURCE, exactly__once__support="required").findings

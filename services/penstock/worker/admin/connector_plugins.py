@@ -29,7 +29,8 @@ from penstock.plugin.responses import CheckStep
 from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
-from penstock.worker.config.kafka_topics import to_connector_key, topic_role
+from penstock.worker.config.broker_topics import topic_role
+from penstock.worker.config.kafka_end import to_connector_key
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -93,7 +94,7 @@ def _check_converter(
     kind = kind_of(name)
     if kind is Kind.CONVERTER:
         if is_used:
-            yield _not_for_kafka(path, name)
+            yield _not_for_brokers(path, name)
         return
     if kind is not None:
         yield _not_a_converter(path, name, kind)
@@ -129,10 +130,10 @@ def _check_topic_groups(config: Mapping[str, str]) -> Iterator[Diagnostic]:
         ).diagnostic
 
 
-def _not_for_kafka(path: str, name: str) -> Diagnostic:
+def _not_for_brokers(path: str, name: str) -> Diagnostic:
     return ConfigError(
         "converter.plugin",
-        f"`{path}` names `{name[:200]}`, a converter of a plugin, and messages of Kafka are "
+        f"`{path}` names `{name[:200]}`, a converter of a plugin, and messages of brokers are "
         "converted by those that ship only",
         fix="Name one of them, or set `topics.backend=embedded`.",
         config_path=path,
@@ -156,7 +157,7 @@ async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> 
     findings += find_chain_warnings(resolved.sections.chain)
     try:
         kinds = plugin_kinds(context.host)
-        if resolved.on_kafka:
+        if resolved.on_broker:
             topics = resolved.target(topic_role(resolved.kind)).config
             findings += check_converters({**resolved.values, **topics}, kinds, are_used=True)
         else:
@@ -216,7 +217,7 @@ class Validator:
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
-            if resolved.on_kafka:
+            if resolved.on_broker:
                 findings += await self._validate_topic_end(resolved)
             for role in _plugin_roles(resolved):
                 try:
@@ -240,7 +241,7 @@ class Validator:
         resolved = await self._context.resolve(connector)
         with redact_errors(resolved.secret_texts):
             roles = _plugin_roles(resolved)
-            if resolved.on_kafka:
+            if resolved.on_broker:
                 roles.append(topic_role(resolved.kind))
             for role in roles:
                 process, target = await acquire_plugin(self._context.host, resolved, role)

@@ -1,17 +1,17 @@
-"""Topics of Kafka instead of embedded ones: the topic's end of a connector is a plugin, too.
+"""Topics of a broker instead of embedded ones: the topic's end of a connector is a plugin, too.
 
-A source whose topics are Kafka's is a pipeline into `kafka-sink`, a sink one out of `kafka-source`.
-What those need is in the file of the node (`bootstrap.servers`, logins, converters) and in the
-connector (`topics`, converters).
+A source whose topics are a broker's is a pipeline into its sink (`kafka-sink`, `rocketmq-sink`), a
+sink one out of its source. What those need is in the file of the node (addresses, logins,
+converters) and in the connector (`topics`, converters).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.connector_config.keys import TOPICS_BACKEND
+from penstock.connector_config.keys import EMBEDDED, TOPICS_BACKEND
 from penstock.connector_config.sections import ConfigSections
 from penstock.connector_config.settings import ConnectorSettings
 from penstock.model.config_def import ConfigKey, no_effect_warning
@@ -19,34 +19,67 @@ from penstock.model.config_redaction import is_sensitive_key
 from penstock.model.connector import ConnectorKind
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.telemetry.redaction import register_secret
+from penstock.worker.config import kafka_end, rocketmq_end
+
+_End = Callable[[Mapping[str, str], Mapping[str, str], ConnectorSettings], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """A kind of broker: the key with its addresses, an example of it, and both topic's ends.
+
+    Attributes:
+        clients: Prefixes of the clients of Kafka that a topic's end has.
+        used: Prefixes of Kafka Connect's keys of a connector that have an effect.
+        repeats: Whether rows may come twice in it after a crash.
+    """
+
+    servers: str
+    example: str
+    source_end: _End
+    sink_end: _End
+    clients: Mapping[ConnectorKind, tuple[str, ...]]
+    used: Mapping[ConnectorKind, tuple[str, ...]]
+    repeats: bool = False
+
+
+_NO_KEYS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
+    ConnectorKind.SOURCE: (),
+    ConnectorKind.SINK: (),
+}
+
+_SYSTEMS: Final[Mapping[str, _System]] = {
+    "kafka": _System(
+        kafka_end.SERVERS,
+        "broker1:9092,broker2:9092",
+        kafka_end.source_end,
+        kafka_end.sink_end,
+        kafka_end.CLIENTS,
+        kafka_end.USED,
+    ),
+    "rocketmq": _System(
+        rocketmq_end.SERVERS,
+        "namesrv1:9876;namesrv2:9876",
+        rocketmq_end.source_end,
+        rocketmq_end.sink_end,
+        _NO_KEYS,
+        _NO_KEYS,
+        repeats=True,
+    ),
+}
 
 BACKEND: Final = ConfigKey(
     TOPICS_BACKEND,
     default="",
-    choices=("", "embedded", "kafka"),
-    doc="Whose topics are: those of the brokers of `bootstrap.servers` (the default where it is "
-    "set), or tables in `topics.dir`.",
+    choices=("", EMBEDDED, *_SYSTEMS),
+    doc="Whose topics are: those of the brokers of `bootstrap.servers` or `namesrv.addr` (the "
+    "default where one is set), or tables in `topics.dir`.",
 )
 
-_SERVERS: Final = "bootstrap.servers"
-_OFFSETS: Final = "offset.storage.topic"
-_RESET: Final = "auto.offset.reset"
 _CONVERTERS: Final = ("key.converter", "value.converter")
 
-_CREATION: Final = "topic.creation."
-_LOGINS: Final = ("security.protocol", "sasl.", "ssl.")
-
-PREFIXES: Final = (
-    _SERVERS, *_LOGINS, *_CONVERTERS, "producer.", "consumer.", "admin.", _CREATION,
-    _OFFSETS, "offset.storage.replication.factor",
-)  # fmt: skip
-"""Prefixes of a node's keys for topics of Kafka, as Kafka Connect names them."""
-
-_CLIENTS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
-    ConnectorKind.SOURCE: ("producer.", "admin."),
-    ConnectorKind.SINK: ("consumer.",),
-}
-"""Prefixes of the clients that the topic's end of a connector has."""
+PREFIXES: Final = (*kafka_end.PREFIXES, *rocketmq_end.PREFIXES, *_CONVERTERS)
+"""Prefixes of a node's keys for topics of brokers."""
 
 _ROLES: Final = {ConnectorKind.SOURCE: "sink", ConnectorKind.SINK: "source"}
 """The end of a connector that is a topic."""
@@ -58,148 +91,113 @@ _ONLY_EMBEDDED: Final = ("topic.retention", "topic.retention.bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaTopics:
-    """Where Kafka's topics are: the node's keys, and whether connectors use them without saying."""
+class BrokerTopics:
+    """The brokers of a node: its keys, and whose topics connectors use that do not say it."""
 
-    is_default: bool
+    default: str
     keys: Mapping[str, str]
 
-    def connection_keys(self) -> dict[str, str]:
-        """Return the node's keys of a connection: brokers and login. Those of TLS may be of the
-        node's own server, where the brokers have none.
-        """
-        has_tls = self.keys.get("security.protocol", "").upper().endswith("SSL")
-        used = (_SERVERS, *(one for one in _LOGINS if has_tls or one != "ssl."))
-        return {key: value for key, value in self.keys.items() if key.startswith(used)}
+    def has(self, system: str) -> bool:
+        """Return whether the node knows brokers of a system."""
+        return bool(self.keys.get(_SYSTEMS[system].servers))
 
 
-def read_kafka_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> KafkaTopics | None:
-    """Return the settings; None when the node has no brokers.
+NO_BROKERS: Final = BrokerTopics(EMBEDDED, {})
+
+
+def read_broker_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> BrokerTopics:
+    """Return the brokers of a node.
 
     Raises:
-        ConfigError: `config.missing`.
+        ConfigError: `config.missing`; `config.conflict`: brokers of two systems, and no default.
     """
-    backend = values[BACKEND.name]
-    is_default = backend == "kafka" or (not backend and bool(config.get(_SERVERS)))
     keys = {key: value for key, value in config.items() if key.startswith(PREFIXES)}
     for key, value in keys.items():
         if is_sensitive_key(key):
             register_secret(value)  # invariant 9
-    if keys.get(_SERVERS):
-        return KafkaTopics(is_default, keys)
-    if is_default:
+    known = [name for name, system in _SYSTEMS.items() if keys.get(system.servers)]
+    default = values[BACKEND.name]
+    if not default and len(known) > 1:
         raise ConfigError(
-            "config.missing",
-            f"`{BACKEND.name}=kafka` needs `{_SERVERS}`",
-            fix=f"Set `{_SERVERS}` to the brokers, such as broker1:9092,broker2:9092.",
-            config_path=_SERVERS,
+            "config.conflict",
+            f"`{' and '.join(_SYSTEMS[name].servers for name in known)}` are set, and "
+            f"`{BACKEND.name}` does not say whose topics connectors use",
+            fix=f"Set `{BACKEND.name}` to {' or '.join(known)}.",
+            config_path=BACKEND.name,
         )
-    return None
+    if default in _SYSTEMS and default not in known:
+        raise _no_brokers(default, "config.missing", "Set it")
+    return BrokerTopics(default or (known[0] if known else EMBEDDED), keys)
 
 
-def uses_kafka(kafka: KafkaTopics | None, backend: str, kind: ConnectorKind) -> bool:
-    """Return whether the topics of a connector are Kafka's. `backend` is what it says itself.
+def _no_brokers(system: str, code: str, fix: str) -> ConfigError:
+    servers, example = _SYSTEMS[system].servers, _SYSTEMS[system].example
+    path = servers if code == "config.missing" else TOPICS_BACKEND
+    return ConfigError(
+        code,
+        f"`{TOPICS_BACKEND}={system}` needs `{servers}` of the workers",
+        fix=f"{fix} to the addresses, such as {example}.",
+        config_path=path,
+    )
+
+
+def select_backend(brokers: BrokerTopics, said: str, kind: ConnectorKind) -> str:
+    """Return whose topics a connector uses. `said` is what it says itself.
 
     Raises:
         ConfigError: `topics.no_brokers`, `topics.no_mirror`.
     """
-    if backend == "embedded" or kind is ConnectorKind.PIPELINE:
-        return False
-    if backend == "kafka" and kafka is None:
-        raise ConfigError(
-            "topics.no_brokers",
-            f"`{TOPICS_BACKEND}` is kafka, and this worker knows no brokers",
-            fix=f"Set `{_SERVERS}` in the file of the workers.",
-            config_path=TOPICS_BACKEND,
-        )
-    is_used = kafka is not None and (kafka.is_default or backend == "kafka")
-    if is_used and kind not in _ROLES:
+    backend = said or brokers.default
+    if backend == EMBEDDED or kind is ConnectorKind.PIPELINE:
+        return EMBEDDED
+    if not brokers.has(backend):
+        servers = _SYSTEMS[backend].servers
+        raise _no_brokers(backend, "topics.no_brokers", f"Set `{servers}` in their file")
+    if kind not in _ROLES:
         raise ConfigError(
             "topics.no_mirror",
             "a mirror reads and writes embedded topics only",
-            fix=f"Set `{TOPICS_BACKEND}=embedded`, or use a pipeline from `kafka-source` to "
-            "`kafka-sink`.",
+            fix=f"Set `{TOPICS_BACKEND}=embedded`, or use a pipeline from `{backend}-source` to "
+            f"`{backend}-sink`.",
             config_path=TOPICS_BACKEND,
         )
-    return is_used
+    return backend
 
 
-def with_kafka(
-    kafka: KafkaTopics,
+def with_topic_end(
+    brokers: BrokerTopics,
+    backend: str,
     sections: ConfigSections,
     settings: ConnectorSettings,
     kind: ConnectorKind,
     config: Mapping[str, str],
 ) -> tuple[ConfigSections, list[Diagnostic]]:
-    """Return the sections with a plugin at the end that is a topic, and warnings about keys that
-    only embedded topics have.
+    """Return the sections with a plugin at the end that is a topic, and what there is to say about
+    keys that it does not have.
     """
-    keys = kafka.connection_keys() | _converter_keys(kafka.keys, config)
-    keys |= _client_settings(kafka.keys, config, kind)
+    system = _SYSTEMS[backend]
+    keys = _converter_keys(brokers.keys, config) | _ANY_VERSION
     if kind is ConnectorKind.SOURCE:
-        keys |= {"connector.class": "kafka-sink", "topic": "${dataset}", **_ANY_VERSION}
-        keys |= _topic_keys(kafka.keys, config)
-        if "topic.partitions" in sections.framework:
-            name = f"{_CREATION}default.partitions"
-            keys.setdefault(name, str(settings.topic_partitions))
+        keys |= system.source_end(brokers.keys, config, settings)
         ours = replace(sections, sink=keys)
     else:
-        keys |= {"connector.class": "kafka-source", **_ANY_VERSION}
-        reset = keys.pop("consumer.auto.offset.reset", "")
-        if not reset or _RESET in sections.framework:
-            reset = "none" if settings.offset_reset == "fail" else settings.offset_reset
-        keys[_RESET] = reset
-        keys.setdefault("consumer.group.id", f"connect-{config['name']}")
+        keys |= system.sink_end(brokers.keys, config, settings)
         if settings.topics.names:
             keys["topics"] = ",".join(settings.topics.names)
         if settings.topics.pattern:
             keys["topics.regex"] = settings.topics.pattern.text
         ours = replace(sections, source=keys)
-    used: tuple[str, ...] = _CONVERTERS
-    if kind is ConnectorKind.SOURCE:
-        used += ("offsets.storage.topic", _CREATION)
+    used = (*_CONVERTERS, *system.used[kind])
     unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
-    return replace(ours, unused_keys=unused), list(_unused(sections.framework))
+    findings = list(_unused(sections.framework))
+    if system.repeats and kind is ConnectorKind.SOURCE and settings.needs_replayable:
+        findings.append(_repeats(backend))
+    return replace(ours, unused_keys=unused), findings
 
 
-def client_kinds(kind: ConnectorKind) -> tuple[str, ...]:
-    """Return the prefixes of the clients that a connector has whose topics are Kafka's."""
-    return _CLIENTS[kind]
-
-
-def to_connector_key(key: str, config: Mapping[str, str]) -> str:
-    """Return the name that a key of the topic's end has in a connector, where that sets it."""
-    client, _, setting = key.partition(".")
-    override = f"{client}.override.{setting}"
-    return override if override in config else key
-
-
-def _client_settings(
-    node: Mapping[str, str], config: Mapping[str, str], kind: ConnectorKind
-) -> dict[str, str]:
-    """Return the settings of the clients: those of the node, and over them the connector's."""
-    clients = _CLIENTS[kind]
-    found = {key: value for key, value in node.items() if key.startswith(clients)}
-    for client in clients:
-        start = f"{client}override."
-        found |= {
-            f"{client}{key.removeprefix(start)}": value
-            for key, value in config.items()
-            if key.startswith(start)
-        }
-    return found
-
-
-def _topic_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys of the topics that a source creates, and of that for its offsets."""
-    found = {key: value for key, value in config.items() if key.startswith(_CREATION)}
-    if enable := node.get(f"{_CREATION}enable"):
-        found[f"{_CREATION}enable"] = enable
-    if topic := config.get("offsets.storage.topic") or node.get(_OFFSETS):
-        found["offsets.storage.topic"] = topic
-    if factor := node.get("offset.storage.replication.factor"):
-        found["offsets.storage.replication.factor"] = factor
-    return found
+def client_prefixes(backend: str, kind: ConnectorKind) -> tuple[str, ...]:
+    """Return the prefixes of the clients of Kafka that a connector has."""
+    return () if backend == EMBEDDED else _SYSTEMS[backend].clients[kind]
 
 
 def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
@@ -217,8 +215,18 @@ def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
             yield no_effect_warning(
                 key,
                 "the brokers keep messages as their topic says",
-                "Set `retention.ms` of the topic at the brokers.",
+                "Set the retention of the topic at the brokers.",
             )
+
+
+def _repeats(backend: str) -> Diagnostic:
+    key = "exactly.once.support"
+    return ConfigError(
+        "delivery.not_available",
+        f"`{key}` is required, and rows may come twice in topics of {backend} after a crash",
+        fix=f"Set `{key}=requested`, or `{TOPICS_BACKEND}` to kafka or embedded.",
+        config_path=key,
+    ).diagnostic
 
 
 def topic_role(kind: ConnectorKind) -> str:
@@ -226,6 +234,10 @@ def topic_role(kind: ConnectorKind) -> str:
     return _ROLES[kind]
 
 
-def reads_kafka_key(kafka: KafkaTopics | None, key: str) -> bool:
+def is_used(brokers: BrokerTopics, key: str) -> bool:
     """Return whether a node's key has an effect on connectors that do not say otherwise."""
-    return kafka is not None and kafka.is_default and key in kafka.keys
+    if brokers.default == EMBEDDED:
+        return False
+    of_rocketmq = key.startswith(rocketmq_end.PREFIXES)
+    of_all = key.startswith(_CONVERTERS)
+    return key in brokers.keys and (of_all or of_rocketmq is (brokers.default == "rocketmq"))

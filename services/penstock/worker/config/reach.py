@@ -80,16 +80,16 @@ class Reach:
             raise self._out_of_reach("topic", "topics", f"the topic {topic[:200]!r}", path)
 
     def require_any_topic(self) -> None:
-        """Refuse a connector with topics of Kafka where a rule bounds topics: the brokers bound
+        """Refuse a connector with topics of a broker where a rule bounds topics: the brokers bound
         them, by the rights of the node's user.
 
         Raises:
-            ConfigError: `reach.kafka`.
+            ConfigError: `reach.brokers`.
         """
         if self.topics is not None:
             raise ConfigError(
-                "reach.kafka",
-                f"the rule {self.rule!r} bounds the topics of this connector, and those of Kafka "
+                "reach.brokers",
+                f"the rule {self.rule!r} bounds the topics of this connector, and those of brokers "
                 "are not bounded by rules",
                 fix=f"Set `topics.backend=embedded`, or remove `{RESERVED}{self.rule}.topics` and "
                 "give the node's user at the brokers only the rights that it needs.",
