@@ -1,5 +1,6 @@
-"""A node whose topics are RocketMQ's: killed while rows go in and out, it loses none. Rows that come
-twice came twice into RocketMQ.
+"""A node whose topics are RocketMQ's: killed while rows go in and out, it loses none.
+
+Rows that come twice came twice into RocketMQ.
 """
 
 from __future__ import annotations

@@ -14,13 +14,14 @@ from typing import Final
 
 from penstock.cluster.control_process import config, offset, scheduler
 from penstock.cluster.gateway_process import gateway
-from penstock.cluster.keys import KEYS, OPEN_PREFIXES
+from penstock.cluster.keys import KEYS
 from penstock.cluster.settings import InstanceSettings, instance_settings
 from penstock.cluster.worker_process import worker
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
 from penstock.model.errors import ConfigError, Diagnostic
 from penstock.standalone.connect_keys import is_connect_key, unused_keys
 from penstock.worker.config.broker_topics import is_used
+from penstock.worker.process_keys import is_open_key
 
 _CONTROL: Final = {"config": config, "offset": offset, "scheduler": scheduler, "gateway": gateway}
 _WORKER: Final = "worker"
@@ -51,7 +52,7 @@ def distributed_settings(
     unknown = {
         name: value
         for name, value in keys.items()
-        if not (name in ours or name.startswith(OPEN_PREFIXES) or is_connect_key(name))
+        if not (name in ours or is_open_key(name) or is_connect_key(name))
     }
     _, errors = parse_with_errors(_ALL.values(), {**ours, **unknown})
     if errors:
@@ -68,7 +69,7 @@ def distributed_settings(
 def _select(service: str, keys: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     names = {key.name for key in KEYS[service]}
     for name, value in keys.items():
-        is_open = service == _WORKER and name.startswith(OPEN_PREFIXES)
+        is_open = service == _WORKER and is_open_key(name)
         if name in names or is_open:
             yield name, value
 

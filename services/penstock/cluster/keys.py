@@ -76,10 +76,6 @@ KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
 }
 """The keys of each service."""
 
-OPEN_PREFIXES: Final = worker.OPEN_PREFIXES
-"""Prefixes of keys that are not a fixed list. Only a worker has such keys."""
-
-
 PREFIX: Final = "PENSTOCK_"
 
 _OTHER_VARIABLES: Final = frozenset(

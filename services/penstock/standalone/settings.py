@@ -49,7 +49,7 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
-    open_keys = {key for key in config if key.startswith(process_keys.OPEN_PREFIXES)}
+    open_keys = {key for key in config if process_keys.is_open_key(key)}
     known = {key: config[key] for key in config if key in _NAMES or not is_connect_key(key)}
     known = {key: value for key, value in known.items() if key not in open_keys}
     values, errors = parse_with_errors(KEYS, known)

@@ -43,5 +43,9 @@ KEYS: Final = (
 SPARK: Final = "spark.conf."
 """Prefix of Spark's own keys."""
 
-OPEN_PREFIXES: Final = (SPARK, f"{PROVIDERS}.", RESERVED, *broker_topics.PREFIXES)
-"""Prefixes of keys that are not a fixed list. They are allowed in a file only, not as variables."""
+
+def is_open_key(key: str) -> bool:
+    """Return whether a key is one that no list has. Such keys are allowed in a file only, not as
+    variables.
+    """
+    return key.startswith((SPARK, f"{PROVIDERS}.", RESERVED)) or broker_topics.is_broker_key(key)

@@ -21,7 +21,7 @@ from penstock.worker.config.client_overrides import (
     override_policy,
 )
 from penstock.worker.config.reach import REACH, RESERVED, ReachRules, read_reach_rules
-from penstock.worker.process_keys import KEYS, OPEN_PREFIXES, SPARK
+from penstock.worker.process_keys import KEYS, SPARK, is_open_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class WorkerSettings:
 def read_worker_settings(
     values: Mapping[str, Any], config: Mapping[str, str], topics_dir: Path
 ) -> WorkerSettings:
-    """Return the settings. `values` are those of `KEYS`; `config` may have keys that start with
-    `OPEN_PREFIXES`, too. `topics_dir` is where topics are without `topics.dir`.
+    """Return the settings. `values` are those of `KEYS`; `config` may have open keys, too.
+    `topics_dir` is where topics are without `topics.dir`.
 
     Raises:
         ConfigError: a provider of secrets, the policy, or a rule is wrong.
@@ -100,7 +100,7 @@ def read_worker_settings(
         functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
         values={key.name: values[key.name] for key in KEYS},
-        extra={key: value for key, value in config.items() if key.startswith(OPEN_PREFIXES)},
+        extra={key: value for key, value in config.items() if is_open_key(key)},
     )
 
 

@@ -81,6 +81,12 @@ _CONVERTERS: Final = ("key.converter", "value.converter")
 PREFIXES: Final = (*kafka_end.PREFIXES, *rocketmq_end.PREFIXES, *_CONVERTERS)
 """Prefixes of a node's keys for topics of brokers."""
 
+
+def is_broker_key(key: str) -> bool:
+    """Return whether a key of a node is about brokers."""
+    return key.startswith(PREFIXES) and key not in kafka_end.NOT_OURS
+
+
 _ROLES: Final = {ConnectorKind.SOURCE: "sink", ConnectorKind.SINK: "source"}
 """The end of a connector that is a topic."""
 
@@ -111,7 +117,7 @@ def read_broker_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> 
     Raises:
         ConfigError: `config.missing`; `config.conflict`: brokers of two systems, and no default.
     """
-    keys = {key: value for key, value in config.items() if key.startswith(PREFIXES)}
+    keys = {key: value for key, value in config.items() if is_broker_key(key)}
     for key, value in keys.items():
         if is_sensitive_key(key):
             register_secret(value)  # invariant 9

@@ -21,6 +21,9 @@ PREFIXES: Final = (
 )  # fmt: skip
 """Prefixes of a node's keys, as Kafka Connect names them."""
 
+NOT_OURS: Final = frozenset({"admin.listeners"})
+"""Keys of a node with one of these prefixes that have another meaning."""
+
 USED: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
     ConnectorKind.SOURCE: ("offsets.storage.topic", _CREATION),
     ConnectorKind.SINK: (),
