@@ -21,6 +21,7 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.connect_schema import InvalidSchemaError
+from penstock_converters.messages import to_messages
 from penstock_converters.ragged import Bools, Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
@@ -166,18 +167,10 @@ class FramedConverter(abc.ABC):
                 f"rows for the topic {topic} cannot be written: {error}",
                 "Change the column in a transform, or the schema of the registry.",
             ) from None
-        absent = np.asarray(values.is_null())
         kept = values.drop_null() if values.null_count else values
         pieces, failed = writer.encode(kept)
         header = b"\0" + number.to_bytes(4, "big")
-        messages = join([repeat(header, len(kept)), pieces]).cast(pa.binary())
-        if not failed and not values.null_count:
-            return Encoded(messages)
-        (rows,) = np.nonzero(~absent)
-        rejected = tuple((int(rows[at]), _not_written(failed[at])) for at in sorted(failed))
-        absent[[row for row, _ in rejected]] = True
-        places = np.cumsum(np.asarray(values.is_valid())) - 1
-        return Encoded(messages.take(pa.array(places, mask=absent)), rejected)
+        return to_messages(join([repeat(header, len(kept)), pieces]), values, failed)
 
     def _writer(self, field: pa.Field, topic: str) -> tuple[int, SchemaWriter]:
         key = pa.schema([field]).serialize().to_pybytes()
@@ -283,14 +276,6 @@ def _bad_value(number: int, why: str) -> Problem:
         "converter.value",
         f"the message is none of its schema {number}: {why}",
         "Correct the system that writes it.",
-    )
-
-
-def _not_written(why: str) -> Problem:
-    return Problem(
-        "converter.not_exact",
-        f"the value cannot be written: {why}",
-        "Cast or fill the column in a transform.",
     )
 
 

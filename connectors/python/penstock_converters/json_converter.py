@@ -15,14 +15,15 @@ import pyarrow as pa
 from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
 from penstock_converters.json_objects import ObjectReader
+from penstock_converters.json_text import JsonForm, JsonWriter
 from penstock_converters.json_values import (
     InvalidValueError,
     Reader,
-    UnwritableValueError,
     format_json,
     make_reader,
-    make_writer,
 )
+from penstock_converters.messages import to_messages
+from penstock_converters.ragged import join
 
 _CONVERSION_ERRORS: Final = (
     pa.ArrowInvalid,
@@ -185,26 +186,13 @@ class JsonConverter:
                 for at in range(len(values))
             ]
             return Encoded(pa.nulls(len(values), pa.binary()), tuple(rejected))
-        write = make_writer(schema, numeric=options.numeric, defaults=options.defaults)
         begin, end = "", ""
         if options.schemas:
             begin, end = f'{{"schema":{format_json(schema)},"payload":', "}"
-        messages: list[bytes | None] = []
-        failed: list[RejectedValue] = []
-        for index, value in enumerate(values.to_pylist()):
-            try:
-                messages.append(None if value is None else f"{begin}{write(value)}{end}".encode())
-            except UnwritableValueError as error:
-                messages.append(None)
-                failed.append(
-                    reject(
-                        index,
-                        "converter.not_exact",
-                        f"the value cannot be written: {error}",
-                        "Cast the column in a transform.",
-                    )
-                )
-        return Encoded(pa.array(messages, pa.binary()), tuple(failed))
+        writer = JsonWriter(schema, JsonForm(options.numeric, options.defaults))
+        texts, failed = writer.encode(values.drop_null() if values.null_count else values)
+        parts = [pa.scalar(begin.encode(), texts.type), texts, pa.scalar(end.encode(), texts.type)]
+        return to_messages(join(parts), values, failed)
 
     def close(self) -> None:
         """Clear the cache of schemas."""

@@ -1,6 +1,6 @@
-"""JSON values to Arrow values, by a schema, and Arrow values to JSON text. Pure.
+"""JSON values to Arrow values, by a schema, and single values to JSON text. Pure.
 
-Text is written byte by byte as Kafka's JsonConverter and Jackson write it. Where Kafka's converter
+Where Kafka's converter
 silently reads another value (300 as int8 becomes 44, a text as int32 becomes 0, as boolean false),
 there is an error here.
 """
@@ -12,21 +12,17 @@ import binascii
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock_converters.connect_schema import (
-    DATE,
     DECIMAL,
-    TIME,
-    TIMESTAMP,
     ConnectSchema,
     logical_name,
 )
-from penstock_values.decimals import at_scale, from_unscaled, to_unscaled
+from penstock_values.decimals import at_scale, from_unscaled
 
 Reader = Callable[[Any], Any]
 
@@ -163,24 +159,18 @@ _READERS: Final[Mapping[str, Reader]] = {
 }
 
 
-Writer = Callable[[Any], str]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
-_ESCAPES: Final = {
+ESCAPES: Final = {
+    "\\": "\\\\",
     **{chr(code): f"\\u{code:04X}" for code in range(0x20)},
-    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
+    '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
 }  # fmt: skip
-
-
-class UnwritableValueError(ValueError):
-    """A value cannot be written by its schema; the message has the reason."""
+"""What stands for a character in a text. The backslash is the first, as all others have one."""
 
 
 def quote(text: str) -> str:
     """Return a text as a JSON string."""
-    return '"' + _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text) + '"'
+    return '"' + _ESCAPED.sub(lambda found: ESCAPES[found[0]], text) + '"'
 
 
 def format_float(value: float, *, single: bool = False) -> str:
@@ -213,116 +203,3 @@ def format_json(value: Any) -> str:
         case list():
             return "[" + ",".join(map(format_json, value)) + "]"
     return str(value)
-
-
-def make_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    """Return the function that writes values of a schema.
-
-    Args:
-        schema: Kafka Connect's schema.
-        numeric: Write decimals as numbers; else as base64 of their bytes.
-        defaults: A null becomes the schema's default.
-    """
-    write = _make_writer(schema, numeric=numeric, defaults=defaults)
-    default = schema.get("default")
-    if default is not None and defaults:
-        replacement = format_json(default)
-    else:
-        replacement = "null" if schema.get("optional") is True else ""
-
-    def checked(value: Any) -> str:
-        if value is not None:
-            return write(value)
-        if not replacement:
-            raise UnwritableValueError("a field that is not optional is null")
-        return replacement
-
-    return checked
-
-
-def _make_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    match logical_name(schema):
-        case name if name == DECIMAL:
-            return str if numeric else _decimal_writer(int(schema["parameters"]["scale"]))
-        case name if name in _TIME_WRITERS:
-            return _TIME_WRITERS[name]
-    match schema["type"]:
-        case "array":
-            item = make_writer(schema["items"], numeric=numeric, defaults=defaults)
-            return lambda value: "[" + ",".join(map(item, value)) + "]"
-        case "map":
-            return _map_writer(schema, numeric=numeric, defaults=defaults)
-        case "struct":
-            return _struct_writer(schema, numeric=numeric, defaults=defaults)
-    return _WRITERS[schema["type"]]
-
-
-def _struct_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    fields = [
-        (item["field"], quote(item["field"]), make_writer(item, numeric=numeric, defaults=defaults))
-        for item in schema["fields"]
-    ]
-
-    def write(value: Mapping[str, Any]) -> str:
-        parts = [f"{begin}:{item(value[name])}" for name, begin, item in fields]
-        return "{" + ",".join(parts) + "}"
-
-    return write
-
-
-def _map_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    key = make_writer(schema["keys"], numeric=numeric, defaults=defaults)
-    item = make_writer(schema["values"], numeric=numeric, defaults=defaults)
-    if schema["keys"]["type"] == "string":
-        return lambda value: "{" + ",".join(f"{key(k)}:{item(v)}" for k, v in value) + "}"
-    return lambda value: "[" + ",".join(f"[{key(k)},{item(v)}]" for k, v in value) + "]"
-
-
-def _decimal_writer(scale: int) -> Writer:
-    def write(value: Decimal) -> str:
-        whole = to_unscaled(value, scale)
-        size = (whole + (whole < 0)).bit_length() // 8 + 1
-        return _write_bytes(whole.to_bytes(size, "big", signed=True))
-
-    return write
-
-
-def _write_bytes(value: bytes) -> str:
-    return f'"{base64.b64encode(value).decode()}"'
-
-
-def _write_date(value: date) -> str:
-    return str(value.toordinal() - _EPOCH_DAY)
-
-
-def _write_timestamp(value: datetime) -> str:
-    passed = (value.replace(tzinfo=UTC) if value.tzinfo is None else value) - _EPOCH
-    micros = (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
-    return str(_to_milliseconds(micros))
-
-
-def _write_time(value: time) -> str:
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return str(_to_milliseconds(seconds * 1_000_000 + value.microsecond))
-
-
-def _to_milliseconds(micros: int) -> int:
-    millis, rest = divmod(micros, 1000)
-    if rest:
-        raise UnwritableValueError("it has microseconds; times of Kafka Connect have milliseconds")
-    return millis
-
-
-_TIME_WRITERS: Final[Mapping[Any, Writer]] = {
-    DATE: _write_date,
-    TIME: _write_time,
-    TIMESTAMP: _write_timestamp,
-}
-_WRITERS: Final[Mapping[str, Writer]] = {
-    "boolean": lambda value: "true" if value else "false",
-    "int8": str, "int16": str, "int32": str, "int64": str,
-    "float": lambda value: format_float(value, single=True),
-    "double": format_float,
-    "bytes": _write_bytes,
-    "string": quote,
-}  # fmt: skip
