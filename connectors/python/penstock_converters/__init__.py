@@ -5,9 +5,10 @@
 - `simple_converters` texts, bytes, booleans and numbers
 - `json_converter`    JSON with and without schemas, exact to Kafka's JsonConverter
 - `json_objects`      JSON objects without schemas, many at once, by Arrow's parser
+- `json_columns`      JSON of a known schema to columns, many messages at once
 - `json_text`         columns to JSON texts, all rows at once, as Jackson writes them
 - `json_values`       JSON values to Arrow values by a schema
-- `messages`          pieces of bytes as messages, each where its value was
+- `messages`          values as runs of one type, and bytes as messages
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
 - `avro_converter`    Avro with a schema registry, as Confluent's AvroConverter
 - `avro_schema`       Avro's schemas as types, their names resolved

@@ -29,7 +29,7 @@ from penstock_converters.connect_schema import (
     to_arrow_field,
     to_connect_schema,
 )
-from penstock_converters.json_values import make_reader
+from penstock_converters.json_values import JsonForm, make_reader
 from penstock_converters.ragged import (
     Bools,
     Ints,
@@ -108,7 +108,7 @@ class AvroEncoder:
         if b"connect.default" not in field.metadata:
             return values
         schema = to_connect_schema(field)
-        default = make_reader(schema, defaults=True)(json.loads(field.metadata[b"connect.default"]))
+        default = make_reader(schema, JsonForm())(json.loads(field.metadata[b"connect.default"]))
         return pc.if_else(values.is_valid(), values, pa.scalar(default, values.type))
 
     def _present(self, kind: AvroType, field: pa.Field, values: pa.Array, rows: Ints) -> _Part:
@@ -243,7 +243,7 @@ class AvroEncoder:
             found = schema["fields"][0].get("default")
             if found is None:
                 found = _branch_default(one, schema["fields"][0])
-            value = make_reader(schema["fields"][0], defaults=False)(found)
+            value = make_reader(schema["fields"][0], JsonForm(defaults=False))(found)
         bare = inner.remove_metadata()
         nested = AvroEncoder(one.type, bare, AvroOptions())
         pieces = join(nested._encode(one.type, bare, pa.array([value], inner.type), np.arange(1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -10,20 +9,23 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
+from penstock_converters.json_columns import ColumnReader, find_envelope, payloads
 from penstock_converters.json_objects import ObjectReader
-from penstock_converters.json_text import JsonForm, JsonWriter
+from penstock_converters.json_text import JsonWriter
 from penstock_converters.json_values import (
     InvalidValueError,
+    JsonForm,
     Reader,
     format_json,
     make_reader,
 )
-from penstock_converters.messages import to_messages
-from penstock_converters.ragged import join
+from penstock_converters.messages import Groups, to_messages
+from penstock_converters.ragged import Bools, join
 
 _CONVERSION_ERRORS: Final = (
     pa.ArrowInvalid,
@@ -58,38 +60,7 @@ class _CachedSchema:
 
     field: pa.Field
     read: Reader
-
-
-@dataclass(slots=True)
-class _Group:
-    """Neighbouring values of one schema. A null message fits any schema."""
-
-    schema: _CachedSchema | None = None
-    rows: list[int] = dataclasses.field(default_factory=list)
-    values: list[Any] = dataclasses.field(default_factory=list)
-
-    def accepts(self, schema: _CachedSchema | None) -> bool:
-        """Return whether a value of this schema belongs to the group."""
-        return schema is None or self.schema is None or self.schema is schema
-
-    def add(self, schema: _CachedSchema | None, row: int, value: Any) -> None:
-        """Add a value."""
-        self.schema = self.schema or schema
-        self.rows.append(row)
-        self.values.append(value)
-
-    def to_run(self, rejected: list[RejectedValue]) -> Run:
-        """Return the run; a value that does not fit its type (too many digits) is rejected."""
-        field = self.schema.field if self.schema else _NULL_FIELD
-        nullable = field.with_nullable(field.nullable or None in self.values)
-        fits: Sequence[int] = range(len(self.values))
-        if not _fits(self.values, field.type):
-            fits = [at for at, value in enumerate(self.values) if _fits([value], field.type)]
-        for at in sorted(set(range(len(self.rows))) - set(fits)):
-            why = f"the value does not fit into {field.type}"
-            rejected.append(reject(self.rows[at], "converter.value", why, "Widen the schema."))
-        column = pa.array([self.values[at] for at in fits], type=field.type)
-        return Run(nullable, [self.rows[at] for at in fits], column)
+    columns: ColumnReader
 
 
 class JsonConverter:
@@ -112,18 +83,53 @@ class JsonConverter:
         rejected: list[RejectedValue] = []
         if not self._options.schemas:
             return self._decode_without_schemas(data, rejected)
-        groups: list[_Group] = []
-        for index, value in enumerate(data.to_pylist()):
+        messages = data.cast(pa.binary())
+        left = np.asarray(messages.is_valid())
+        groups = Groups(left.copy())
+        for _ in range(_MAX_ENVELOPES):
+            if not self._decode_same(messages, left, groups):
+                break
+        by_schema: dict[int, tuple[_CachedSchema, list[int], list[Any]]] = {}
+        for row in np.nonzero(left)[0].tolist():
             try:
-                schema, read = (None, None) if value is None else self._decode_value(value)
+                schema, value = self._decode_value(messages[row].as_py())
             except (ValueError, RecursionError) as error:
-                rejected.append(_reject_message(index, error))
+                rejected.append(_reject_message(row, error))
                 continue
-            if not groups or not groups[-1].accepts(schema):
-                groups.append(_Group())
-            groups[-1].add(schema, index, read)
-        runs = tuple(group.to_run(rejected) for group in groups)
-        return Decoded(runs, tuple(sorted(rejected, key=_index)))
+            _, rows, values = by_schema.setdefault(id(schema), (schema, [], []))
+            rows.append(row)
+            values.append(value)
+        for schema, rows, values in by_schema.values():
+            _add_values(groups, schema.field, rows, values, rejected)
+        return Decoded(groups.runs(), tuple(sorted(rejected, key=_index)))
+
+    def _decode_same(self, messages: pa.Array, left: Bools, groups: Groups) -> bool:
+        """Decode all messages of the schema that the first one has, if they can be read at once.
+        `left` are those that are not decoded yet.
+        """
+        (rows,) = np.nonzero(left)
+        if not len(rows):
+            return False
+        texts, same = messages.take(pa.array(rows)), np.ones(len(rows), bool)
+        if self._content is not None:
+            schema = self._content
+        else:
+            begin = find_envelope(texts[0].as_py())
+            if begin is None:
+                return False
+            try:
+                document = json.loads(begin + b"null}", parse_float=_to_decimal)
+                schema = self._schema_of(format_json(document["schema"]))
+            except (ValueError, TypeError, RecursionError):
+                return False  # the reader of single messages says what is wrong
+            texts, same = payloads(texts, begin)
+        values = schema.columns.read(texts.filter(pa.array(same)))
+        if values is None:
+            return False
+        rows = rows[same]
+        groups.add(schema.field, rows, values)
+        left[rows] = False
+        return True
 
     def _decode_value(self, value: bytes) -> tuple[_CachedSchema, Any]:
         document = _parse(value, exact=True)
@@ -144,7 +150,8 @@ class JsonConverter:
         if cached is None:
             schema = json.loads(text)
             field = to_arrow_field(schema)
-            cached = _CachedSchema(field, make_reader(schema, defaults=self._options.defaults))
+            form = JsonForm(defaults=self._options.defaults)
+            cached = _CachedSchema(field, make_reader(schema, form), ColumnReader(schema, form))
             self._cache[text] = cached
             while len(self._cache) > self._options.cache:
                 self._cache.popitem(last=False)
@@ -203,7 +210,26 @@ _MIXED: Final = "the value has another type than the values before it"
 _MIXED_FIX: Final = (
     "Without schemas all values of a field need the same type; write with schemas.enable=true."
 )
-_NULL_FIELD: Final = pa.field("value", pa.null())
+_MAX_ENVELOPES: Final = 16
+"""Schemas of a batch whose messages are read at once; all others are read one by one."""
+
+
+def _add_values(
+    groups: Groups,
+    field: pa.Field,
+    rows: list[int],
+    values: list[Any],
+    rejected: list[RejectedValue],
+) -> None:
+    """Add values to groups; one that does not fit its type (too many digits) is rejected."""
+    fits: Sequence[int] = range(len(values))
+    if not _fits(values, field.type):
+        fits = [at for at, value in enumerate(values) if _fits([value], field.type)]
+    for at in sorted(set(range(len(rows))) - set(fits)):
+        why = f"the value does not fit into {field.type}"
+        rejected.append(reject(rows[at], "converter.value", why, "Widen the schema."))
+    column = pa.array([values[at] for at in fits], type=field.type)
+    groups.add(field, np.array([rows[at] for at in fits], np.int64), column)
 
 
 def _parse(value: bytes, *, exact: bool) -> Any:

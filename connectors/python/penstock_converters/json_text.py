@@ -7,7 +7,6 @@ them, and a list those of its items.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock_converters.connect_schema import DECIMAL, ConnectSchema, logical_name
-from penstock_converters.json_values import ESCAPES, format_float, format_json, quote
+from penstock_converters.json_values import ESCAPES, JsonForm, format_float, format_json, quote
 from penstock_converters.ragged import (
     Bools,
     Ints,
@@ -34,24 +33,6 @@ from penstock_converters.ragged import (
 _SPECIAL: Final = r'["\\\x00-\x1f]'
 _TEXT: Final = pa.large_string()
 _BYTES: Final = pa.large_binary()
-
-
-@dataclass(frozen=True, slots=True)
-class JsonForm:
-    """How a converter writes JSON where converters differ.
-
-    Attributes:
-        numeric: Decimals are numbers; else base64 of their bytes.
-        defaults: A null becomes the default of its schema.
-        named_entries: Entries of maps whose keys are no texts are objects of `key` and `value`;
-        else pairs.
-        union: Name of structs that stand for one of their fields; "" for none.
-    """
-
-    numeric: bool = False
-    defaults: bool = True
-    named_entries: bool = False
-    union: str = ""
 
 
 class JsonWriter:

@@ -12,6 +12,7 @@ import binascii
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
@@ -40,16 +41,29 @@ class InvalidValueError(ValueError):
     """A JSON value does not match its schema; the message has the value and what is expected."""
 
 
-def make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
-    """Return the function that reads values of a schema.
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """JSON of values, where converters differ.
 
-    Args:
-        schema: Kafka Connect's schema.
-        defaults: A null becomes the schema's default.
+    Attributes:
+        numeric: Decimals are written as numbers; else as base64 of their bytes. Both are read.
+        defaults: A null becomes the default of its schema.
+        named_entries: Entries of maps whose keys are no texts are objects of `key` and `value`;
+        else pairs.
+        union: Name of structs that stand for one of their fields; "" for none.
     """
-    read = _make_reader(schema, defaults=defaults)
+
+    numeric: bool = False
+    defaults: bool = True
+    named_entries: bool = False
+    union: str = ""
+
+
+def make_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    """Return the function that reads values of a schema."""
+    read = _make_reader(schema, form)
     default, optional = schema.get("default"), schema.get("optional") is True
-    replacement = read(default) if default is not None and defaults else None
+    replacement = read(default) if default is not None and form.defaults else None
 
     def checked(value: Any) -> Any:
         if value is not None:
@@ -61,28 +75,82 @@ def make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
     return checked
 
 
-def _make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
+def _make_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
     if logical_name(schema) == DECIMAL:
         return _decimal_reader(int(schema["parameters"]["scale"]))
     match schema["type"]:  # dates and times are whole numbers
         case "array":
-            item = make_reader(schema["items"], defaults=defaults)
+            item = make_reader(schema["items"], form)
             return lambda value: [item(v) for v in _require(value, list)]
         case "map":
-            return _map_reader(schema, defaults=defaults)
+            return _map_reader(schema, form)
+        case "struct" if form.union and schema.get("name") == form.union:
+            return _union_reader(schema, form)
         case "struct":
-            fields = [(f["field"], make_reader(f, defaults=defaults)) for f in schema["fields"]]
-            return lambda value: {n: read(_require(value, dict).get(n)) for n, read in fields}
+            return _struct_reader(schema, form)
         case kind if kind in _INTEGER_BITS:
             return _integer_reader(_INTEGER_BITS[kind])
     return _READERS[schema["type"]]
 
 
-def _map_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
-    key = make_reader(schema["keys"], defaults=defaults)
-    item = make_reader(schema["values"], defaults=defaults)
+def _struct_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    fields = [(f["field"], make_reader(f, form)) for f in schema["fields"]]
+    return lambda value: {n: read(_require(value, dict).get(n)) for n, read in fields}
+
+
+def _union_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    """Return the function that reads one of several types: the first that the value has; of
+    structs, that of which it has most fields.
+    """
+    fields = [(one["field"], one, make_reader(one, form)) for one in schema["fields"]]
+    names = [name for name, _, _ in fields]
+
+    def read(value: Any) -> dict[str, Any]:
+        found = dict.fromkeys(names)
+        best, most = None, 0
+        for name, one, reader in fields:
+            if _has_type(one, value):
+                return found | {name: reader(value)}
+            count = _count_fields(one, value)
+            if count > most:
+                best, most = (name, reader), count
+        if best is None:
+            raise InvalidValueError(f"{str(value)[:80]!r} is of no type of the union")
+        return found | {best[0]: best[1](value)}
+
+    return read
+
+
+def _has_type(schema: ConnectSchema, value: Any) -> bool:
+    kind = schema["type"]
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if kind in _INTEGER_BITS:
+        is_whole = isinstance(value, int) or value == value.to_integral_value()
+        return is_number and is_whole
+    if kind in ("float", "double"):
+        return is_number
+    types = {"boolean": bool, "string": str, "bytes": str, "array": list}
+    return isinstance(value, types.get(kind, dict | list if kind == "map" else ()))
+
+
+def _count_fields(schema: ConnectSchema, value: Any) -> int:
+    if schema["type"] != "struct" or not isinstance(value, dict):
+        return 0
+    inside = [one for one in schema["fields"] if one["field"] in value]
+    return len(inside) + sum(_count_fields(one, value[one["field"]]) for one in inside)
+
+
+def _map_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    key = make_reader(schema["keys"], form)
+    item = make_reader(schema["values"], form)
     if schema["keys"]["type"] == "string":
         return lambda value: [(key(k), item(v)) for k, v in _require(value, dict).items()]
+
+    def entries(value: Any) -> list[tuple[Any, Any]]:
+        found = [_require(entry, dict) for entry in _require(value, list)]
+        if any(set(entry) != {"key", "value"} for entry in found):
+            raise InvalidValueError("an entry of a map must have 'key' and 'value'")
+        return [(key(entry["key"]), item(entry["value"])) for entry in found]
 
     def pairs(value: Any) -> list[tuple[Any, Any]]:
         entries = [_require(pair, list) for pair in _require(value, list)]
@@ -90,7 +158,7 @@ def _map_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
             raise InvalidValueError("an entry of a map must be a pair")
         return [(key(k), item(v)) for k, v in entries]
 
-    return pairs
+    return entries if form.named_entries else pairs
 
 
 def _require(value: Any, kind: type) -> Any:
