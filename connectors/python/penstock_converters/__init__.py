@@ -15,6 +15,9 @@
 - `avro_connect`      Avro's schemas to Kafka Connect's, and back
 - `avro_decoder`      Avro's bytes to columns, all messages at once
 - `avro_encoder`      columns to Avro's bytes, all rows at once
+- `framing`           messages that begin with the id of their schema
+- `json_schema_converter` JSON with a schema registry, as Confluent's JsonSchemaConverter
+- `json_schema`       JSON Schema to Kafka Connect's schemas, and back
 - `ragged`            arrays of pieces of bytes
 - `schema_registry`   which schema of a registry messages have
 - `registry_client`   asks a registry over HTTP

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock_converters.avro_schema import AvroField, AvroType
-from penstock_converters.ragged import Bools, Bytes, Ints, from_unscaled, to_offsets
+from penstock_converters.ragged import Bools, Bytes, Ints, from_unscaled, slices, to_offsets
 
 _PADDING: Final = 16
 """Bytes behind the last message that a number may be read from before its end is checked."""
@@ -216,19 +216,10 @@ class _Reader:
         lengths[wrong] = 0
 
     def _slices(self, cursor: _Cursor, lengths: Ints) -> pa.Array:
-        """Return the next bytes of each message. What lies between them are pieces, too, that are
-        left out.
-        """
-        count = len(lengths)
-        offsets = np.empty(2 * count, np.int32)
-        offsets[0::2] = cursor.at
+        """Return the next bytes of each message."""
+        begins = cursor.at.copy()
         cursor.at += lengths
-        offsets[1::2] = cursor.at
-        if not count:
-            return pa.array([], pa.binary())
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
-        pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, buffers)
-        return pieces.take(pa.array(np.arange(0, 2 * count, 2)))
+        return slices(self._data, begins, cursor.at)
 
     def _texts(self, slices: pa.Array, cursor: _Cursor) -> pa.Array:
         try:

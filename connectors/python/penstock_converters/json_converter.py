@@ -6,7 +6,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,21 +17,18 @@ from penstock_converters.json_columns import ColumnReader, find_envelope, payloa
 from penstock_converters.json_objects import ObjectReader
 from penstock_converters.json_text import JsonWriter
 from penstock_converters.json_values import (
+    CONVERSION_ERRORS,
     InvalidValueError,
     JsonForm,
     Reader,
     format_json,
     make_reader,
+    parse_exact,
+    refuse_constant,
+    to_decimal,
 )
 from penstock_converters.messages import Groups, to_messages
 from penstock_converters.ragged import Bools, join
-
-_CONVERSION_ERRORS: Final = (
-    pa.ArrowInvalid,
-    pa.ArrowTypeError,
-    pa.ArrowNotImplementedError,
-    OverflowError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ class JsonConverter:
             if begin is None:
                 return False
             try:
-                document = json.loads(begin + b"null}", parse_float=_to_decimal)
+                document = json.loads(begin + b"null}", parse_float=to_decimal)
                 schema = self._schema_of(format_json(document["schema"]))
             except (ValueError, TypeError, RecursionError):
                 return False  # the reader of single messages says what is wrong
@@ -132,7 +128,7 @@ class JsonConverter:
         return True
 
     def _decode_value(self, value: bytes) -> tuple[_CachedSchema, Any]:
-        document = _parse(value, exact=True)
+        document = parse_exact(value)
         if self._content is not None:
             return self._content, self._content.read(document)
         if not isinstance(document, dict) or set(document) != {"schema", "payload"}:
@@ -165,7 +161,7 @@ class JsonConverter:
         values: list[Any] = []
         for index, value in enumerate(data.to_pylist()):
             try:
-                read = None if value is None else _parse(value, exact=False)
+                read = None if value is None else _parse(value)
             except (ValueError, RecursionError) as error:
                 rejected.append(_reject_message(index, error))
                 continue
@@ -232,23 +228,8 @@ def _add_values(
     groups.add(field, np.array([rows[at] for at in fits], np.int64), column)
 
 
-def _parse(value: bytes, *, exact: bool) -> Any:
-    return json.loads(
-        value.decode("utf-8"),
-        parse_float=_to_decimal if exact else None,
-        parse_constant=_refuse_constant,
-    )
-
-
-def _to_decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:  # its exponent has 19 digits
-        raise InvalidValueError(f"{text[:80]} is too large or too small for a number") from None
-
-
-def _refuse_constant(text: str) -> Any:
-    raise InvalidValueError(f"{text} is not a number in JSON")
+def _parse(value: bytes) -> Any:
+    return json.loads(value.decode("utf-8"), parse_constant=refuse_constant)
 
 
 def _reject_message(index: int, error: Exception) -> RejectedValue:
@@ -271,7 +252,7 @@ def _index(row: RejectedValue) -> int:
 def _fits(values: list[Any], kind: pa.DataType) -> bool:
     try:
         pa.array(values, type=kind)
-    except _CONVERSION_ERRORS:
+    except CONVERSION_ERRORS:
         return False
     return True
 
@@ -280,7 +261,7 @@ def _common_type(values: Sequence[Any]) -> tuple[pa.DataType, list[int]]:
     """Return the common type of values, and the indices of those that have it."""
     try:
         return pa.array(values).type, list(range(len(values)))
-    except _CONVERSION_ERRORS:
+    except CONVERSION_ERRORS:
         pass
     schema = pa.schema([("value", pa.null())])
     kept: list[int] = []
@@ -289,6 +270,6 @@ def _common_type(values: Sequence[Any]) -> tuple[pa.DataType, list[int]]:
             found = pa.schema([("value", pa.array([value]).type)])
             schema = pa.unify_schemas([schema, found], promote_options="permissive")
             kept.append(at)
-        except _CONVERSION_ERRORS:
+        except CONVERSION_ERRORS:
             continue
     return schema.field(0).type, kept

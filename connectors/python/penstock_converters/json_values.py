@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
@@ -37,8 +38,39 @@ _SPECIAL_NUMBERS: Final = {
 }
 
 
+CONVERSION_ERRORS: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowNotImplementedError,
+    OverflowError,
+)
+"""Errors of Arrow for values that a type does not hold."""
+
+
 class InvalidValueError(ValueError):
     """A JSON value does not match its schema; the message has the value and what is expected."""
+
+
+def parse_exact(text: bytes) -> Any:
+    """Return JSON as Python's values, with decimals for numbers with a fraction.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    return json.loads(text.decode("utf-8"), parse_float=to_decimal, parse_constant=refuse_constant)
+
+
+def to_decimal(text: str) -> Decimal:
+    """Return a number of JSON, exactly."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # its exponent has 19 digits
+        raise InvalidValueError(f"{text[:80]} is too large or too small for a number") from None
+
+
+def refuse_constant(text: str) -> Any:
+    """Refuse what Python reads beyond JSON."""
+    raise InvalidValueError(f"{text} is not a number in JSON")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +157,7 @@ def _has_type(schema: ConnectSchema, value: Any) -> bool:
     kind = schema["type"]
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if kind in _INTEGER_BITS:
-        is_whole = isinstance(value, int) or value == value.to_integral_value()
-        return is_number and is_whole
+        return is_number and (isinstance(value, int) or _is_whole(value))
     if kind in ("float", "double"):
         return is_number
     types = {"boolean": bool, "string": str, "bytes": str, "array": list}
@@ -171,11 +202,7 @@ def _integer_reader(bits: int) -> Reader:
     lowest, highest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def read(value: Any) -> int:
-        if (
-            isinstance(value, Decimal)
-            and value.adjusted() < _MAX_DIGITS
-            and value == value.to_integral_value()
-        ):
+        if isinstance(value, Decimal) and _is_whole(value):
             value = int(value)
         number: int = _require(value, int)
         if not lowest <= number <= highest:
@@ -183,6 +210,10 @@ def _integer_reader(bits: int) -> Reader:
         return number
 
     return read
+
+
+def _is_whole(value: Decimal) -> bool:
+    return value.adjusted() < _MAX_DIGITS and value == value.to_integral_value()
 
 
 def _read_float(value: Any) -> float:

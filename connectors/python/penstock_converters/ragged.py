@@ -49,6 +49,20 @@ def repeat(piece: bytes, count: int) -> pa.Array:
     return from_offsets(offsets, np.frombuffer(piece * count, np.uint8))
 
 
+def slices(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
+    """Return parts of a buffer, in the order of their bytes. What lies between them are pieces,
+    too, that are left out.
+    """
+    count = len(starts)
+    if not count:
+        return pa.array([], pa.binary())
+    offsets = np.empty(2 * count, np.int32)
+    offsets[0::2], offsets[1::2] = starts, ends
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, buffers)
+    return pieces.take(pa.array(np.arange(0, 2 * count, 2)))
+
+
 def to_offsets(lengths: Ints) -> Ints:
     """Return where pieces begin that follow each other, and the end of the last."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
