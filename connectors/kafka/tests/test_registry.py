@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from penstock_kafka import KafkaSink, KafkaSource
 
@@ -18,6 +19,7 @@ from support.processes import free_ports
 from support.registry import SchemaRegistryServer
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
+JSON = "io.confluent.connect.json.JsonSchemaConverter"
 DELETE = 3
 
 
@@ -105,6 +107,37 @@ def test_confluents_deserializer_reads_what_is_written(kafka, registry, client, 
     assert {f"{topic}-key", f"{topic}-value"} <= set(client.get_subjects())
     with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
         assert [data(one) for one in task.rows(1)] == [row]
+
+
+PERSON = {
+    "$schema": "http://json-schema.org/draft-07/schema#", "title": "Person", "type": "object",
+    "properties": {
+        "name": {"type": "string"}, "age": {"type": "integer"}, "score": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["name", "age", "score", "tags"],
+}  # fmt: skip
+
+
+def test_json_with_a_schema_is_written_and_read_as_by_confluents(kafka, registry, client, topic):
+    where = SerializationContext(topic, MessageField.VALUE)
+    rows = [{"name": f"é{at}", "age": at, "score": 0.5, "tags": ["a"]} for at in range(5)]
+    serializer = JSONSerializer(json.dumps(PERSON), client)
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, serializer(row, where)) for row in rows])
+    converters = {
+        "value.converter": JSON, "value.converter.schema.registry.url": registry.url,
+        "key.converter": "string",
+    }  # fmt: skip
+    given = {"bootstrap.servers": kafka.bootstrap, **converters}
+    with source_task(KafkaSource, given | {"topics": topic}) as task:
+        assert [data(row) for row in task.rows(5)] == rows
+    more = {"topic": f"{topic}-out", "offsets.storage.topic": f"{topic}-offsets"}
+    with sink_task(KafkaSink, given | more) as task:
+        task.write(rows, dataset="d")
+    read = JSONDeserializer(None, schema_registry_client=client)
+    found = [read(one.value(), where) for one in kafka.read(f"{topic}-out")]
+    assert found == rows
 
 
 def test_a_deleted_row_is_a_tombstone_and_comes_back(kafka, registry, topic):

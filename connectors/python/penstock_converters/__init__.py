@@ -5,13 +5,19 @@
 - `simple_converters` texts, bytes, booleans and numbers
 - `json_converter`    JSON with and without schemas, exact to Kafka's JsonConverter
 - `json_objects`      JSON objects without schemas, many at once, by Arrow's parser
-- `json_values`       JSON values to Arrow values by a schema, and back as Jackson writes them
+- `json_columns`      JSON of a known schema to columns, many messages at once
+- `json_text`         columns to JSON texts, all rows at once, as Jackson writes them
+- `json_values`       JSON values to Arrow values by a schema
+- `messages`          values as runs of one type, and bytes as messages
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
 - `avro_converter`    Avro with a schema registry, as Confluent's AvroConverter
 - `avro_schema`       Avro's schemas as types, their names resolved
 - `avro_connect`      Avro's schemas to Kafka Connect's, and back
 - `avro_decoder`      Avro's bytes to columns, all messages at once
 - `avro_encoder`      columns to Avro's bytes, all rows at once
+- `framing`           messages that begin with the id of their schema
+- `json_schema_converter` JSON with a schema registry, as Confluent's JsonSchemaConverter
+- `json_schema`       JSON Schema to Kafka Connect's schemas, and back
 - `ragged`            arrays of pieces of bytes
 - `schema_registry`   which schema of a registry messages have
 - `registry_client`   asks a registry over HTTP

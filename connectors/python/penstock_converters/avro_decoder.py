@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock_converters.avro_schema import AvroField, AvroType
-from penstock_converters.ragged import Bools, Bytes, Ints, to_offsets
+from penstock_converters.ragged import Bools, Bytes, Ints, from_unscaled, slices, to_offsets
 
 _PADDING: Final = 16
 """Bytes behind the last message that a number may be read from before its end is checked."""
@@ -216,19 +216,10 @@ class _Reader:
         lengths[wrong] = 0
 
     def _slices(self, cursor: _Cursor, lengths: Ints) -> pa.Array:
-        """Return the next bytes of each message. What lies between them are pieces, too, that are
-        left out.
-        """
-        count = len(lengths)
-        offsets = np.empty(2 * count, np.int32)
-        offsets[0::2] = cursor.at
+        """Return the next bytes of each message."""
+        begins = cursor.at.copy()
         cursor.at += lengths
-        offsets[1::2] = cursor.at
-        if not count:
-            return pa.array([], pa.binary())
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
-        pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, buffers)
-        return pieces.take(pa.array(np.arange(0, 2 * count, 2)))
+        return slices(self._data, begins, cursor.at)
 
     def _texts(self, slices: pa.Array, cursor: _Cursor) -> pa.Array:
         try:
@@ -251,28 +242,9 @@ class _Reader:
             return self._slices(cursor, lengths)
         begins = cursor.at.copy()
         cursor.at += lengths
-        width = column.byte_width
-        places = begins + lengths
-        places = places[:, None] - np.arange(1, width + 1)  # the lowest byte first
-        inside = places >= begins[:, None]
-        negative = (self._data[begins] >= 0x80) & (lengths > 0)
-        sign = np.where(negative, 0xFF, 0).astype(np.uint8)
-        number = np.where(inside, self._data[np.where(inside, places, 0)], sign[:, None])
-        wrong = (lengths == 0) | self._is_cut(begins, lengths, width, sign, number)
-        limbs = np.ascontiguousarray(number).view("<u8").copy()
-        wrong |= _exceeds(limbs, 10**column.precision)
+        values, wrong = from_unscaled(self._data, begins, lengths, column)
         self.fail(cursor, wrong, _RANGE)
-        limbs[wrong] = 0
-        buffers = [None, pa.py_buffer(limbs)]
-        return pa.Array.from_buffers(column, len(limbs), buffers)
-
-    def _is_cut(self, begins: Ints, lengths: Ints, width: int, sign: Bytes, number: Bytes) -> Bools:
-        """Return which numbers have bytes beyond `width` that are not only their sign."""
-        cut: Bools = (number[:, -1] >= 0x80) != (sign == 0xFF)
-        for at in np.nonzero(lengths > width)[0].tolist():
-            more = self._data[begins[at] : begins[at] + lengths[at] - width]
-            cut[at] |= bool((more != sign[at]).any())
-        return cut
+        return values
 
     def record(self, kind: AvroType, column: pa.DataType, cursor: _Cursor) -> pa.Array:
         """Return structs."""
@@ -503,27 +475,3 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
-
-
-def _exceeds(limbs: Any, bound: int) -> Bools:
-    """Return which numbers, of words of 64 bits with the lowest first, are not below a bound and
-    above its negative.
-    """
-    return ~_is_below(limbs, bound) | _is_below(limbs, 1 - bound)
-
-
-def _is_below(limbs: Any, bound: int) -> Bools:
-    count = limbs.shape[1]
-    below, equal = np.zeros(len(limbs), bool), np.ones(len(limbs), bool)
-    for at in reversed(range(count)):
-        word = limbs[:, at]
-        part = (bound >> (64 * at)) & ((1 << 64) - 1)
-        if at == count - 1:  # the sign is in the highest one
-            word = word.view(np.int64)
-            part -= (part >> 63) << 64
-            below |= word < np.int64(part)
-            equal &= word == np.int64(part)
-        else:
-            below |= equal & (word < np.uint64(part))
-            equal &= word == np.uint64(part)
-    return below

@@ -29,23 +29,21 @@ from penstock_converters.connect_schema import (
     to_arrow_field,
     to_connect_schema,
 )
-from penstock_converters.json_values import make_reader
+from penstock_converters.json_values import JsonForm, make_reader
 from penstock_converters.ragged import (
     Bools,
     Ints,
     from_matrix,
-    from_offsets,
     join,
     offsets_of,
     regroup,
     repeat,
+    rescale,
     spread,
-    to_offsets,
+    unscaled_bytes,
     varints,
+    without_first,
 )
-
-_UNITS: Final[Mapping[str, int]] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-"""Nanoseconds of the units of times."""
 
 _LOGICAL_UNITS: Final[Mapping[str, str]] = {
     "time-millis": "ms", "time-micros": "us",
@@ -110,7 +108,7 @@ class AvroEncoder:
         if b"connect.default" not in field.metadata:
             return values
         schema = to_connect_schema(field)
-        default = make_reader(schema, defaults=True)(json.loads(field.metadata[b"connect.default"]))
+        default = make_reader(schema, JsonForm())(json.loads(field.metadata[b"connect.default"]))
         return pc.if_else(values.is_valid(), values, pa.scalar(default, values.type))
 
     def _present(self, kind: AvroType, field: pa.Field, values: pa.Array, rows: Ints) -> _Part:
@@ -151,7 +149,7 @@ class AvroEncoder:
             wire = pa.int32() if pa.types.is_time32(column) else pa.int64()
             found = _to_int64(values.view(wire))
             unit = _LOGICAL_UNITS.get(kind.logical, "ms")
-            found, wrong = _rescale(found, column.unit, unit)
+            found, wrong = rescale(found, column.unit, unit)
             self._fail(rows, wrong, f"{field.name!r} is finer than the {unit} of its schema")
         elif pa.types.is_date(column):
             found = _to_int64(values.cast(pa.date32()).view(pa.int32()))
@@ -169,10 +167,7 @@ class AvroEncoder:
             pieces = values.cast(pa.binary()).cast(pa.large_binary())
         else:
             number, skipped = self._unscaled(kind, values, rows)
-            width = number.shape[1]
-            kept = width - skipped
-            flat = number[np.arange(width) >= skipped[:, None]]
-            pieces = from_offsets(to_offsets(kept), flat)
+            pieces = without_first(number, skipped)
         return _with_length(pieces) if with_length else [pieces]
 
     def _unscaled(
@@ -186,21 +181,14 @@ class AvroEncoder:
             raise InvalidSchemaError(
                 f"a decimal of scale {values.type.scale} is none of the type {_describe(kind)}"
             )
-        width = values.type.byte_width
-        begin = values.offset * width
-        data = np.frombuffer(values.buffers()[1], np.uint8, len(values) * width, begin)
-        number = data.reshape(-1, width)[:, ::-1]
-        sign = np.where(number[:, 0] >= 0x80, 0xFF, 0).astype(np.uint8)
-        differs = number != sign[:, None]
-        first = np.where(differs.any(axis=1), differs.argmax(axis=1), width - 1)
-        same_sign = (number[np.arange(len(number)), first] >= 0x80) == (sign == 0xFF)
+        number, skipped = unscaled_bytes(values)
         precision = kind.props.get("precision", values.type.precision)
         if isinstance(precision, int) and precision < values.type.precision:
             limit = pa.scalar(Decimal(10) ** (precision - scale), pa.decimal256(76, scale))
             whole = pc.abs(values.cast(pa.decimal256(76, scale)))
             wrong = np.asarray(pc.greater_equal(whole, limit))
             self._fail(rows, wrong, f"a decimal has more than {precision} digits")
-        return number, np.where(same_sign, first, first - 1).astype(np.int64)
+        return number, skipped
 
     def fixed(self, kind: AvroType, field: pa.Field, values: pa.Array, rows: Ints) -> _Part:
         """Return bytes of a size."""
@@ -255,7 +243,7 @@ class AvroEncoder:
             found = schema["fields"][0].get("default")
             if found is None:
                 found = _branch_default(one, schema["fields"][0])
-            value = make_reader(schema["fields"][0], defaults=False)(found)
+            value = make_reader(schema["fields"][0], JsonForm(defaults=False))(found)
         bare = inner.remove_metadata()
         nested = AvroEncoder(one.type, bare, AvroOptions())
         pieces = join(nested._encode(one.type, bare, pa.array([value], inner.type), np.arange(1)))
@@ -391,18 +379,6 @@ def _floats(kind: AvroType, field: pa.Field, values: pa.Array) -> pa.Array:
 def _to_int64(values: pa.Array) -> Ints:
     found: Ints = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return found
-
-
-def _rescale(numbers: Ints, unit: str, wanted: str) -> tuple[Ints, Bools]:
-    """Return numbers of a unit in another one, and which are not exact in it."""
-    have, want = _UNITS[unit], _UNITS[wanted]
-    if have >= want:
-        factor = have // want
-        wide = numbers * factor
-        return wide, wide // factor != numbers
-    factor = want // have
-    found = numbers // factor
-    return found, found * factor != numbers
 
 
 def _branch_default(one: AvroField, schema: Mapping[str, Any]) -> Any:

@@ -5,7 +5,7 @@ one id are converted together, and stay in their order.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -17,16 +17,15 @@ from penstock_converters import (
     Encoded,
     Problem,
     RejectedValue,
-    Run,
     SchemaRefusedError,
 )
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.ragged import Bools, Bytes, Ints, join, repeat
+from penstock_converters.messages import Groups, to_messages
+from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
 
 _HEADER: Final = 5
-_NULL_FIELD: Final = pa.field("value", pa.null())
 _NOT_FRAMED: Final = Problem(
     "converter.not_framed",
     "the message does not begin with the id of a schema: a zero, and four bytes",
@@ -119,7 +118,7 @@ class FramedConverter(abc.ABC):
         rejected: list[RejectedValue] = [
             (row, _NOT_FRAMED) for row in np.nonzero(present & ~framed)[0].tolist()
         ]
-        groups = _Groups(present)
+        groups = Groups(present)
         unknown = 0
         for number in np.unique(ids[framed]).tolist():
             (rows,) = np.nonzero(framed & (ids == number))
@@ -166,18 +165,10 @@ class FramedConverter(abc.ABC):
                 f"rows for the topic {topic} cannot be written: {error}",
                 "Change the column in a transform, or the schema of the registry.",
             ) from None
-        absent = np.asarray(values.is_null())
         kept = values.drop_null() if values.null_count else values
         pieces, failed = writer.encode(kept)
         header = b"\0" + number.to_bytes(4, "big")
-        messages = join([repeat(header, len(kept)), pieces]).cast(pa.binary())
-        if not failed and not values.null_count:
-            return Encoded(messages)
-        (rows,) = np.nonzero(~absent)
-        rejected = tuple((int(rows[at]), _not_written(failed[at])) for at in sorted(failed))
-        absent[[row for row, _ in rejected]] = True
-        places = np.cumsum(np.asarray(values.is_valid())) - 1
-        return Encoded(messages.take(pa.array(places, mask=absent)), rejected)
+        return to_messages(join([repeat(header, len(kept)), pieces]), values, failed)
 
     def _writer(self, field: pa.Field, topic: str) -> tuple[int, SchemaWriter]:
         key = pa.schema([field]).serialize().to_pybytes()
@@ -189,69 +180,6 @@ class FramedConverter(abc.ABC):
         return number, self._writers.remember(
             (key, number), lambda: self._make_writer(found, field, strict=strict)
         )
-
-
-class _Groups:
-    """Values by their type, and where each belongs."""
-
-    def __init__(self, present: Bools) -> None:
-        self._present = present
-        self._fields: list[pa.Field] = []
-        self._columns: list[list[pa.Array]] = []
-        self._group = np.full(len(present), -1)
-        self._place = np.zeros(len(present), np.int64)
-
-    def add(self, field: pa.Field, rows: Ints, values: pa.Array) -> None:
-        """Add the values of some rows."""
-        if not len(rows):
-            return
-        known = [one.equals(field, check_metadata=True) for one in self._fields]
-        group = known.index(True) if True in known else len(known)
-        if group == len(known):
-            self._fields.append(field)
-            self._columns.append([])
-        self._group[rows] = group
-        self._place[rows] = np.arange(len(rows)) + sum(map(len, self._columns[group]))
-        self._columns[group].append(values)
-
-    def runs(self) -> tuple[Run, ...]:
-        """Return neighbouring values of one type. A null message has any."""
-        count = len(self._present)
-        columns = [pa.concat_arrays(c) if len(c) > 1 else c[0] for c in self._columns]
-        if len(columns) == 1 and len(columns[0]) == count and _ascends(self._place):
-            return (Run(self._fields[0], range(count), columns[0]),)
-        (rows,) = np.nonzero((self._group >= 0) | ~self._present)
-        if not len(rows):
-            return ()
-        if not columns:
-            return (Run(_NULL_FIELD, rows.tolist(), pa.nulls(len(rows))),)
-        groups = _filled(self._group[rows])
-        (changes,) = np.nonzero(np.diff(groups))
-        return tuple(
-            self._run(columns, int(self._group_of(part)), part)
-            for part in np.split(rows, changes + 1)
-        )
-
-    def _group_of(self, rows: Ints) -> Any:
-        groups = self._group[rows]
-        return groups[groups >= 0][0]
-
-    def _run(self, columns: Sequence[pa.Array], group: int, rows: Ints) -> Run:
-        null = self._group[rows] < 0
-        column = columns[group].take(pa.array(self._place[rows], mask=null))
-        field = self._fields[group]
-        return Run(field.with_nullable(field.nullable or bool(null.any())), rows.tolist(), column)
-
-
-def _filled(groups: Ints) -> Ints:
-    """Return groups with those of null messages as that before; of the first ones, that behind."""
-    known = groups >= 0
-    last = np.maximum.accumulate(np.where(known, np.arange(len(groups)), -1))
-    return groups[np.where(last < 0, np.argmax(known), last)]
-
-
-def _ascends(places: Ints) -> bool:
-    return bool((places == np.arange(len(places))).all())
 
 
 def _flat(messages: pa.Array) -> tuple[Bytes, Ints, Ints]:
@@ -283,14 +211,6 @@ def _bad_value(number: int, why: str) -> Problem:
         "converter.value",
         f"the message is none of its schema {number}: {why}",
         "Correct the system that writes it.",
-    )
-
-
-def _not_written(why: str) -> Problem:
-    return Problem(
-        "converter.not_exact",
-        f"the value cannot be written: {why}",
-        "Cast or fill the column in a transform.",
     )
 
 

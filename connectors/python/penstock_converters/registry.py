@@ -11,6 +11,11 @@ from penstock_converters import Converter, InvalidConverterError
 from penstock_converters.avro_converter import AVRO_KEYS, AvroConverter, read_avro_options
 from penstock_converters.connect_schema import InvalidSchemaError
 from penstock_converters.json_converter import JsonConverter, JsonOptions
+from penstock_converters.json_schema_converter import (
+    JSON_SCHEMA_KEYS,
+    JsonSchemaConverter,
+    read_json_schema_options,
+)
 from penstock_converters.registry_keys import (
     REFUSED,
     REGISTRY_KEYS,
@@ -118,6 +123,13 @@ def _create_avro(config: Config, is_key: bool) -> Converter:
     return AvroConverter(registry, cache, options)
 
 
+def _create_json_schema(config: Config, is_key: bool) -> Converter:
+    check_refused(config)
+    options, cache = read_json_schema_options(config)
+    registry = SchemaRegistry(read_registry_options(config, is_key=is_key))
+    return JsonSchemaConverter(registry, cache, options)
+
+
 def _number(name: str) -> Create:
     return lambda _config, _is_key: NUMBERS[name]
 
@@ -149,6 +161,17 @@ KINDS: Final = (
         ),
         (*REGISTRY_KEYS, *AVRO_KEYS),
         _create_avro,
+    ),
+    ConverterKind(
+        (
+            "json-schema",
+            "JsonSchemaConverter",
+            "io.confluent.connect.json.JsonSchemaConverter",
+            "ExtJsonConverter",
+            "io.apicurio.registry.utils.converter.ExtJsonConverter",
+        ),
+        (*REGISTRY_KEYS, *JSON_SCHEMA_KEYS),
+        _create_json_schema,
     ),
     *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),
 )
