@@ -109,6 +109,7 @@ class Writing:
             await _until_stopped(task, context)
         except ConnectorError as error:
             failure = error
+            task.fail(error)  # a put that is under way gets this error, not that of a closed task
         finally:
             failure = task.error or failure
             await asyncio.shield(self._end(task))

@@ -14,6 +14,7 @@ from penstock_connector import (
     CommitMode,
     DataError,
     PreparedTxn,
+    RetriableError,
     SchemaError,
     Sink,
     TransactionalSink,
@@ -300,6 +301,31 @@ def test_a_put_that_is_under_way_ends_with_its_epoch():
                 put.receive()
     assert caught.value.diagnostic.error_class == error_pb.ERROR_CLASS_FENCED
     assert kind.places[-1].rows == numbers(1)
+
+
+def test_a_put_beside_a_prepare_that_fails_has_the_error_of_the_prepare():
+    """Were it FENCED, the host would stop the task instead of running it again."""
+    closing, answered = threading.Event(), threading.Event()
+
+    def fails(self, *args):
+        raise RetriableError("ledger.away", "the ledger does not answer")
+
+    def close(self):
+        closing.set()
+        answered.wait(30)
+
+    with sink_task(ledger(prepare=fails, close=close), {}) as task:
+        task.put(numbers(1), txn_id=1)
+        task.send(prepare=pb.WritePrepare(txn_id=1, slots=[pb.PutSlot(slot=0, rows=1)]))
+        assert closing.wait(30)
+        try:
+            with pytest.raises(RemoteError) as caught:
+                task.put(numbers(2), txn_id=2)
+        finally:
+            answered.set()
+        with pytest.raises(RemoteError, match=r"ledger\.away"):
+            task.until("prepared")
+    assert caught.value.diagnostic.error_class == error_pb.ERROR_CLASS_RETRIABLE
 
 
 def test_commit_needs_prepare():
