@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,7 +24,7 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.messages import MESSAGE_SCHEMA, MessageDecoder
-from penstock_rocketmq.cluster import Cluster, Queue, Route, no_master
+from penstock_rocketmq.cluster import Cluster, Queue, Route
 from penstock_rocketmq.config import MessageConfig
 from penstock_rocketmq.fetcher import Fetcher, offset_beyond_end
 from penstock_rocketmq.frames import ProtocolError
@@ -178,7 +178,7 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         self._decoders: dict[str, MessageDecoder] = {}
         self._wanted = frozenset(self.config.tag_names)
         self._cluster = Cluster(self.config)
-        self._masters: dict[str, Mapping[str, str]] = {}
+        self._masters: dict[str, str] = {}
         self._readers = deque(self._reader(one) for one in partitions)
         self._fetcher = Fetcher(
             self._cluster, self.config.consumer_group, self.config.tags, tuple(self._readers)
@@ -214,13 +214,9 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         return offset
 
     def _master(self, topic: str, queue: Queue) -> str:
-        if topic not in self._masters:
-            route = self._cluster.route(topic)
-            self._masters[topic] = route.masters if route is not None else {}
-        address = self._masters[topic].get(queue.broker)
-        if address is None:
-            raise no_master(f"offsets of {topic}", queue.broker)
-        return address
+        if queue.broker not in self._masters:
+            self._masters[queue.broker] = self._cluster.find_master(topic, queue.broker)
+        return self._masters[queue.broker]
 
     def _after_loss(self, topic: str, queue: Queue, begin: int, end: int, high: int) -> int:
         """Return where reading goes on after messages from `begin` up to `end` that are gone."""
