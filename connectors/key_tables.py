@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,18 +22,46 @@ import penstock_databases
 import penstock_net
 from penstock.api.connector.v1 import plugin_service_pb2 as pb
 from penstock_connector._connectors import spec_of
+from penstock_converters.avro_converter import AVRO_KEYS
+from penstock_converters.json_schema_converter import JSON_SCHEMA_KEYS
+from penstock_converters.registry_keys import REGISTRY_KEYS, URL, ConverterKey
 
 HERE: Final = Path(__file__).parent
+
+
+def _spec_of_keys(name: str, keys: Sequence[ConverterKey]) -> pb.ConnectorSpec:
+    """Return keys of converters as those of a connector."""
+    spec = pb.ConnectorSpec(name=name)
+    for key in keys:
+        default = "" if key.default is None else str(key.default)
+        spec.config_keys.add(
+            name=key.name,
+            required=key.name == URL,
+            default_value=default.lower() if isinstance(key.default, bool) else default,
+            documentation=key.doc,
+            choices=key.choices,
+        )
+    return spec
+
+
+CONVERTERS: Final = {
+    "converters with a registry": REGISTRY_KEYS,
+    "the Avro converter": AVRO_KEYS,
+    "the converter of JSON Schema": JSON_SCHEMA_KEYS,
+}
 SPECS: Final[Mapping[str, pb.ConnectorSpec]] = {
-    kind.name: spec_of(kind)
-    for package in (
-        penstock_builtin,
-        penstock_databases,
-        penstock_kafka,
-        penstock_net,
-        penstock_rocketmq,
-    )
-    for kind in package.CONNECTORS
+    **{
+        kind.name: spec_of(kind)
+        for package in (
+            penstock_builtin,
+            penstock_databases,
+            penstock_kafka,
+            penstock_net,
+            penstock_rocketmq,
+        )
+        for kind in package.CONNECTORS
+    },
+    **{name: _spec_of_keys(name, keys) for name, keys in CONVERTERS.items()},
 }
 TABLE: Final = re.compile(r"<!-- keys of (.+?) -->\n.*?<!-- end of keys -->\n", re.DOTALL)
 HEAD: Final = "| key | default | meaning |\n|---|---|---|\n"

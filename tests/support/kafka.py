@@ -4,23 +4,32 @@
         kafka.bootstrap; kafka.kill(); kafka.start()
 
 Its jars come from Maven (`support.maven`). Besides the open listener there is one that asks for a
-user (SASL PLAIN): `USER` with `PASSWORD`.
+user (SASL: PLAIN, SCRAM and OAUTHBEARER; `USER` with `PASSWORD`), and one that asks for a
+certificate (TLS). Tokens are believed without a signature.
 """
 
 from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock_kit.testing import wait_until
 from support import maven
+from support.certificates import Authority
 from support.processes import DIES_WITH_US, free_ports
 
 VERSION: Final = "4.3.1"
@@ -31,13 +40,24 @@ _PROPERTIES: Final = """
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users}
-listener.security.protocol.map=OPEN:PLAINTEXT,USERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},TLS://127.0.0.1:{tls},\
+CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=OPEN://127.0.0.1:{port},USERS://127.0.0.1:{users},TLS://127.0.0.1:{tls}
+listener.security.protocol.map=OPEN:PLAINTEXT,USERS:SASL_PLAINTEXT,TLS:SSL,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=OPEN
-sasl.enabled.mechanisms=PLAIN
-listener.name.users.plain.sasl.jaas.config={login} required user_{user}="{password}";
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+listener.name.users.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required \
+user_{user}="{password}";
+listener.name.users.scram-sha-256.sasl.jaas.config={modules}.scram.ScramLoginModule required;
+listener.name.users.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;
+listener.name.users.oauthbearer.sasl.jaas.config={modules}.oauthbearer.OAuthBearerLoginModule \
+required unsecuredLoginStringClaim_sub="broker";
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={folder}/certificates/broker.both
+listener.name.tls.ssl.truststore.type=PEM
+listener.name.tls.ssl.truststore.location={folder}/certificates/ca.pem
+listener.name.tls.ssl.client.auth=required
 log.dirs={folder}/log
 num.partitions=1
 offsets.topic.replication.factor=1
@@ -57,7 +77,7 @@ class KafkaServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port, self._users, self._controller = free_ports(3)
+        self._port, self._users, self._tls, self._controller = free_ports(4)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -70,15 +90,24 @@ class KafkaServer:
         """The listener that asks for a user."""
         return f"127.0.0.1:{self._users}"
 
+    @property
+    def tls(self) -> str:
+        """The listener that asks for a certificate."""
+        return f"127.0.0.1:{self._tls}"
+
     def __enter__(self) -> Self:
         """Start it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.authority = Authority(self._folder / "certificates")
+        certificate, private_key = self.authority.sign("broker", address="127.0.0.1")
+        both = certificate.read_text(encoding="ascii") + private_key.read_text(encoding="ascii")
+        certificate.with_suffix(".both").write_text(both, encoding="ascii")
         text = _PROPERTIES.format(
             port=self._port,
             users=self._users,
+            tls=self._tls,
             controller=self._controller,
             folder=self._folder,
-            login="org.apache.kafka.common.security.plain.PlainLoginModule",
+            modules="org.apache.kafka.common.security",
             user=USER,
             password=PASSWORD,
         )
@@ -164,6 +193,26 @@ class KafkaServer:
         """Delete the messages of partition 0 before an offset."""
         admin, place = self.admin(), TopicPartition(topic, 0, offset)
         admin.delete_records([place])[place].result(30)
+
+    def group_offset(self, group: str, topic: str) -> int | None:
+        """Return a consumer group's offset of partition 0; None without one."""
+        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])]
+        admin = self.admin()
+        found = admin.list_consumer_group_offsets(asked)[group].result(30)
+        offset = found.topic_partitions[0].offset
+        return offset if offset >= 0 else None
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        """Keep a member in a consumer group that has the topic's partitions."""
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": group, "error_cb": _ignore}
+        consumer = Consumer({**settings, "enable.auto.commit": False})
+        try:
+            consumer.subscribe([topic])
+            wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), 60, "the assignment")
+            yield
+        finally:
+            consumer.close()
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
         """Return all messages of a topic, in the order of each partition."""

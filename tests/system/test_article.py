@@ -1,4 +1,4 @@
-"""An article for Kafka Connect, step by step, with its files as they are: MySQL → topic → Databend.
+"""An article for Kafka Connect, step by step, with its files as they are: MySQL → Kafka → Databend.
 
 https://www.databend.com/blog, "Building Real-time Data Synchronization with Databend Kafka
 Connect". What differs: where the servers are, and who logs in.
@@ -15,11 +15,12 @@ from penstock_kit.testing import PenstockProcess
 from support.databend import PASSWORD as DATABEND_PASSWORD
 from support.databend import USER as DATABEND_USER
 from support.databend import DatabendServer
+from support.kafka import KafkaServer
 from support.mariadb import PASSWORD, USER, MariadbServer
 from system.pipelines import ended, nothing_left
 
 STANDALONE = """\
-bootstrap.servers=localhost:9092
+bootstrap.servers={kafka}
 key.converter.schemas.enable=true
 value.converter.schemas.enable=true
 offset.storage.file.filename={folder}/connect.offsets
@@ -94,8 +95,10 @@ STARTED = 180.0
 class Walk:
     """The servers of the article, and its files in a folder."""
 
-    def __init__(self, folder: Path, mysql: MariadbServer, databend: DatabendServer) -> None:
-        self.folder, self.mysql, self.databend = folder, mysql, databend
+    def __init__(
+        self, folder: Path, kafka: KafkaServer, mysql: MariadbServer, databend: DatabendServer
+    ) -> None:
+        self.folder, self.kafka, self.mysql, self.databend = folder, kafka, mysql, databend
         self.runs = 0
         texts = {"connect-standalone": STANDALONE, "databend": DATABEND, "mysql": MYSQL}
         self.files = [self.write(name, text) for name, text in texts.items()]
@@ -103,7 +106,8 @@ class Walk:
     def write(self, name: str, text: str) -> Path:
         """Write a file of the article."""
         values = {
-            "folder": self.folder, "mysql": self.mysql.port, "databend": self.databend.port,
+            "folder": self.folder, "kafka": self.kafka.bootstrap,
+            "mysql": self.mysql.port, "databend": self.databend.port,
             "user": USER, "password": PASSWORD,
             "databend_user": DATABEND_USER, "databend_password": DATABEND_PASSWORD,
         }  # fmt: skip
@@ -135,10 +139,11 @@ class Walk:
 def walk(tmp_path: Path):
     """The article's servers: a timestamp of MySQL 5.7 is not null, and follows updates."""
     with (
+        KafkaServer(tmp_path / "kafka") as kafka,
         MariadbServer("--explicit-defaults-for-timestamp=OFF") as mysql,
         DatabendServer() as databend,
     ):
-        yield Walk(tmp_path, mysql, databend)
+        yield Walk(tmp_path, kafka, mysql, databend)
 
 
 def arrives(process: PenstockProcess, holds: Callable[[], object], stage: str) -> None:
@@ -176,6 +181,7 @@ def test_the_article_runs_from_beginning_to_end(walk: Walk) -> None:
         assert len(walk.target()) == 11
         stop(process)
     assert DATABEND_PASSWORD not in process.output
+    assert len(walk.kafka.read("test_kafka")) >= 12, "all rows went through the broker"
 
 
 def stop(process: PenstockProcess) -> None:

@@ -16,6 +16,7 @@ from system.pipelines import ended, nothing_left, nothing_runs
 
 WORKER = """\
 bootstrap.servers=localhost:9092
+topics.backend=embedded
 key.converter.schemas.enable=true
 value.converter.schemas.enable=true
 offset.storage.file.filename={folder}/connect.offsets

@@ -330,6 +330,15 @@ def test_an_offset_may_be_a_position_that_a_person_set(read, tmp_path):
     assert len(read("a", tail=False, offsets=offsets).drain()) == 2
 
 
+def test_a_position_inside_a_line_gives_no_part_of_a_line(read, tmp_path):
+    """Kafka Connect counts characters: beyond ASCII they are fewer than the bytes."""
+    (tmp_path / "a").write_text("ü\n2\n", encoding="utf-8")
+    offsets = {partition_id({"file": str(tmp_path / "a")}): {"position": 2}}
+    with pytest.raises(ConfigError, match="inside a line") as caught:
+        read("a", tail=False, offsets=offsets).drain()
+    assert caught.value.code == "file.bad_offset"
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_only_regular_files_are_opened(read, tmp_path, kind):
     path = tmp_path / "a"

@@ -181,7 +181,13 @@ func write(task *pump, stream readStream) error {
 			}
 			frame = task.report()
 		case <-task.gone:
-			return nil
+			// a drained task is stopped once it is over: what it said last must still arrive
+			select {
+			case <-task.over:
+				return flush(task, stream, drained)
+			default:
+				return nil
+			}
 		case <-task.over:
 			return flush(task, stream, drained)
 		}

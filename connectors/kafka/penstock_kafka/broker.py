@@ -1,4 +1,4 @@
-"""The keys of a connection to Kafka, and Kafka's errors as ours."""
+"""Clients of the brokers, and Kafka's errors as ours."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from penstock_connector import (
     RetriableError,
     key,
 )
-from penstock_connector.messages import open_converter
-from penstock_connector.reach import Reaching
+from penstock_connector.messages import open_converter, require_registry_reach
 from penstock_converters import Converter
+from penstock_kafka.client_settings import ClientKind, translate
+from penstock_kafka.login import LoginConfig
 
 T = TypeVar("T")
+
+NO_KEYS: Final[Mapping[str, str]] = {}
 
 REQUEST_TIMEOUT_S: Final = 30.0
 """Time for an answer of a broker to one question; a new cluster needs some seconds for its first
@@ -55,7 +58,7 @@ _AUTH: Final = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-_LOST: Final = frozenset(
+OFFSET_LOST: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
         KafkaError.OFFSET_OUT_OF_RANGE,
@@ -79,6 +82,8 @@ _UNANSWERED: Final = frozenset(
     }
 )
 _PAUSE_S: Final = 0.1
+_LOOK_S: Final = 1.0
+"""Time after which a call that has no answer is asked whether its login was refused."""
 
 _TOO_LARGE: Final = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG_SIZE}
@@ -86,91 +91,7 @@ _TOO_LARGE: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class BrokerConfig(Reaching):
-    """Where the brokers are, and who we are there."""
-
-    bootstrap_servers: tuple[str, ...] = key(
-        doc="Brokers to begin with, as `host:port`.", required=True, group="Connection"
-    )
-    security_protocol: str = key(
-        "PLAINTEXT",
-        doc="How to talk to the brokers.",
-        choices=("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"),
-        group="Connection",
-    )
-    sasl_mechanism: str = key(
-        "PLAIN",
-        doc="How to log in.",
-        choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-        group="Connection",
-    )
-    sasl_username: str = key("", doc="Name of the user.", group="Connection")
-    sasl_password: str = key("", doc="The user's password.", type="password", group="Connection")
-    ssl_ca_location: str = key(
-        "",
-        doc="File with the certificates that sign the brokers' (PEM). Empty: those of the system.",
-        group="Connection",
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot mean anything."""
-        for server in self.bootstrap_servers:
-            host, colon, port = server.rpartition(":")
-            if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
-                raise ConfigError(
-                    "kafka.bootstrap_servers",
-                    f"`bootstrap.servers` has {server!r}, which is not host:port",
-                    fix="Write for example broker1:9092,broker2:9092.",
-                    config_path="bootstrap.servers",
-                )
-        for name, given, used in (
-            ("sasl.username", self.sasl_username or self.sasl_password, self.logs_in),
-            ("ssl.ca.location", self.ssl_ca_location, self.security_protocol.endswith("SSL")),
-        ):
-            if given and not used:
-                raise ConfigError(
-                    "config.conflict",
-                    f"`{name}` has no effect with `security.protocol={self.security_protocol}`",
-                    fix="Set `security.protocol`, for instance to SASL_SSL, or remove the key.",
-                    config_path=name,
-                )
-        if self.logs_in and not self.sasl_username:
-            raise ConfigError(
-                "config.missing",
-                f"`security.protocol={self.security_protocol}` needs `sasl.username`",
-                fix="Set `sasl.username` and `sasl.password`.",
-                config_path="sasl.username",
-            )
-
-    @property
-    def logs_in(self) -> bool:
-        """Whether a user logs in."""
-        return self.security_protocol.startswith("SASL_")
-
-    def require_reach(self) -> None:
-        """Refuse a broker, or a file, that the node does not let it reach."""
-        for server in self.bootstrap_servers:
-            self.reach.require_host(server.rpartition(":")[0], "bootstrap.servers")
-        if self.ssl_ca_location:
-            self.reach.require_path(self.ssl_ca_location, "ssl.ca.location")
-
-    def login(self) -> dict[str, Any]:
-        """Return the settings of a client of Kafka by which it finds the brokers, and logs in."""
-        settings: dict[str, Any] = {
-            "bootstrap.servers": ",".join(self.bootstrap_servers),
-            "security.protocol": self.security_protocol,
-        }
-        if self.logs_in:
-            settings["sasl.mechanism"] = self.sasl_mechanism
-            settings["sasl.username"] = self.sasl_username
-            settings["sasl.password"] = self.sasl_password
-        if self.ssl_ca_location:
-            settings["ssl.ca.location"] = self.ssl_ca_location
-        return settings
-
-
-@dataclass(frozen=True)
-class MessageConfig(BrokerConfig):
+class MessageConfig(LoginConfig):
     """How messages are made of rows, and rows of messages."""
 
     key_converter: str = key(
@@ -197,6 +118,12 @@ class MessageConfig(BrokerConfig):
         self.key_side()
         self.value_side()
 
+    def require_reach(self) -> None:
+        """Refuse a broker, a schema registry, or a file, that the node does not let it reach."""
+        super().require_reach()
+        require_registry_reach(self.reach, "key.converter", self.key_converter_keys)
+        require_registry_reach(self.reach, "value.converter", self.value_converter_keys)
+
     def key_side(self) -> Converter:
         """Return a converter of keys."""
         return open_converter(
@@ -211,21 +138,30 @@ class MessageConfig(BrokerConfig):
 
 
 class Broker:
-    """The brokers of a configuration, as clients of Kafka see them.
+    """The brokers of a configuration, as one kind of client sees them.
 
     A client tells of its connections beside its calls: a call that had no answer fails with that,
     and only what was told before says that a login was refused.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
+    def __init__(
+        self, config: LoginConfig, kind: ClientKind, keys: Mapping[str, str] = NO_KEYS
+    ) -> None:
+        self._login = config.login(kind, keys)
+        self._client = translate(kind, keys).settings
         self._refused: KafkaError | None = None
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Return the settings of a client. Keys of `more` have `_` for the dots of their names."""
+        """Return the settings of a client: those of `more`, and over them those of the user. Keys
+        of `more` have `_` for the dots of their names.
+        """
         names = {name.replace("_", "."): value for name, value in more.items()}
         own = {"error_cb": self._note, "logger": _LOG}
-        return self._config.login() | own | names
+        return self._login.settings() | own | names | dict(self._client)
+
+    def for_offsets(self) -> Broker:
+        """Return the same brokers for clients with no settings of a user."""
+        return Broker(self._login, "consumer")
 
     def _note(self, error: KafkaError) -> None:
         if error.code() in _AUTH:
@@ -245,6 +181,22 @@ class Broker:
             if self._refused is not None and error.code() in _UNANSWERED:
                 error = self._refused
             raise to_connector_error(error, stage) from failure
+
+    def topics(
+        self, client: Any, stage: str, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Mapping[str, Any]:
+        """Return the topics that the brokers have, by name. A refused login is told at once."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            with self.errors(stage, client):
+                try:
+                    return dict(client.list_topics(timeout=min(left, _LOOK_S)).topics)
+                except KafkaException as failure:
+                    client.poll(0)
+                    answered = failure.args[0].code() not in _UNANSWERED
+                    if answered or self._refused is not None or left <= _LOOK_S:
+                        raise
 
     def ask(self, stage: str, question: Callable[[], T]) -> T:
         """Return the answer to a question, which is asked again while a topic moves or is new."""
@@ -272,19 +224,25 @@ def to_connector_error(error: KafkaError, stage: str) -> ConnectorError:
         return AuthError(
             "kafka.not_authorized",
             text,
-            fix="Check `sasl.username`, `sasl.password` and the user's rights at the brokers.",
+            fix="Check the user, its password or certificate, and its rights at the brokers.",
         )
-    if code in _LOST:
+    if code in OFFSET_LOST:
         return OffsetLostError(
             "kafka.offset_lost",
             text,
             fix="Raise the topic's retention; set `auto.offset.reset` to go on with what is there.",
         )
+    if code == KafkaError._INVALID_ARG:  # noqa: SLF001 - a setting that librdkafka refuses
+        return ConfigError(
+            "kafka.setting",
+            text,
+            fix="Correct the key of `producer.…`, `consumer.…` or `admin.…` that has this value.",
+        )
     if code in _TOO_LARGE:
         return DataError(
             "kafka.too_large",
             text,
-            fix="Raise `max.message.bytes` of the topic and `max.request.size`.",
+            fix="Raise `max.message.bytes` of the topic and `producer.max.request.size`.",
         )
     return RetriableError(
         "kafka.unavailable",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from penstock_connector import (
 )
 from penstock_connector.messages import MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
+from penstock_converters import Converter
 from penstock_kafka.broker import (
     CHECK_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
@@ -29,14 +30,22 @@ from penstock_kafka.broker import (
     MessageConfig,
     to_connector_error,
 )
-from penstock_kafka.commit_log import CommitLog, ensure_topic
+from penstock_kafka.client_settings import translate
 from penstock_kafka.messages import message_values
+from penstock_kafka.offsets_topic import OffsetsTopic, ensure_topic, offsets_topic_settings
+from penstock_kafka.topic_creation import TopicCreation
 
 _MEMORY_BYTES: Final = 256 << 20
 """Messages in memory that wait for their transaction; more go to a file."""
 
 _PIECE: Final = 10_000
 """Messages that are handed to the client at once."""
+
+_LINGER_MS: Final = 20
+"""Time to wait for more messages of a request."""
+
+_MAX_REQUEST_BYTES: Final = 1 << 20
+"""Bytes of the largest message, as in Kafka's clients."""
 
 _MAX_QUEUED: Final = 200_000
 """Messages that the client holds before more are handed to it."""
@@ -49,6 +58,9 @@ TRANSACTION_TIMEOUT_S: Final = 120.0
 others write after it, in the topic and in `offsets.storage.topic`.
 """
 
+_NO_SLOT: Final = -1
+"""Instead of a slot, for schemas without rows."""
+
 _OVERHEAD_BYTES: Final = 512
 """What a message's frame may add to its key and value."""
 
@@ -60,11 +72,13 @@ class KafkaSinkConfig(MessageConfig):
     topic: str = key(
         "${dataset}", doc="Topic; `${dataset}` stands for the dataset of the rows.", group="Writing"
     )
-    topic_partitions: int = key(
-        -1, doc="Partitions of a topic that is created; -1: as the brokers say.", group="Writing"
+    topic_creation_enable: bool = key(
+        True, doc="Whether topics are created that do not exist.", group="Writing"
     )
-    topic_replication_factor: int = key(
-        -1, doc="Copies of a topic that is created; -1: as the brokers say.", group="Writing"
+    topic_creation: Mapping[str, str] = key(
+        doc="What they are created with, as in Kafka Connect: `topic.creation.default.partitions`, "
+        "`….default.replication.factor`, `….groups`. Numbers of -1 are those of the brokers.",
+        group="Writing",
     )
     offsets_storage_topic: str = key(
         "penstock-offsets",
@@ -76,22 +90,24 @@ class KafkaSinkConfig(MessageConfig):
         doc="What the transactional ids begin with; the id of the task follows.",
         group="Writing",
     )
-    max_request_size: int = key(
-        1_048_576, doc="Bytes of the largest message.", type="size", group="Writing"
+    offsets_storage_replication_factor: int = key(
+        -1, doc="Copies of that topic; -1: as the brokers say.", group="Writing"
     )
-    linger: float = key(
-        0.02, doc="Time to wait for more messages of a request.", type="duration", group="Writing"
-    )
-    compression_type: str = key(
-        "lz4",
-        doc="How messages are compressed.",
-        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+    producer: Mapping[str, str] = key(
+        doc="Settings of the producer, by the names that they have in Kafka: "
+        "`producer.compression.type`, `producer.linger.ms`.",
         group="Writing",
+    )
+    admin: Mapping[str, str] = key(
+        doc="Settings of the client that creates topics.", group="Writing"
     )
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
         super().__post_init__()
+        translate("producer", self.producer)
+        translate("admin", self.admin)
+        self.creation()
         if not self.topic:
             raise ConfigError(
                 "config.invalid_value",
@@ -99,6 +115,22 @@ class KafkaSinkConfig(MessageConfig):
                 fix="Name a topic, or remove the key.",
                 config_path="topic",
             )
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        clients = (translate("producer", self.producer), translate("admin", self.admin))
+        return {**super().unused_keys(), **clients[0].unused, **clients[1].unused}
+
+    def require_reach(self) -> None:
+        """Refuse brokers and files of the clients, too."""
+        super().require_reach()
+        self.login("producer", self.producer)
+        self.login("admin", self.admin)
+
+    def creation(self) -> TopicCreation:
+        """Return how topics are created."""
+        keys = {name: text for name, text in self.topic_creation.items() if name != "enable"}
+        return TopicCreation(keys)
 
     def topic_of(self, dataset: str) -> str:
         """Return the topic of a dataset."""
@@ -138,37 +170,45 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     @classmethod
     def check(cls, config: KafkaSinkConfig) -> None:
         """Ask the brokers who they are."""
-        broker = Broker(config)
+        broker = Broker(config, "producer", config.producer)
         producer = Producer(broker.settings())
-        with broker.errors("brokers", producer):
-            producer.list_topics(timeout=CHECK_TIMEOUT_S)
+        broker.topics(producer, "brokers", CHECK_TIMEOUT_S)
 
     def connect(self, task_id: str, epoch: int) -> None:
         """Fence older runs of the task."""
         config = self.config
         self._key_columns: dict[str, tuple[str, ...]] = {}
+        self._sides: dict[int, tuple[Converter, Converter]] = {}
         self._spill = Spill(_MEMORY_BYTES, "kafka.memory", "kafka.spill_failed")
         self._open = self._committed = 0
-        self._broker = Broker(config)
-        self._log = CommitLog(
-            self._broker, config.offsets_storage_topic, task_id, config.topic_replication_factor
+        self._broker = Broker(config, "producer", config.producer)
+        self._admin = Broker(config, "admin", config.admin)
+        self._creation = config.creation()
+        of_offsets = offsets_topic_settings(config.offsets_storage_replication_factor)
+        ensure_topic(self._admin, config.offsets_storage_topic, of_offsets, may_create=True)
+        self._offsets = OffsetsTopic(
+            self._broker.for_offsets(), config.offsets_storage_topic, task_id
         )
         settings = self._broker.settings(
-            transactional_id=f"{config.transactional_id_prefix}{task_id}",
-            linger_ms=int(config.linger * 1000),
-            compression_type=config.compression_type,
-            message_max_bytes=config.max_request_size,
+            linger_ms=_LINGER_MS,
+            compression_type="lz4",
+            message_max_bytes=_MAX_REQUEST_BYTES,
             batch_size=512 << 10,
-            queue_buffering_max_messages=2 * _MAX_QUEUED,
             queue_buffering_max_kbytes=1 << 20,
             partitioner="murmur2_random",  # that of Kafka's clients in Java
             transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
             delivery_timeout_ms=int(DELIVERY_TIMEOUT_S * 1000),
         )
-        self._producer = Producer(settings)
+        settings |= {
+            "transactional.id": f"{config.transactional_id_prefix}{task_id}",
+            "queue.buffering.max.messages": 2 * _MAX_QUEUED,
+        }
+        self._max_bytes = int(settings["message.max.bytes"])
+        with self._broker.errors("settings of the producer"):
+            self._producer = Producer(settings)
         with self._broker.errors("init_transactions", self._producer):
             self._producer.init_transactions(REQUEST_TIMEOUT_S)
-        self._last = self._log.read()
+        self._last = self._offsets.read()
         self._committed = self._last[0] if self._last else 0
 
     def committed(self) -> tuple[int, int, bytes] | None:
@@ -188,7 +228,14 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
                 fix="Set `topic` to a name.",
             )
         self._key_columns[dataset] = tuple(key_columns)
-        ensure_topic(self._broker, topic, config.topic_partitions, config.topic_replication_factor)
+        ensure_topic(
+            self._admin,
+            topic,
+            self._creation.settings(topic),
+            may_create=config.topic_creation_enable,
+        )
+        nothing = pa.RecordBatch.from_pylist([], schema)
+        self._encoder(_NO_SLOT, dataset, schema).encode(nothing)  # asks a schema registry
         return None
 
     def stage(
@@ -196,10 +243,19 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
     ) -> Staging:
         """Return a place for messages that no transaction has yet."""
         config = self.config
+        encoder = self._encoder(slot, dataset, schema)
+        topic = config.topic_of(dataset)
+        return MessageStaging(topic, encoder, self._max_bytes, self._spill)
+
+    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> MessageEncoder:
+        """Return what makes messages of rows. A slot keeps its converters, which remember
+        schemas.
+        """
+        config = self.config
+        if slot not in self._sides:
+            self._sides[slot] = config.key_side(), config.value_side()
         topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
-        sides = config.key_side(), config.value_side()
-        encoder = MessageEncoder("kafka", topic, schema, keys, *sides)
-        return MessageStaging(topic, encoder, config.max_request_size, self._spill)
+        return MessageEncoder("kafka", topic, schema, keys, *self._sides[slot])
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages, and the offsets that they cover, in one transaction."""
@@ -211,17 +267,18 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
                 assert isinstance(staging, MessageStaging)  # noqa: S101 - `stage` made it
                 for part in staging.parts():
                     self._send(staging.topic, part)
-            self._log.put(producer, txn_id, epoch, token)
+            self._offsets.put(producer, txn_id, epoch, token)
             self._flush()
         return b""
 
     def _send(self, topic: str, messages: pa.RecordBatch) -> None:
         producer = self._producer
-        has_headers = messages.column("headers").null_count < messages.num_rows
+        columns = (messages.column(name) for name in ("headers", "timestamp_ms"))
+        one_by_one = any(column.null_count < messages.num_rows for column in columns)
         for start in range(0, messages.num_rows, _PIECE):
             piece = message_values(messages.slice(start, _PIECE))
             self._make_room()
-            if has_headers:  # the client takes no headers with many messages at once
+            if one_by_one:  # the client takes no headers and no times with many messages at once
                 for message in piece:
                     producer.produce(topic, **message)
             else:
@@ -270,6 +327,8 @@ class KafkaSink(TransactionalSink[KafkaSinkConfig]):
         if (producer := getattr(self, "_producer", None)) is not None:
             producer.purge()
             producer.flush(0)
+        for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
+            side.close()
 
 
 def _sizes(messages: pa.RecordBatch) -> list[int]:
@@ -283,8 +342,8 @@ def _sizes(messages: pa.RecordBatch) -> list[int]:
 def _too_large(size: int, limit: int) -> DataError:
     return DataError(
         "kafka.too_large",
-        f"the message has {size} bytes, and `max.request.size` is {limit}",
-        fix="Raise `max.request.size`, and `max.message.bytes` of the topic.",
+        f"the message has {size} bytes, and `producer.max.request.size` is {limit}",
+        fix="Raise `producer.max.request.size`, and `max.message.bytes` of the topic.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,16 +21,25 @@ from penstock_connector import (
 from penstock_connector.messages import MessageDecoder
 from penstock_kafka.broker import (
     CHECK_TIMEOUT_S,
+    OFFSET_LOST,
     REQUEST_TIMEOUT_S,
     Broker,
     MessageConfig,
     to_connector_error,
 )
+from penstock_kafka.client_settings import LOGIN_PREFIXES, translate
+from penstock_kafka.group_mirror import GroupMirror
 from penstock_kafka.messages import messages_of
 
 _QUEUE_KIB: Final = 65_536
 """Messages that are fetched ahead, for all partitions of a task together."""
 
+
+_BATCH_ROWS: Final = 50_000
+"""Most messages of a batch, without `consumer.max.poll.records`."""
+
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's own topics, which a pattern of a consumer leaves out (`exclude.internal.topics`)."""
 
 _FETCH_BYTES: Final = 8 << 20
 """Bytes of one answer for a partition. Kafka's default of 1 MiB asks eight times as often."""
@@ -53,7 +62,11 @@ class KafkaSourceConfig(MessageConfig):
         choices=("earliest", "latest", "none"),
         group="Reading",
     )
-    batch_rows: int = key(50_000, doc="Most messages of a batch.", group="Reading")
+    consumer: Mapping[str, str] = key(
+        doc="Settings of the consumer, by the names that they have in Kafka: "
+        "`consumer.max.poll.records`, `consumer.isolation.level`.",
+        group="Reading",
+    )
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""
@@ -65,15 +78,28 @@ class KafkaSourceConfig(MessageConfig):
                 fix="Set `topics` to names, or `topics.regex` to a regular expression.",
                 config_path="topics",
             )
-        if self.batch_rows < 1:
-            raise ConfigError(
-                "config.invalid_value",
-                f"`batch.rows` is {self.batch_rows}",
-                fix="Use a number above 0.",
-                config_path="batch.rows",
-            )
         if self.topics_regex:
             Pattern.compile(self.topics_regex, "topics.regex")
+        translate("consumer", self.consumer)
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        return {**super().unused_keys(), **translate("consumer", self.consumer).unused}
+
+    def require_reach(self) -> None:
+        """Refuse brokers and files of the consumer, too."""
+        super().require_reach()
+        self.login("consumer", self.consumer)
+
+    def login_keys(self) -> dict[str, str]:
+        """Return the keys of the consumer's connection."""
+        keys = self.consumer.items()
+        return {name: text for name, text in keys if name.startswith(LOGIN_PREFIXES)}
+
+    @property
+    def batch_rows(self) -> int:
+        """Most messages of a batch."""
+        return int(self.consumer.get("max.poll.records", _BATCH_ROWS))
 
 
 class KafkaSource(Source[KafkaSourceConfig]):
@@ -84,6 +110,7 @@ class KafkaSource(Source[KafkaSourceConfig]):
     """
 
     name = "kafka-source"
+    needs_commit = True
     monitor_every = 10.0
 
     @classmethod
@@ -102,9 +129,11 @@ class KafkaSource(Source[KafkaSourceConfig]):
         """Read from the offsets of the partitions."""
         self._pending: deque[Batch] = deque()
         self._decoders: dict[str, MessageDecoder] = {}
-        self._broker = Broker(self.config)
+        self._group = GroupMirror(self.config.consumer.get("group.id", ""), partitions)
+        self._broker = Broker(self.config, "consumer", self.config.consumer)
+        self._batch_rows = self.config.batch_rows
         settings = self._broker.settings(
-            group_id="penstock",  # required, and not used: nothing is committed
+            group_id=self._group.name or "penstock",  # required, also where nothing is committed
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             isolation_level="read_committed",
@@ -112,9 +141,15 @@ class KafkaSource(Source[KafkaSourceConfig]):
             queued_max_messages_kbytes=_QUEUE_KIB,
             fetch_message_max_bytes=_FETCH_BYTES,
         )
-        self._consumer = Consumer(settings)
+        settings["on_commit"] = self._group.note
+        with self._broker.errors("settings of the consumer"):
+            self._consumer = Consumer(settings)
         with self._broker.errors("offsets"):
-            self._consumer.assign([self._beginning(one) for one in partitions])
+            places = [self._beginning(one) for one in partitions]
+            self._consumer.assign(places)
+        keys = [(one.topic, one.partition) for one in places]
+        self._partitions = dict(zip(keys, partitions, strict=True))
+        self._next = {key: one.offset for key, one in zip(keys, places, strict=True)}
 
     def _beginning(self, partition: Partition) -> TopicPartition:
         topic, number = str(partition.key["topic"]), int(partition.key["partition"])
@@ -172,7 +207,13 @@ class KafkaSource(Source[KafkaSourceConfig]):
 
     def wait(self, timeout: float) -> None:
         """Block until there are messages."""
+        self._group.commit(self._consumer)
         self._poll(min(timeout, 0.1))
+
+    def ack(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
+        """Tell the consumer group how far all rows are durable."""
+        self._group.add(offsets)
+        self._group.commit(self._consumer)
 
     def _poll(self, timeout: float) -> None:
         if self._pending:
@@ -180,13 +221,30 @@ class KafkaSource(Source[KafkaSourceConfig]):
         polled: dict[tuple[str, int], list[Any]] = {}
         with self._broker.errors("consume"):
             found = self._consumer.consume(1, timeout=timeout) if timeout else []
-            found += self._consumer.consume(self.config.batch_rows - len(found), timeout=0)
+            found += self._consumer.consume(self._batch_rows - len(found), timeout=0)
         for message in found:
-            if (error := message.error()) is not None:
+            place = (message.topic(), message.partition())
+            if (error := message.error()) is None:
+                polled.setdefault(place, []).append(message)
+            elif error.code() in OFFSET_LOST and place in self._partitions:
+                self._go_on(*place)
+            else:
                 raise to_connector_error(error, "consume")
-            polled.setdefault((message.topic(), message.partition()), []).append(message)
         for (topic, number), messages in polled.items():
             self._pending.extend(self._batches(topic, number, messages))
+            self._next[topic, number] = messages[-1].offset() + 1
+
+    def _go_on(self, topic: str, number: int) -> None:
+        """Go on where `auto.offset.reset` says: retention was faster than this task.
+
+        Raises:
+            OffsetLostError: as at the beginning of a run.
+        """
+        lost = TopicPartition(topic, number, max(self._next[topic, number], 0))
+        with self._broker.errors("offsets"):
+            place = self._within(lost, self._partitions[topic, number])
+            self._consumer.incremental_unassign([lost])
+            self._consumer.incremental_assign([place])
 
     def _batches(self, topic: str, number: int, messages: Sequence[Any]) -> list[Batch]:
         decoder = self._decoders.get(topic)
@@ -210,17 +268,20 @@ class KafkaSource(Source[KafkaSourceConfig]):
     def close(self) -> None:
         """Leave the brokers."""
         if consumer := getattr(self, "_consumer", None):
+            self._group.commit(consumer, at_end=True)
             consumer.close()
+        for decoder in getattr(self, "_decoders", {}).values():
+            decoder.close()
 
 
 def _partitions(config: KafkaSourceConfig, timeout_s: float = REQUEST_TIMEOUT_S) -> list[Partition]:
-    broker = Broker(config)
+    broker = Broker(config, "admin", config.login_keys())
     admin = AdminClient(broker.settings())
-    with broker.errors("topics", admin):
-        known = admin.list_topics(timeout=timeout_s).topics
+    known = broker.topics(admin, "topics", timeout_s)
     if config.topics_regex:
         pattern = Pattern.compile(config.topics_regex, "topics.regex")
-        names = pattern.filter(known)
+        left_out = _INTERNAL if config.consumer.get("exclude.internal.topics") != "false" else ()
+        names = pattern.filter(name for name in known if name not in left_out)
     else:
         names = [name for name in config.topics if name in known]
     return [

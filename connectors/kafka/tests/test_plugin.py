@@ -15,6 +15,13 @@ from penstock_connector._connectors import spec_of
 FOLDER = Path(penstock_kafka.__file__).parent
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
 
+REGISTRY = "value.converter.schema.registry.url"
+TRUSTSTORE = "value.converter.schema.registry.ssl.truststore"
+WITH_REGISTRY = {
+    "bootstrap.servers": "ok.example:9092", "value.converter": "avro",
+    REGISTRY: "http://ok.example:8081",
+}  # fmt: skip
+
 
 def test_the_manifest_names_what_is_served():
     manifest = tomllib.loads((FOLDER / "plugin.toml").read_text(encoding="utf-8"))
@@ -40,9 +47,17 @@ def test_every_code_of_an_error_is_in_the_readme():
             {
                 "bootstrap.servers": "ok.example:9092",
                 "security.protocol": "SSL",
-                "ssl.ca.location": "/x",
+                "ssl.truststore.location": "/x",
             },
-            "ssl.ca.location",
+            "ssl.truststore.location",
+        ),
+        (
+            {**WITH_REGISTRY, REGISTRY: "http://ok.example:8081,https://u:p@evil.example"},
+            REGISTRY,
+        ),
+        (
+            {**WITH_REGISTRY, f"{TRUSTSTORE}.location": "/x", f"{TRUSTSTORE}.type": "PEM"},
+            f"{TRUSTSTORE}.location",
         ),
     ],
 )

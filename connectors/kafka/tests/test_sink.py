@@ -57,7 +57,7 @@ def test_rows_are_messages_with_keys(kafka, topic):
 
 
 def test_a_topic_is_that_of_the_dataset_and_created(kafka, topic):
-    more = {"topic": "${dataset}.out", "topic.partitions": "3"}
+    more = {"topic": "${dataset}.out", "topic.creation.default.partitions": "3"}
     with sink_task(KafkaSink, config(kafka, topic) | more) as task:
         task.write([{"n": 1}], dataset=topic)
     assert numbers(kafka, f"{topic}.out") == [1]
@@ -65,9 +65,9 @@ def test_a_topic_is_that_of_the_dataset_and_created(kafka, topic):
     assert len(found.partitions) == 3
 
 
-def test_keys_times_and_headers_are_those_of_the_row(kafka, topic):
+@pytest.mark.parametrize("headers", [[("h", b"1"), ("h", b"2")], None])
+def test_keys_times_and_headers_are_those_of_the_row(kafka, topic, headers):
     now_ms = time.time_ns() // 1_000_000  # an older message would be removed by retention
-    headers = [("h", b"1"), ("h", b"2")]
     row = {"n": 1, "__key": "k", "__ts_us": now_ms * 1000, "__headers": headers}
     text = {"key.converter": "string"}
     given = {k: v for k, v in config(kafka, topic, **text).items() if "key.converter." not in k}
@@ -75,7 +75,7 @@ def test_keys_times_and_headers_are_those_of_the_row(kafka, topic):
         task.write(pa.RecordBatch.from_pylist([row], SCHEMA), dataset="any")
     (found,) = kafka.read(topic)
     assert (found.key(), found.timestamp()[1]) == (b"k", now_ms)
-    assert found.headers() == [("h", b"1"), ("h", b"2")]
+    assert found.headers() == headers
 
 
 def test_a_deleted_row_is_a_tombstone_and_needs_a_key(kafka, topic):
@@ -116,7 +116,9 @@ def test_a_line_of_a_file_is_the_value_itself(kafka, topic, converter):
 
 def test_a_message_that_is_too_large_is_a_bad_row(kafka, topic):
     rows = [{"n": 1, "text": "x"}, {"n": 2, "text": "x" * 2000}]
-    with sink_task(KafkaSink, config(kafka, topic, **{"max.request.size": "1800"})) as task:
+    with sink_task(
+        KafkaSink, config(kafka, topic, **{"producer.max.request.size": "1800"})
+    ) as task:
         assert failures(task.put(rows, txn_id=1)) == [(1, "kafka.too_large")]
 
 
@@ -144,7 +146,7 @@ def test_a_run_that_died_before_its_commit_wrote_nothing_and_the_next_one_knows(
 
 
 def test_twin_without_its_record_in_the_transaction_a_run_knows_of_none(kafka, topic, monkeypatch):
-    monkeypatch.setattr("penstock_kafka.commit_log.CommitLog.put", lambda *_: None)
+    monkeypatch.setattr("penstock_kafka.offsets_topic.OffsetsTopic.put", lambda *_: None)
     with sink_task(KafkaSink, config(kafka, topic)) as task:
         put(task, 1, 1)
         task.commit(1)

@@ -7,6 +7,7 @@ import pytest
 from penstock_kafka import KafkaSource
 
 from penstock_connector.testing import RemoteError, plan, source_task
+from penstock_kit.testing import wait_until
 
 PLAIN = {"value.converter.schemas.enable": "false", "key.converter.schemas.enable": "false"}
 DELETE, UPSERT = 3, 5
@@ -46,7 +47,9 @@ def test_a_tombstone_is_a_delete_with_the_columns_of_its_key(kafka, topic):
 def test_a_read_goes_on_at_its_offset(kafka, topic):
     kafka.create_topic(topic, 2)
     kafka.produce(topic, [(None, b'{"n": %d}' % n) for n in range(5)], partition=1)
-    with source_task(KafkaSource, config(kafka, topic, **{"batch.rows": "2"})) as task:
+    with source_task(
+        KafkaSource, config(kafka, topic, **{"consumer.max.poll.records": "2"})
+    ) as task:
         first = task.rows(2)
         task.until("checkpoint")
         task.commit()
@@ -55,6 +58,35 @@ def test_a_read_goes_on_at_its_offset(kafka, topic):
     with source_task(KafkaSource, config(kafka, topic), offsets=offsets) as task:
         rest = task.rows(3)
     assert [row["n"] for row in [*first, *rest]] == list(range(5))
+
+
+def test_a_group_is_told_how_far_rows_are_durable(kafka, topic):
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, b'{"n": %d}' % n) for n in range(3)])
+    group = {"consumer.group.id": f"connect-{topic}"}
+    with source_task(KafkaSource, config(kafka, topic, **group)) as task:
+        task.rows(3)
+        task.until("checkpoint")
+        assert kafka.group_offset(f"connect-{topic}", topic) is None, "nothing is durable yet"
+        task.commit()
+        wait_until(
+            lambda: kafka.group_offset(f"connect-{topic}", topic) == 3, 30, "the group's offset"
+        )
+
+
+def test_a_group_that_others_use_is_left_alone(kafka, topic):
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, b'{"n": %d}' % n) for n in range(3)])
+    group = {"consumer.group.id": f"used-{topic}"}
+    with kafka.member(f"used-{topic}", topic):
+        with source_task(KafkaSource, config(kafka, topic, **group)) as task:
+            rows = task.rows(3)
+            task.until("checkpoint")
+            task.commit()
+            kafka.produce(topic, [(None, b'{"n": 3}')])
+            rows += task.rows(1)
+        assert [row["n"] for row in rows] == [0, 1, 2, 3]
+        assert kafka.group_offset(f"used-{topic}", topic) is None
 
 
 def test_messages_that_are_no_json_are_bad_rows_with_their_bytes(kafka, topic):
@@ -134,6 +166,33 @@ def test_an_offset_that_retention_removed_is_told_or_skipped(kafka, topic):
         assert [row["n"] for row in task.rows(1)] == [2]
 
 
+def overtaken(kafka, topic, first):
+    """Return a source whose messages before `first` are removed when it has found its offset."""
+
+    class Overtaken(KafkaSource):
+        def _beginning(self, partition):
+            place = super()._beginning(partition)
+            kafka.delete_before(topic, first)
+            return place
+
+    return Overtaken
+
+
+def test_retention_that_overtakes_a_running_read_is_told_or_skipped(kafka, topic):
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, b'{"n": %d}' % n) for n in range(5)])
+    (partition,) = plan(KafkaSource, config(kafka, topic))
+    old = {partition.id: {"offset": 0}}
+    with source_task(overtaken(kafka, topic, 2), config(kafka, topic), offsets=old) as task:
+        assert [row["n"] for row in task.rows(3)] == [2, 3, 4]
+    strict, later = config(kafka, topic, **{"auto.offset.reset": "none"}), {"offset": 2}
+    with (
+        pytest.raises(RemoteError, match=r"kafka.offset_lost"),
+        source_task(overtaken(kafka, topic, 4), strict, offsets={partition.id: later}) as task,
+    ):
+        task.rows(1)
+
+
 def test_an_offset_beyond_the_end_is_always_an_error(kafka, topic):
     kafka.create_topic(topic)
     (partition,) = plan(KafkaSource, config(kafka, topic))
@@ -165,9 +224,9 @@ def test_topics_are_found_by_a_pattern(kafka, topic):
         ({"value.converter": "Jason"}, "converter.unknown"),
         ({"value.converter.schemas.enabled": "x"}, "config.unknown_key"),
         ({"security.protocol": "SASL_PLAINTEXT"}, "config.missing"),
-        ({"batch.rows": "0"}, "config.invalid_value"),
+        ({"consumer.max.poll.records": "0"}, "config.invalid_value"),
         ({"sasl.username": "u"}, "config.conflict"),
-        ({"ssl.ca.location": "/x"}, "config.conflict"),
+        ({"ssl.truststore.location": "/x"}, "config.conflict"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(more, code):

@@ -24,6 +24,14 @@ _META: Final = "penstock"
 _UNSET: Final[Any] = object()
 
 
+@typing.runtime_checkable
+class WithUnusedKeys(typing.Protocol):
+    """A configuration that knows which of its keys are set and have no effect."""
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the whole names of those keys, and why they have none."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeyMeta:
     """What `key` says about a field."""

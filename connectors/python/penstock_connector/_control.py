@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib import metadata
@@ -22,7 +22,7 @@ from penstock.api.connector.v1 import plugin_service_pb2_grpc as plugin_grpc
 from penstock.api.error.v1 import diagnostic_pb2
 from penstock_connector._alterable import Alterable
 from penstock_connector._calls import fail, refuse_unimplemented
-from penstock_connector._config import keys_of, read_config
+from penstock_connector._config import WithUnusedKeys, keys_of, read_config
 from penstock_connector._connector import ApplyAction, Connector
 from penstock_connector._connectors import Connectors, configure
 from penstock_connector._errors import ConnectorError, as_connector_error
@@ -161,8 +161,10 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
         config: Any
         errors: Sequence[ConnectorError]
         config, errors = read_config(kind.config_type, given)
+        unused: Mapping[str, str] = {}
         if config is not None:
             errors = kind.validate(config)
+            unused = config.unused_keys() if isinstance(config, WithUnusedKeys) else {}
         response = pb.ValidateConfigResponse()
         values = {name: pb.ConfigValue(name=name, visible=True) for name in names}
         for key in keys_of(kind.config_type).values():
@@ -173,6 +175,8 @@ class ConnectorService(pb_grpc.ConnectorServiceServicer):
                 shown = given.get(key.name, key.text(key.default))
                 if key.name in given or key.default is not None:
                     value.value = shown
+        for name, why in unused.items():
+            values[name].diagnostics.append(_no_effect(name, why))
         for error in errors:
             place = values.get(error.config_path)
             (place or response).diagnostics.append(error.diagnostic())

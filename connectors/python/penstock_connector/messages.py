@@ -18,6 +18,7 @@ Codes of errors begin with the name of the broker: `kafka.key_changed`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,10 +27,30 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock_connector._errors import ConfigError, ConnectorError, DataError
+from penstock_connector._errors import (
+    AuthError,
+    ConfigError,
+    ConnectorError,
+    DataError,
+    RetriableError,
+    SchemaError,
+)
 from penstock_connector._values import Op
-from penstock_converters import Converter, Decoded, InvalidConverterError, Problem, Run
+from penstock_connector.reach import Reach
+from penstock_converters import (
+    ConversionError,
+    Converter,
+    Decoded,
+    InvalidConverterError,
+    Problem,
+    RegistryAnswerError,
+    RegistryAuthError,
+    RegistryUnavailableError,
+    Run,
+    SchemaRefusedError,
+)
 from penstock_converters.registry import create_converter
+from penstock_converters.registry_keys import URL, registry_files, registry_hosts
 
 OP: Final = "__op"
 KEY: Final = "__key"
@@ -95,8 +116,9 @@ class MessageDecoder:
 
     def decode(self, messages: pa.RecordBatch) -> tuple[list[DecodedRows], list[BadMessage]]:
         """Return rows of messages of `MESSAGE_SCHEMA`, in order, and those that have none."""
-        keys = _decode_keys(self._key, messages.column("key"), self._topic)
-        values = self._value.decode(messages.column("value"), self._topic)
+        with converting(self._topic):
+            keys = _decode_keys(self._key, messages.column("key"), self._topic)
+            values = self._value.decode(messages.column("value"), self._topic)
         bad = [*_bad(keys, "KEY_CONVERTER", self._topic)]
         bad += _bad(values, "VALUE_CONVERTER", self._topic)
         total = messages.num_rows
@@ -117,6 +139,11 @@ class MessageDecoder:
                 )
             )
         return rows, sorted(bad, key=lambda one: one.index)
+
+    def close(self) -> None:
+        """Close the converters."""
+        self._key.close()
+        self._value.close()
 
     def _rows(
         self, messages: pa.RecordBatch, key: pa.Array, field: pa.Field, value: pa.Array
@@ -336,7 +363,8 @@ class MessageEncoder:
         if not pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
             values = values.field(0)
         values = pc.if_else(null, pa.scalar(None, values.type), values)
-        encoded = converter.encode(values, field, self._topic)
+        with converting(self._topic):
+            encoded = converter.encode(values, field, self._topic)
         bad += [
             BadMessage(index, DataError(problem.code, problem.message, fix=problem.fix))
             for index, problem in encoded.rejected
@@ -394,3 +422,36 @@ def open_converter(path: str, name: str, keys: Mapping[str, str], *, is_key: boo
     except InvalidConverterError as error:
         where = f"{path}.{error.config_path}" if error.config_path else path
         raise ConfigError(error.code, error.message, fix=error.fix, config_path=where) from None
+
+
+def require_registry_reach(reach: Reach, path: str, keys: Mapping[str, str]) -> None:
+    """Refuse a schema registry, or a file for it, that the node does not let a converter reach.
+
+    Raises:
+        ConfigError: as `Reach.require_host`, `Reach.require_path`.
+    """
+    for host in registry_hosts(keys):
+        reach.require_host(host, f"{path}.{URL}")
+    for name in registry_files(keys):
+        reach.require_path(keys[name], f"{path}.{name}")
+
+
+_ERRORS: Final[Mapping[type[ConversionError], type[ConnectorError]]] = {
+    RegistryUnavailableError: RetriableError,
+    RegistryAuthError: AuthError,
+    RegistryAnswerError: ConfigError,
+    SchemaRefusedError: SchemaError,
+}
+
+
+@contextmanager
+def converting(topic: str) -> Iterator[None]:
+    """Raise errors of converters in the body as those of a connector."""
+    try:
+        yield
+    except ConversionError as error:
+        kind = _ERRORS[type(error)]
+        raise kind(error.code, error.message, fix=error.fix, dataset=topic) from error
+    except InvalidConverterError as error:  # files that the registry's TLS needs
+        path = error.config_path
+        raise ConfigError(error.code, error.message, fix=error.fix, config_path=path) from error

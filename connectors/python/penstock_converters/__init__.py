@@ -5,8 +5,23 @@
 - `simple_converters` texts, bytes, booleans and numbers
 - `json_converter`    JSON with and without schemas, exact to Kafka's JsonConverter
 - `json_objects`      JSON objects without schemas, many at once, by Arrow's parser
-- `json_values`       JSON values to Arrow values by a schema, and back as Jackson writes them
+- `json_columns`      JSON of a known schema to columns, many messages at once
+- `json_text`         columns to JSON texts, all rows at once, as Jackson writes them
+- `json_values`       JSON values to Arrow values by a schema
+- `messages`          values as runs of one type, and bytes as messages
 - `connect_schema`    Kafka Connect's schemas in JSON to Arrow fields, and back
+- `avro_converter`    Avro with a schema registry, as Confluent's AvroConverter
+- `avro_schema`       Avro's schemas as types, their names resolved
+- `avro_connect`      Avro's schemas to Kafka Connect's, and back
+- `avro_decoder`      Avro's bytes to columns, all messages at once
+- `avro_encoder`      columns to Avro's bytes, all rows at once
+- `framing`           messages that begin with the id of their schema
+- `json_schema_converter` JSON with a schema registry, as Confluent's JsonSchemaConverter
+- `json_schema`       JSON Schema to Kafka Connect's schemas, and back
+- `ragged`            arrays of pieces of bytes
+- `schema_registry`   which schema of a registry messages have
+- `registry_client`   asks a registry over HTTP
+- `registry_keys`     the keys of a registry: where it is, who we are there, what it is asked
 
 A converter handles one side of a message: its key or its value. Services and connectors share this
 package: it imports neither.
@@ -47,6 +62,42 @@ class InvalidConverterError(ValueError):
     def __init__(self, code: str, message: str, *, fix: str, config_path: str = "") -> None:
         super().__init__(f"{message}. {fix}")
         self.code, self.message, self.fix, self.config_path = code, message, fix, config_path
+
+
+class ConversionError(Exception):
+    """Nothing could be converted. Subclasses say what to do.
+
+        ConversionError
+        ├── RegistryUnavailableError   the same call may succeed later
+        ├── RegistryAuthError          the registry refuses the login
+        ├── RegistryAnswerError        what answers is no schema registry
+        └── SchemaRefusedError         the registry does not take the schema of the values
+
+    Attributes:
+        code: The stable code.
+        message: One line.
+        fix: How to fix it.
+    """
+
+    def __init__(self, code: str, message: str, fix: str) -> None:
+        super().__init__(f"{message}. {fix}")
+        self.code, self.message, self.fix = code, message, fix
+
+
+class RegistryUnavailableError(ConversionError):
+    """The registry does not answer, or has an error of its own."""
+
+
+class RegistryAuthError(ConversionError):
+    """The registry refuses the login."""
+
+
+class RegistryAnswerError(ConversionError):
+    """What answers is no schema registry."""
+
+
+class SchemaRefusedError(ConversionError):
+    """The registry, or its schema, does not take the schema of the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +142,18 @@ class Converter(Protocol):
     takes_structs: ClassVar[bool]
 
     def decode(self, data: pa.Array, topic: str) -> Decoded:
-        """Return the values of a topic's messages, an array of bytes."""
+        """Return the values of a topic's messages, an array of bytes.
+
+        Raises:
+            ConversionError: a schema registry could not be asked.
+        """
 
     def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of values for a topic. `field` has their type and Kafka Connect's
-        schema fields.
+        schema fields. Without values, a schema registry is asked all the same.
+
+        Raises:
+            ConversionError: a schema registry could not be asked, or refuses the schema.
         """
 
     def close(self) -> None:

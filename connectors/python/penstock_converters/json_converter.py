@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock_converters import Decoded, Encoded, RejectedValue, Run, reject
 from penstock_converters.connect_schema import InvalidSchemaError, to_arrow_field, to_connect_schema
+from penstock_converters.json_columns import ColumnReader, find_envelope, payloads
 from penstock_converters.json_objects import ObjectReader
+from penstock_converters.json_text import JsonWriter
 from penstock_converters.json_values import (
+    CONVERSION_ERRORS,
     InvalidValueError,
+    JsonForm,
     Reader,
-    UnwritableValueError,
     format_json,
     make_reader,
-    make_writer,
+    parse_exact,
+    refuse_constant,
+    to_decimal,
 )
-
-_CONVERSION_ERRORS: Final = (
-    pa.ArrowInvalid,
-    pa.ArrowTypeError,
-    pa.ArrowNotImplementedError,
-    OverflowError,
-)
+from penstock_converters.messages import Groups, to_messages
+from penstock_converters.ragged import Bools, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +56,7 @@ class _CachedSchema:
 
     field: pa.Field
     read: Reader
-
-
-@dataclass(slots=True)
-class _Group:
-    """Neighbouring values of one schema. A null message fits any schema."""
-
-    schema: _CachedSchema | None = None
-    rows: list[int] = dataclasses.field(default_factory=list)
-    values: list[Any] = dataclasses.field(default_factory=list)
-
-    def accepts(self, schema: _CachedSchema | None) -> bool:
-        """Return whether a value of this schema belongs to the group."""
-        return schema is None or self.schema is None or self.schema is schema
-
-    def add(self, schema: _CachedSchema | None, row: int, value: Any) -> None:
-        """Add a value."""
-        self.schema = self.schema or schema
-        self.rows.append(row)
-        self.values.append(value)
-
-    def to_run(self, rejected: list[RejectedValue]) -> Run:
-        """Return the run; a value that does not fit its type (too many digits) is rejected."""
-        field = self.schema.field if self.schema else _NULL_FIELD
-        nullable = field.with_nullable(field.nullable or None in self.values)
-        fits: Sequence[int] = range(len(self.values))
-        if not _fits(self.values, field.type):
-            fits = [at for at, value in enumerate(self.values) if _fits([value], field.type)]
-        for at in sorted(set(range(len(self.rows))) - set(fits)):
-            why = f"the value does not fit into {field.type}"
-            rejected.append(reject(self.rows[at], "converter.value", why, "Widen the schema."))
-        column = pa.array([self.values[at] for at in fits], type=field.type)
-        return Run(nullable, [self.rows[at] for at in fits], column)
+    columns: ColumnReader
 
 
 class JsonConverter:
@@ -111,21 +79,56 @@ class JsonConverter:
         rejected: list[RejectedValue] = []
         if not self._options.schemas:
             return self._decode_without_schemas(data, rejected)
-        groups: list[_Group] = []
-        for index, value in enumerate(data.to_pylist()):
+        messages = data.cast(pa.binary())
+        left = np.asarray(messages.is_valid())
+        groups = Groups(left.copy())
+        for _ in range(_MAX_ENVELOPES):
+            if not self._decode_same(messages, left, groups):
+                break
+        by_schema: dict[int, tuple[_CachedSchema, list[int], list[Any]]] = {}
+        for row in np.nonzero(left)[0].tolist():
             try:
-                schema, read = (None, None) if value is None else self._decode_value(value)
+                schema, value = self._decode_value(messages[row].as_py())
             except (ValueError, RecursionError) as error:
-                rejected.append(_reject_message(index, error))
+                rejected.append(_reject_message(row, error))
                 continue
-            if not groups or not groups[-1].accepts(schema):
-                groups.append(_Group())
-            groups[-1].add(schema, index, read)
-        runs = tuple(group.to_run(rejected) for group in groups)
-        return Decoded(runs, tuple(sorted(rejected, key=_index)))
+            _, rows, values = by_schema.setdefault(id(schema), (schema, [], []))
+            rows.append(row)
+            values.append(value)
+        for schema, rows, values in by_schema.values():
+            _add_values(groups, schema.field, rows, values, rejected)
+        return Decoded(groups.runs(), tuple(sorted(rejected, key=_index)))
+
+    def _decode_same(self, messages: pa.Array, left: Bools, groups: Groups) -> bool:
+        """Decode all messages of the schema that the first one has, if they can be read at once.
+        `left` are those that are not decoded yet.
+        """
+        (rows,) = np.nonzero(left)
+        if not len(rows):
+            return False
+        texts, same = messages.take(pa.array(rows)), np.ones(len(rows), bool)
+        if self._content is not None:
+            schema = self._content
+        else:
+            begin = find_envelope(texts[0].as_py())
+            if begin is None:
+                return False
+            try:
+                document = json.loads(begin + b"null}", parse_float=to_decimal)
+                schema = self._schema_of(format_json(document["schema"]))
+            except (ValueError, TypeError, RecursionError):
+                return False  # the reader of single messages says what is wrong
+            texts, same = payloads(texts, begin)
+        values = schema.columns.read(texts.filter(pa.array(same)))
+        if values is None:
+            return False
+        rows = rows[same]
+        groups.add(schema.field, rows, values)
+        left[rows] = False
+        return True
 
     def _decode_value(self, value: bytes) -> tuple[_CachedSchema, Any]:
-        document = _parse(value, exact=True)
+        document = parse_exact(value)
         if self._content is not None:
             return self._content, self._content.read(document)
         if not isinstance(document, dict) or set(document) != {"schema", "payload"}:
@@ -143,7 +146,8 @@ class JsonConverter:
         if cached is None:
             schema = json.loads(text)
             field = to_arrow_field(schema)
-            cached = _CachedSchema(field, make_reader(schema, defaults=self._options.defaults))
+            form = JsonForm(defaults=self._options.defaults)
+            cached = _CachedSchema(field, make_reader(schema, form), ColumnReader(schema, form))
             self._cache[text] = cached
             while len(self._cache) > self._options.cache:
                 self._cache.popitem(last=False)
@@ -157,7 +161,7 @@ class JsonConverter:
         values: list[Any] = []
         for index, value in enumerate(data.to_pylist()):
             try:
-                read = None if value is None else _parse(value, exact=False)
+                read = None if value is None else _parse(value)
             except (ValueError, RecursionError) as error:
                 rejected.append(_reject_message(index, error))
                 continue
@@ -185,26 +189,13 @@ class JsonConverter:
                 for at in range(len(values))
             ]
             return Encoded(pa.nulls(len(values), pa.binary()), tuple(rejected))
-        write = make_writer(schema, numeric=options.numeric, defaults=options.defaults)
         begin, end = "", ""
         if options.schemas:
             begin, end = f'{{"schema":{format_json(schema)},"payload":', "}"
-        messages: list[bytes | None] = []
-        failed: list[RejectedValue] = []
-        for index, value in enumerate(values.to_pylist()):
-            try:
-                messages.append(None if value is None else f"{begin}{write(value)}{end}".encode())
-            except UnwritableValueError as error:
-                messages.append(None)
-                failed.append(
-                    reject(
-                        index,
-                        "converter.not_exact",
-                        f"the value cannot be written: {error}",
-                        "Cast the column in a transform.",
-                    )
-                )
-        return Encoded(pa.array(messages, pa.binary()), tuple(failed))
+        writer = JsonWriter(schema, JsonForm(options.numeric, options.defaults))
+        texts, failed = writer.encode(values.drop_null() if values.null_count else values)
+        parts = [pa.scalar(begin.encode(), texts.type), texts, pa.scalar(end.encode(), texts.type)]
+        return to_messages(join(parts), values, failed)
 
     def close(self) -> None:
         """Clear the cache of schemas."""
@@ -215,26 +206,30 @@ _MIXED: Final = "the value has another type than the values before it"
 _MIXED_FIX: Final = (
     "Without schemas all values of a field need the same type; write with schemas.enable=true."
 )
-_NULL_FIELD: Final = pa.field("value", pa.null())
+_MAX_ENVELOPES: Final = 16
+"""Schemas of a batch whose messages are read at once; all others are read one by one."""
 
 
-def _parse(value: bytes, *, exact: bool) -> Any:
-    return json.loads(
-        value.decode("utf-8"),
-        parse_float=_to_decimal if exact else None,
-        parse_constant=_refuse_constant,
-    )
+def _add_values(
+    groups: Groups,
+    field: pa.Field,
+    rows: list[int],
+    values: list[Any],
+    rejected: list[RejectedValue],
+) -> None:
+    """Add values to groups; one that does not fit its type (too many digits) is rejected."""
+    fits: Sequence[int] = range(len(values))
+    if not _fits(values, field.type):
+        fits = [at for at, value in enumerate(values) if _fits([value], field.type)]
+    for at in sorted(set(range(len(rows))) - set(fits)):
+        why = f"the value does not fit into {field.type}"
+        rejected.append(reject(rows[at], "converter.value", why, "Widen the schema."))
+    column = pa.array([values[at] for at in fits], type=field.type)
+    groups.add(field, np.array([rows[at] for at in fits], np.int64), column)
 
 
-def _to_decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:  # its exponent has 19 digits
-        raise InvalidValueError(f"{text[:80]} is too large or too small for a number") from None
-
-
-def _refuse_constant(text: str) -> Any:
-    raise InvalidValueError(f"{text} is not a number in JSON")
+def _parse(value: bytes) -> Any:
+    return json.loads(value.decode("utf-8"), parse_constant=refuse_constant)
 
 
 def _reject_message(index: int, error: Exception) -> RejectedValue:
@@ -257,7 +252,7 @@ def _index(row: RejectedValue) -> int:
 def _fits(values: list[Any], kind: pa.DataType) -> bool:
     try:
         pa.array(values, type=kind)
-    except _CONVERSION_ERRORS:
+    except CONVERSION_ERRORS:
         return False
     return True
 
@@ -266,7 +261,7 @@ def _common_type(values: Sequence[Any]) -> tuple[pa.DataType, list[int]]:
     """Return the common type of values, and the indices of those that have it."""
     try:
         return pa.array(values).type, list(range(len(values)))
-    except _CONVERSION_ERRORS:
+    except CONVERSION_ERRORS:
         pass
     schema = pa.schema([("value", pa.null())])
     kept: list[int] = []
@@ -275,6 +270,6 @@ def _common_type(values: Sequence[Any]) -> tuple[pa.DataType, list[int]]:
             found = pa.schema([("value", pa.array([value]).type)])
             schema = pa.unify_schemas([schema, found], promote_options="permissive")
             kept.append(at)
-        except _CONVERSION_ERRORS:
+        except CONVERSION_ERRORS:
             continue
     return schema.field(0).type, kept

@@ -35,7 +35,7 @@ class ObjectReader:
         all objects that Arrow reads as Python does.
         """
         texts = pc.drop_null(data.cast(pa.binary()))
-        if not len(texts) or not _are_one_line_objects(texts):
+        if not len(texts) or not are_one_line_objects(texts):
             return None
         lines = pa.py_buffer(b"\n".join(texts.to_pylist()))
         found = self._read(lines)
@@ -70,7 +70,8 @@ def _places(data: pa.Array) -> pa.Array:
     return pc.if_else(data.is_valid(), pc.subtract(counts, 1), pa.scalar(None, pa.int64()))
 
 
-def _are_one_line_objects(texts: pa.Array) -> bool:
+def are_one_line_objects(texts: pa.Array) -> bool:
+    """Return whether texts are objects of one line each that Arrow's parser may be given."""
     try:
         as_text = texts.cast(pa.string())  # also checks that they are UTF-8
     except pa.ArrowInvalid:

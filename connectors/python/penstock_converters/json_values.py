@@ -1,6 +1,6 @@
-"""JSON values to Arrow values, by a schema, and Arrow values to JSON text. Pure.
+"""JSON values to Arrow values, by a schema, and single values to JSON text. Pure.
 
-Text is written byte by byte as Kafka's JsonConverter and Jackson write it. Where Kafka's converter
+Where Kafka's converter
 silently reads another value (300 as int8 becomes 44, a text as int32 becomes 0, as boolean false),
 there is an error here.
 """
@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock_converters.connect_schema import (
-    DATE,
     DECIMAL,
-    TIME,
-    TIMESTAMP,
     ConnectSchema,
     logical_name,
 )
-from penstock_values.decimals import at_scale, from_unscaled, to_unscaled
+from penstock_values.decimals import at_scale, from_unscaled
 
 Reader = Callable[[Any], Any]
 
@@ -40,20 +38,64 @@ _SPECIAL_NUMBERS: Final = {
 }
 
 
+CONVERSION_ERRORS: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowNotImplementedError,
+    OverflowError,
+)
+"""Errors of Arrow for values that a type does not hold."""
+
+
 class InvalidValueError(ValueError):
     """A JSON value does not match its schema; the message has the value and what is expected."""
 
 
-def make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
-    """Return the function that reads values of a schema.
+def parse_exact(text: bytes) -> Any:
+    """Return JSON as Python's values, with decimals for numbers with a fraction.
 
-    Args:
-        schema: Kafka Connect's schema.
-        defaults: A null becomes the schema's default.
+    Raises:
+        ValueError: it is not JSON.
     """
-    read = _make_reader(schema, defaults=defaults)
+    return json.loads(text.decode("utf-8"), parse_float=to_decimal, parse_constant=refuse_constant)
+
+
+def to_decimal(text: str) -> Decimal:
+    """Return a number of JSON, exactly."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # its exponent has 19 digits
+        raise InvalidValueError(f"{text[:80]} is too large or too small for a number") from None
+
+
+def refuse_constant(text: str) -> Any:
+    """Refuse what Python reads beyond JSON."""
+    raise InvalidValueError(f"{text} is not a number in JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """JSON of values, where converters differ.
+
+    Attributes:
+        numeric: Decimals are written as numbers; else as base64 of their bytes. Both are read.
+        defaults: A null becomes the default of its schema.
+        named_entries: Entries of maps whose keys are no texts are objects of `key` and `value`;
+        else pairs.
+        union: Name of structs that stand for one of their fields; "" for none.
+    """
+
+    numeric: bool = False
+    defaults: bool = True
+    named_entries: bool = False
+    union: str = ""
+
+
+def make_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    """Return the function that reads values of a schema."""
+    read = _make_reader(schema, form)
     default, optional = schema.get("default"), schema.get("optional") is True
-    replacement = read(default) if default is not None and defaults else None
+    replacement = read(default) if default is not None and form.defaults else None
 
     def checked(value: Any) -> Any:
         if value is not None:
@@ -65,28 +107,81 @@ def make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
     return checked
 
 
-def _make_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
+def _make_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
     if logical_name(schema) == DECIMAL:
         return _decimal_reader(int(schema["parameters"]["scale"]))
     match schema["type"]:  # dates and times are whole numbers
         case "array":
-            item = make_reader(schema["items"], defaults=defaults)
+            item = make_reader(schema["items"], form)
             return lambda value: [item(v) for v in _require(value, list)]
         case "map":
-            return _map_reader(schema, defaults=defaults)
+            return _map_reader(schema, form)
+        case "struct" if form.union and schema.get("name") == form.union:
+            return _union_reader(schema, form)
         case "struct":
-            fields = [(f["field"], make_reader(f, defaults=defaults)) for f in schema["fields"]]
-            return lambda value: {n: read(_require(value, dict).get(n)) for n, read in fields}
+            return _struct_reader(schema, form)
         case kind if kind in _INTEGER_BITS:
             return _integer_reader(_INTEGER_BITS[kind])
     return _READERS[schema["type"]]
 
 
-def _map_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
-    key = make_reader(schema["keys"], defaults=defaults)
-    item = make_reader(schema["values"], defaults=defaults)
+def _struct_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    fields = [(f["field"], make_reader(f, form)) for f in schema["fields"]]
+    return lambda value: {n: read(_require(value, dict).get(n)) for n, read in fields}
+
+
+def _union_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    """Return the function that reads one of several types: the first that the value has; of
+    structs, that of which it has most fields.
+    """
+    fields = [(one["field"], one, make_reader(one, form)) for one in schema["fields"]]
+    names = [name for name, _, _ in fields]
+
+    def read(value: Any) -> dict[str, Any]:
+        found = dict.fromkeys(names)
+        best, most = None, 0
+        for name, one, reader in fields:
+            if _has_type(one, value):
+                return found | {name: reader(value)}
+            count = _count_fields(one, value)
+            if count > most:
+                best, most = (name, reader), count
+        if best is None:
+            raise InvalidValueError(f"{str(value)[:80]!r} is of no type of the union")
+        return found | {best[0]: best[1](value)}
+
+    return read
+
+
+def _has_type(schema: ConnectSchema, value: Any) -> bool:
+    kind = schema["type"]
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if kind in _INTEGER_BITS:
+        return is_number and (isinstance(value, int) or _is_whole(value))
+    if kind in ("float", "double"):
+        return is_number
+    types = {"boolean": bool, "string": str, "bytes": str, "array": list}
+    return isinstance(value, types.get(kind, dict | list if kind == "map" else ()))
+
+
+def _count_fields(schema: ConnectSchema, value: Any) -> int:
+    if schema["type"] != "struct" or not isinstance(value, dict):
+        return 0
+    inside = [one for one in schema["fields"] if one["field"] in value]
+    return len(inside) + sum(_count_fields(one, value[one["field"]]) for one in inside)
+
+
+def _map_reader(schema: ConnectSchema, form: JsonForm) -> Reader:
+    key = make_reader(schema["keys"], form)
+    item = make_reader(schema["values"], form)
     if schema["keys"]["type"] == "string":
         return lambda value: [(key(k), item(v)) for k, v in _require(value, dict).items()]
+
+    def entries(value: Any) -> list[tuple[Any, Any]]:
+        found = [_require(entry, dict) for entry in _require(value, list)]
+        if any(set(entry) != {"key", "value"} for entry in found):
+            raise InvalidValueError("an entry of a map must have 'key' and 'value'")
+        return [(key(entry["key"]), item(entry["value"])) for entry in found]
 
     def pairs(value: Any) -> list[tuple[Any, Any]]:
         entries = [_require(pair, list) for pair in _require(value, list)]
@@ -94,7 +189,7 @@ def _map_reader(schema: ConnectSchema, *, defaults: bool) -> Reader:
             raise InvalidValueError("an entry of a map must be a pair")
         return [(key(k), item(v)) for k, v in entries]
 
-    return pairs
+    return entries if form.named_entries else pairs
 
 
 def _require(value: Any, kind: type) -> Any:
@@ -107,11 +202,7 @@ def _integer_reader(bits: int) -> Reader:
     lowest, highest = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
     def read(value: Any) -> int:
-        if (
-            isinstance(value, Decimal)
-            and value.adjusted() < _MAX_DIGITS
-            and value == value.to_integral_value()
-        ):
+        if isinstance(value, Decimal) and _is_whole(value):
             value = int(value)
         number: int = _require(value, int)
         if not lowest <= number <= highest:
@@ -119,6 +210,10 @@ def _integer_reader(bits: int) -> Reader:
         return number
 
     return read
+
+
+def _is_whole(value: Decimal) -> bool:
+    return value.adjusted() < _MAX_DIGITS and value == value.to_integral_value()
 
 
 def _read_float(value: Any) -> float:
@@ -163,24 +258,18 @@ _READERS: Final[Mapping[str, Reader]] = {
 }
 
 
-Writer = Callable[[Any], str]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
-_ESCAPES: Final = {
+ESCAPES: Final = {
+    "\\": "\\\\",
     **{chr(code): f"\\u{code:04X}" for code in range(0x20)},
-    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
+    '"': '\\"', "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
 }  # fmt: skip
-
-
-class UnwritableValueError(ValueError):
-    """A value cannot be written by its schema; the message has the reason."""
+"""What stands for a character in a text. The backslash is the first, as all others have one."""
 
 
 def quote(text: str) -> str:
     """Return a text as a JSON string."""
-    return '"' + _ESCAPED.sub(lambda found: _ESCAPES[found[0]], text) + '"'
+    return '"' + _ESCAPED.sub(lambda found: ESCAPES[found[0]], text) + '"'
 
 
 def format_float(value: float, *, single: bool = False) -> str:
@@ -213,116 +302,3 @@ def format_json(value: Any) -> str:
         case list():
             return "[" + ",".join(map(format_json, value)) + "]"
     return str(value)
-
-
-def make_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    """Return the function that writes values of a schema.
-
-    Args:
-        schema: Kafka Connect's schema.
-        numeric: Write decimals as numbers; else as base64 of their bytes.
-        defaults: A null becomes the schema's default.
-    """
-    write = _make_writer(schema, numeric=numeric, defaults=defaults)
-    default = schema.get("default")
-    if default is not None and defaults:
-        replacement = format_json(default)
-    else:
-        replacement = "null" if schema.get("optional") is True else ""
-
-    def checked(value: Any) -> str:
-        if value is not None:
-            return write(value)
-        if not replacement:
-            raise UnwritableValueError("a field that is not optional is null")
-        return replacement
-
-    return checked
-
-
-def _make_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    match logical_name(schema):
-        case name if name == DECIMAL:
-            return str if numeric else _decimal_writer(int(schema["parameters"]["scale"]))
-        case name if name in _TIME_WRITERS:
-            return _TIME_WRITERS[name]
-    match schema["type"]:
-        case "array":
-            item = make_writer(schema["items"], numeric=numeric, defaults=defaults)
-            return lambda value: "[" + ",".join(map(item, value)) + "]"
-        case "map":
-            return _map_writer(schema, numeric=numeric, defaults=defaults)
-        case "struct":
-            return _struct_writer(schema, numeric=numeric, defaults=defaults)
-    return _WRITERS[schema["type"]]
-
-
-def _struct_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    fields = [
-        (item["field"], quote(item["field"]), make_writer(item, numeric=numeric, defaults=defaults))
-        for item in schema["fields"]
-    ]
-
-    def write(value: Mapping[str, Any]) -> str:
-        parts = [f"{begin}:{item(value[name])}" for name, begin, item in fields]
-        return "{" + ",".join(parts) + "}"
-
-    return write
-
-
-def _map_writer(schema: ConnectSchema, *, numeric: bool, defaults: bool) -> Writer:
-    key = make_writer(schema["keys"], numeric=numeric, defaults=defaults)
-    item = make_writer(schema["values"], numeric=numeric, defaults=defaults)
-    if schema["keys"]["type"] == "string":
-        return lambda value: "{" + ",".join(f"{key(k)}:{item(v)}" for k, v in value) + "}"
-    return lambda value: "[" + ",".join(f"[{key(k)},{item(v)}]" for k, v in value) + "]"
-
-
-def _decimal_writer(scale: int) -> Writer:
-    def write(value: Decimal) -> str:
-        whole = to_unscaled(value, scale)
-        size = (whole + (whole < 0)).bit_length() // 8 + 1
-        return _write_bytes(whole.to_bytes(size, "big", signed=True))
-
-    return write
-
-
-def _write_bytes(value: bytes) -> str:
-    return f'"{base64.b64encode(value).decode()}"'
-
-
-def _write_date(value: date) -> str:
-    return str(value.toordinal() - _EPOCH_DAY)
-
-
-def _write_timestamp(value: datetime) -> str:
-    passed = (value.replace(tzinfo=UTC) if value.tzinfo is None else value) - _EPOCH
-    micros = (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
-    return str(_to_milliseconds(micros))
-
-
-def _write_time(value: time) -> str:
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return str(_to_milliseconds(seconds * 1_000_000 + value.microsecond))
-
-
-def _to_milliseconds(micros: int) -> int:
-    millis, rest = divmod(micros, 1000)
-    if rest:
-        raise UnwritableValueError("it has microseconds; times of Kafka Connect have milliseconds")
-    return millis
-
-
-_TIME_WRITERS: Final[Mapping[Any, Writer]] = {
-    DATE: _write_date,
-    TIME: _write_time,
-    TIMESTAMP: _write_timestamp,
-}
-_WRITERS: Final[Mapping[str, Writer]] = {
-    "boolean": lambda value: "true" if value else "false",
-    "int8": str, "int16": str, "int32": str, "int64": str,
-    "float": lambda value: format_float(value, single=True),
-    "double": format_float,
-    "bytes": _write_bytes,
-    "string": quote,
-}  # fmt: skip

@@ -5,24 +5,31 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final
 
 from penstock_converters import Converter, InvalidConverterError
+from penstock_converters.avro_converter import AVRO_KEYS, AvroConverter, read_avro_options
 from penstock_converters.connect_schema import InvalidSchemaError
 from penstock_converters.json_converter import JsonConverter, JsonOptions
+from penstock_converters.json_schema_converter import (
+    JSON_SCHEMA_KEYS,
+    JsonSchemaConverter,
+    read_json_schema_options,
+)
+from penstock_converters.registry_keys import (
+    REFUSED,
+    REGISTRY_KEYS,
+    URL,
+    Config,
+    ConverterKey,
+    check_refused,
+    invalid_value,
+    read_flag,
+    read_number,
+    read_registry_options,
+)
+from penstock_converters.schema_registry import SchemaRegistry
 from penstock_converters.simple_converters import NUMBERS, BytesConverter, StringConverter
-
-
-@dataclass(frozen=True, slots=True)
-class ConverterKey:
-    """A configuration key of a converter."""
-
-    name: str
-    type: Literal["string", "boolean", "int"] = "string"
-    default: Any = None
-    doc: str = ""
-    choices: tuple[str, ...] = ()
-
 
 _KAFKA: Final = "org.apache.kafka.connect"
 _JSON_KEYS: Final = (
@@ -35,8 +42,6 @@ _JSON_KEYS: Final = (
               doc="Whether a null becomes the default of its schema."),
     ConverterKey("schema.content", doc="Schema of all messages to decode, in JSON."),
 )  # fmt: skip
-
-Config = Mapping[str, str]
 
 Create = Callable[[Config, bool], Converter]
 """Takes the keys of a converter, and whether it converts keys."""
@@ -73,8 +78,9 @@ def create_converter(name: str, config: Config, *, is_key: bool = False) -> Conv
             "plugin.",
         )
     keys = [key.name for key in kind.keys]
+    refused = REFUSED if URL in keys else {}
     for key in config:
-        if key not in (*keys, "converter.type"):
+        if key not in (*keys, *refused, "converter.type"):
             raise InvalidConverterError(
                 "config.unknown_key",
                 f"{name} has no key {key!r}",
@@ -85,41 +91,43 @@ def create_converter(name: str, config: Config, *, is_key: bool = False) -> Conv
 
 
 def _create_json(config: Config, _is_key: bool) -> Converter:
-    cache = config.get("schemas.cache.size", "1000")
-    if not cache.isdigit():
-        raise _invalid("schemas.cache.size", cache, "a whole number")
+    cache = read_number(config, "schemas.cache.size", 1000, 0)
     form = config.get("decimal.format", "BASE64").upper()
     if form not in {"BASE64", "NUMERIC"}:
-        raise _invalid("decimal.format", form, "BASE64 or NUMERIC")
+        raise invalid_value("decimal.format", form, "BASE64 or NUMERIC")
     options = JsonOptions(
-        schemas=_flag(config, "schemas.enable", default=True),
-        cache=int(cache),
+        schemas=read_flag(config, "schemas.enable", default=True),
+        cache=cache,
         numeric=form == "NUMERIC",
-        defaults=_flag(config, "replace.null.with.default", default=True),
+        defaults=read_flag(config, "replace.null.with.default", default=True),
         content=config.get("schema.content", ""),
     )
     try:
         return JsonConverter(options)
     except InvalidSchemaError as error:
-        raise _invalid("schema.content", str(error), "a schema of Kafka Connect, in JSON") from None
+        raise invalid_value(
+            "schema.content", str(error), "a schema of Kafka Connect, in JSON"
+        ) from None
     except ValueError:
-        raise _invalid("schema.content", "not JSON", "a schema of Kafka Connect, in JSON") from None
+        raise invalid_value(
+            "schema.content", "not JSON", "a schema of Kafka Connect, in JSON"
+        ) from None
 
 
-def _flag(config: Config, key: str, *, default: bool) -> bool:
-    text = config.get(key, str(default)).lower()
-    if text not in {"true", "false"}:
-        raise _invalid(key, text, "true or false")
-    return text == "true"
+def _create_avro(config: Config, is_key: bool) -> Converter:
+    check_refused(config)
+    options, cache = read_avro_options(config)
+    if config.get("generalized.sum.type.support", "false").lower() != "false":
+        raise invalid_value("generalized.sum.type.support", "true", "false")
+    registry = SchemaRegistry(read_registry_options(config, is_key=is_key))
+    return AvroConverter(registry, cache, options)
 
 
-def _invalid(key: str, value: str, expected: str) -> InvalidConverterError:
-    return InvalidConverterError(
-        "config.invalid_value",
-        f"`{key}` is {value[:100]!r}",
-        config_path=key,
-        fix=f"Use {expected}.",
-    )
+def _create_json_schema(config: Config, is_key: bool) -> Converter:
+    check_refused(config)
+    options, cache = read_json_schema_options(config)
+    registry = SchemaRegistry(read_registry_options(config, is_key=is_key))
+    return JsonSchemaConverter(registry, cache, options)
 
 
 def _number(name: str) -> Create:
@@ -144,6 +152,27 @@ KINDS: Final = (
         (ConverterKey("converter.encoding", default="UTF-8", doc="Encoding of texts."),),
     ),
     _kind("bytes", "converters.ByteArrayConverter", lambda _config, _is_key: BytesConverter()),
+    ConverterKind(
+        (
+            "avro",
+            "AvroConverter",
+            "io.confluent.connect.avro.AvroConverter",
+            "io.apicurio.registry.utils.converter.AvroConverter",
+        ),
+        (*REGISTRY_KEYS, *AVRO_KEYS),
+        _create_avro,
+    ),
+    ConverterKind(
+        (
+            "json-schema",
+            "JsonSchemaConverter",
+            "io.confluent.connect.json.JsonSchemaConverter",
+            "ExtJsonConverter",
+            "io.apicurio.registry.utils.converter.ExtJsonConverter",
+        ),
+        (*REGISTRY_KEYS, *JSON_SCHEMA_KEYS),
+        _create_json_schema,
+    ),
     *(_kind(name.lower(), f"converters.{name}Converter", _number(name)) for name in NUMBERS),
 )
 """All converters."""

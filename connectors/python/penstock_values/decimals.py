@@ -66,15 +66,6 @@ def at_scale(number: Decimal, scale: int) -> Decimal:
     raise ValueError(f"{str(number)[:80]} is not a number of {scale} digits after its point")
 
 
-def to_unscaled(number: Decimal, scale: int) -> int:
-    """Return the unscaled value of a number: 150 for 1.50 of scale 2.
-
-    Raises:
-        ValueError: the number has no exact form of this scale; see `at_scale`.
-    """
-    return int(at_scale(number, scale).scaleb(scale, context=_EXACT))
-
-
 def from_unscaled(whole: int, scale: int) -> Decimal:
     """Return the number of an unscaled value: 1.50 for 150 of scale 2.
 

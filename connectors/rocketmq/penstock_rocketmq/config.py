@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock_connector import ConfigError, key
-from penstock_connector.messages import open_converter
+from penstock_connector.messages import open_converter, require_registry_reach
 from penstock_connector.reach import Reaching
 from penstock_converters import Converter
 from penstock_rocketmq.frames import Signer
@@ -131,6 +131,14 @@ class MessageConfig(ClusterConfig):
         super().__post_init__()
         self.key_side()
         self.value_side()
+
+    def require_reach(self) -> None:
+        """Refuse a name server, a schema registry, or a file, that the node does not let it
+        reach.
+        """
+        super().require_reach()
+        require_registry_reach(self.reach, "key.converter", self.key_converter_keys)
+        require_registry_reach(self.reach, "value.converter", self.value_converter_keys)
 
     def key_side(self) -> Converter:
         """Return a converter of keys."""

@@ -334,6 +334,8 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
 
     def close(self) -> None:
         """Leave the brokers."""
+        for decoder in getattr(self, "_decoders", {}).values():
+            decoder.close()
         if (cluster := getattr(self, "_cluster", None)) is not None:
             cluster.close()
 

@@ -22,6 +22,8 @@ Verbs that call a gateway:
 - `gateway_options` `--server`, `--ca`, `-o`, names that shells complete, verbs below a noun
 - `connector`, `offsets`, `workers`, `loggers`, `dlq`   nouns with verbs
 - `apply`           `plan` and `apply`: connectors as files, which `connector_files` finds
+- `migration`       `import` and `export`: connectors of Kafka Connect; `migration_plan` decides,
+                    `kafka_connect_offsets` translates, `kafka_connect` sends requests there
 - `inspect`, `logs`, `top`    live rows, log lines, rates
 
 Verbs for authors of plugins and for shells:

@@ -35,6 +35,10 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run", "run a pipeline file until it ends, or is interrupted"),
     "test": ("test", "run the tests in pipeline files: rows in, rows out"),
     "standalone": ("standalone", "run connectors on this machine until interrupted"),
+    "distributed": (
+        "distributed",
+        "run all services of a cluster's machine, by Kafka Connect's worker file",
+    ),
     "cluster": ("cluster", "a whole cluster on this machine"),
     "config": (
         "service",
@@ -50,6 +54,8 @@ VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "loggers": ("loggers", "log levels of the workers"),
     "plan": ("apply", "show what a folder of connectors would change in a cluster"),
     "apply": ("apply", "make the connectors of a cluster match a folder"),
+    "import": ("migration", "take connectors over from Kafka Connect: a plan, then --apply"),
+    "export": ("migration", "give offsets back to Kafka Connect: a plan, then --apply"),
     "dlq": ("dlq", "dead letters of a connector: list them, correct them, replay them"),
     "inspect": ("inspect", "show some of the rows that a connector moves, live"),
     "logs": ("logs", "log lines of the workers, of one connector or all, live"),

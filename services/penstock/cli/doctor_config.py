@@ -29,8 +29,10 @@ from penstock.pipeline_files.files import read_flat
 from penstock.plugin.catalog.registry import Registry
 from penstock.rpc.deadlines import deadline
 from penstock.standalone import settings as standalone
+from penstock.standalone.connect_keys import is_connect_key
 from penstock.telemetry.redaction import Secret
 from penstock.worker.config.reach import REACH, RESERVED, Reach, read_reach_rules
+from penstock.worker.process_keys import is_open_key
 
 MIN_FREE_BYTES: Final = 1 << 30
 """What should be free for state and scratch files: an embedded topic keeps rows for days."""
@@ -99,7 +101,7 @@ def check_config(file: Path) -> tuple[list[CheckResult], Collection[str]]:
     known = {
         key: value
         for key, value in config.items()
-        if key in _ALL_KEYS or not key.startswith((*cluster.OPEN_PREFIXES, *standalone.IGNORED))
+        if key in _ALL_KEYS or not (is_open_key(key) or is_connect_key(key))
     }
     is_service = not known.keys().isdisjoint(key.name for key in cluster.COMMON)
     # keys of the same name have other defaults in `penstock standalone`

@@ -67,7 +67,7 @@ class GatewayClient:
         """
         _check_url(url)
         self._url = url.rstrip("/")
-        verify = _tls_context(ca) if ca else True
+        verify = tls_context(ca) if ca else True
         headers = {"Authorization": authorization_header(credential)} if credential else {}
         self._client = httpx.Client(
             base_url=self._url,
@@ -201,8 +201,9 @@ def url_path(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def authorization_header(credential: str) -> str:
-    """Return the header for NAME:PASSWORD, or for a token, which has no colon.
+def authorization_header(credential: str, variable: str = "PENSTOCK_CREDENTIAL") -> str:
+    """Return the header for NAME:PASSWORD, or for a token, which has no colon. `variable` is where
+    it is set.
 
     Raises:
         ConfigError: `server.credential`.
@@ -214,7 +215,7 @@ def authorization_header(credential: str) -> str:
             "server.credential",
             "the token has characters that are not printable ASCII",
             fix="Set NAME:PASSWORD, or a token exactly as its provider issued it.",
-            config_path="PENSTOCK_CREDENTIAL",
+            config_path=variable,
         )
     return f"Bearer {credential}"
 
@@ -290,13 +291,18 @@ def _check_url(url: str) -> None:
         )
 
 
-def _tls_context(ca: str) -> ssl.SSLContext:
+def tls_context(ca: str, option: str = "--ca") -> ssl.SSLContext:
+    """Return what checks certificates against a PEM file, which `option` names.
+
+    Raises:
+        ConfigError: `server.ca`.
+    """
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:
         raise ConfigError(
             "server.ca",
             f"{ca} is not a readable PEM file: {error.strerror or error}",
-            fix="Name the file of the authority that signed the gateway's certificate.",
-            config_path="--ca",
+            fix="Name the file of the authority that signed the server's certificate.",
+            config_path=option,
         ) from error

@@ -58,11 +58,11 @@ async def _run(service: _Service, settings: InstanceSettings) -> int:
     try:
         await service(settings)
     except BaseExceptionGroup as group:
-        raise _first_cause(group) from group
+        raise first_cause(group) from group
     return 0
 
 
-def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the error to end with, out of all errors of a group: a lost JVM, else our own."""
     lost, _ = group.split(EngineLostError)
     if lost is not None:
@@ -80,6 +80,8 @@ _OPEN_KEYS: Final = (
     f"  {SPARK + '*':22} {'':28} Any key of Spark after that prefix; in the file alone.",
     f"  {PROVIDERS + '.*':22} {'':28} Settings of secret providers; in the file alone.",
     f"  {RESERVED + '*':22} {'':28} What a rule lets connectors reach; in the file alone.",
+    f"  {'bootstrap.servers, …':22} {'':28} Topics of Kafka, by Kafka Connect's keys; in the file.",
+    f"  {'namesrv.addr, …':22} {'':28} Topics of RocketMQ, with keys `rocketmq.*`; in the file.",
 )
 
 

@@ -1,5 +1,5 @@
-"""`penstock standalone [WORKER FILE] CONNECTOR FILE…`: all services in one process, as Kafka
-Connect's standalone mode.
+"""`penstock standalone [WORKER FILE] [CONNECTOR FILE…]`: all services in one process, as Kafka
+Connect's standalone mode. Connectors may be created by REST, too.
 """
 
 from __future__ import annotations
@@ -140,12 +140,6 @@ def split_files(files: Sequence[Path]) -> tuple[dict[str, str], list[Connector]]
                 fix="Give every connector a name of its own.",
                 config_path="name",
             )
-    if not connectors:
-        raise ConfigError(
-            "config.missing",
-            "there is no connector file on the command line",
-            fix="Name the connector files after the worker file.",
-        )
     return config, connectors
 
 

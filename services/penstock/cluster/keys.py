@@ -76,10 +76,6 @@ KEYS: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
 }
 """The keys of each service."""
 
-OPEN_PREFIXES: Final = worker.OPEN_PREFIXES
-"""Prefixes of keys that are not a fixed list. Only a worker has such keys."""
-
-
 PREFIX: Final = "PENSTOCK_"
 
 _OTHER_VARIABLES: Final = frozenset(
@@ -88,6 +84,7 @@ _OTHER_VARIABLES: Final = frozenset(
         *("LOG_LEVEL", "FAULTS", "EARLIER"),  # of every process
         *("INSTANCE_NONCE", "PLUGIN_MAGIC_COOKIE", "HANDSHAKE_FILE", "INSPECTABLE"),
         *("SERVER", "CREDENTIAL", "CA"),  # of commands that call a gateway
+        *("CONNECT_CREDENTIAL", "CONNECT_CA"),  # of those that call Kafka Connect
         *("VENV", "PYTHON"),  # of the scripts that install
         *("ANCHORS", "BENCH_HOME", "STORM_SECONDS", "STORM_SEED"),  # of tests and benchmarks
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cluster.keys import KEYS, OPEN_PREFIXES, read_variables, unknown_variables
+from penstock.cluster.keys import KEYS, read_variables, unknown_variables
 from penstock.etcd import EtcdSettings, Tls
 from penstock.etcd.lease import MIN_TTL_S
 from penstock.model.config_def import combine_errors, parse_with_errors
@@ -23,6 +23,7 @@ from penstock.model.errors import ConfigError
 from penstock.rpc.channels import MutualTls
 from penstock.store.postgresql.settings import PostgresqlSettings
 from penstock.telemetry.redaction import Secret
+from penstock.worker.process_keys import is_open_key
 
 if TYPE_CHECKING:
     from penstock.worker.process_settings import WorkerSettings
@@ -171,7 +172,7 @@ def instance_settings(
         ConfigError: a key or variable is misspelt, or has a wrong value; its detail has all errors.
     """
     keys = KEYS[service]
-    extra = {key: value for key, value in config.items() if key.startswith(OPEN_PREFIXES)}
+    extra = {key: value for key, value in config.items() if is_open_key(key)}
     named_keys = {key: value for key, value in config.items() if key not in extra}
     values, errors = parse_with_errors(keys, {**named_keys, **read_variables(keys, environment)})
     errors += unknown_variables(

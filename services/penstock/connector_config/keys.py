@@ -22,6 +22,11 @@ OVERRIDE_PREFIXES: Final = ("producer.override.", "consumer.override.", "admin.o
 
 
 TOPICS_BACKEND: Final = "topics.backend"
+EMBEDDED: Final = "embedded"
+"""Topics that are tables of the node's own."""
+
+BOUNDARY: Final = "transaction.boundary"
+BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
 
 DLQ_PREFIX: Final = "errors.deadletterqueue."
 """Prefix of the keys of the dead-letter queue."""
@@ -76,7 +81,7 @@ KEYS: Final = (
     ConfigKey(
         TOPICS_BACKEND,
         default="",
-        choices=("", "embedded", "kafka"),
+        choices=("", EMBEDDED, "kafka", "rocketmq"),
         doc="Whose topics it uses; default: as the node says.",
     ),
     ConfigKey("topic", doc="Topic of a source whose rows name no dataset."),
@@ -92,6 +97,22 @@ KEYS: Final = (
         doc="Where to start in a topic without an offset, or with one that is gone.",
     ),
     ConfigKey("delivery", default="auto", choices=tuple(COMMIT_MODES), doc="Required guarantee."),
+    ConfigKey(
+        "exactly.once.support",
+        default="requested",
+        choices=("requested", "required"),
+        doc="Whether a source that cannot read the same rows again is refused (`required`).",
+    ),
+    ConfigKey(
+        BOUNDARY,
+        default="poll",
+        choices=("poll", "interval", "connector"),
+        doc="When a transaction ends: with the rows that are there at a checkpoint of the source, "
+        "or after an interval.",
+    ),
+    ConfigKey(
+        BOUNDARY_INTERVAL, "int", None, doc="Milliseconds of that interval; as `flush.interval`."
+    ),
     ConfigKey("flush.interval", "duration", None, doc="Time that rows may wait for more rows."),
     ConfigKey("flush.rows", "int", 0, doc="Rows that end the wait."),
     ConfigKey("flush.bytes", "size", 0, doc="Bytes that end the wait."),
@@ -168,14 +189,6 @@ KAFKA_CONNECT_KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "value.converter": (_COLUMNS, ""),
     "header.converter": (_COLUMNS, ""),
     "topic.creation.": ("topics are created with the keys `topic.…`", _TOPICS),
-    "exactly.once.support": (
-        "offsets of every source are stored with its rows",
-        "Set `delivery` to require a guarantee of the sink.",
-    ),
-    "transaction.boundary": (
-        "a transaction ends at a checkpoint of the source",
-        "Set `flush.interval`, `flush.rows` and `flush.bytes` instead.",
-    ),
     "offsets.storage.topic": ("offsets are in the offset service, not in a topic", ""),
     "tasks.max.enforce": ("a connector never has more tasks than `tasks.max`", ""),
 }

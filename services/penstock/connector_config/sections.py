@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.connector_config.keys import (
+    BOUNDARY,
+    BOUNDARY_INTERVAL,
     CHAIN_PREFIXES,
     DLQ_HEADERS,
     DLQ_SINK_PREFIX,
@@ -231,7 +233,12 @@ _SOURCE: Final = frozenset({ConnectorKind.SOURCE, ConnectorKind.MIRROR})
 _SINK: Final = frozenset({ConnectorKind.SINK, ConnectorKind.MIRROR})
 _PIPELINE: Final = frozenset({ConnectorKind.PIPELINE})
 
+_OF_SOURCES: Final = "rows of a topic can always be read again"
+
 _KINDS_OF_KEYS: Final[Mapping[str, tuple[frozenset[ConnectorKind], str]]] = {
+    "exactly.once.support": (_SOURCE | _PIPELINE, _OF_SOURCES),
+    "transaction.boundary": (_SOURCE | _PIPELINE, _OF_SOURCES),
+    "transaction.boundary.interval.ms": (_SOURCE | _PIPELINE, _OF_SOURCES),
     "topic": (_SOURCE | _PIPELINE, "rows of a sink belong to the topics that it reads"),
     "topics.backend": (_SOURCE | _SINK, "a pipeline has no topic"),
     "topic.partitions": (_SOURCE | _SINK, "a pipeline has no topic"),
@@ -257,6 +264,7 @@ def check_keys_without_effect(
     ineffective = [
         *_ineffective_error_keys(sections, settings),
         *_ineffective_scaling_keys(settings),
+        *_ineffective_boundary_keys(set_keys),
         *_shadowed_plugin_keys(sections, kind),
     ]
     if settings.replay is None:
@@ -292,6 +300,19 @@ def _ineffective_scaling_keys(settings: ConnectorSettings) -> Iterator[tuple[str
     elif settings.tasks_min >= settings.tasks_max:
         why = f"`tasks.min` and `tasks.max` allow only {settings.tasks_max} tasks"
         yield "lag.target", why, "Set a `tasks.max` above `tasks.min`."
+
+
+def _ineffective_boundary_keys(set_keys: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    boundary, interval = set_keys.get(BOUNDARY), set_keys.get(BOUNDARY_INTERVAL)
+    if boundary == "interval":
+        if set_keys.get("flush.interval"):
+            yield BOUNDARY, "`flush.interval` is set", ""
+        elif not interval:
+            yield BOUNDARY, "there is no interval", f"Set `{BOUNDARY_INTERVAL}`."
+    else:
+        why = "a transaction ends with the rows that are there at a checkpoint of the source"
+        yield BOUNDARY, why, "Set `flush.interval`, `flush.rows` and `flush.bytes` instead."
+        yield BOUNDARY_INTERVAL, f"`{BOUNDARY}` is not `interval`", f"Set `{BOUNDARY}=interval`."
 
 
 def _shadowed_plugin_keys(

@@ -14,6 +14,8 @@ from penstock.connector_config.dead_letters import (
     read_replay,
 )
 from penstock.connector_config.keys import (
+    BOUNDARY,
+    BOUNDARY_INTERVAL,
     COMMIT_MODES,
     DLQ_TOPIC,
     KEYS,
@@ -90,6 +92,7 @@ class ConnectorSettings:
     rejected_rows: RejectedRowRules
     dead_letter_topic: str
     retries: RetryPolicy
+    needs_replayable: bool = False
     replay: Replay | None = None
 
 
@@ -127,7 +130,7 @@ def _settings(
         offset_reset=values["auto.offset.reset"],
         commit_mode=COMMIT_MODES[values["delivery"]],
         flush_rules=FlushRules(
-            interval_s=values["flush.interval"],
+            interval_s=_flush_interval(values),
             rows=values["flush.rows"],
             bytes=values["flush.bytes"],
             max_rows=_max_batch_rows(values),
@@ -140,8 +143,16 @@ def _settings(
         drift=DriftRules(DriftPolicy(values["schema.evolution"]), frozenset(_change_kinds(values))),
         rejected_rows=rejected_rows,
         dead_letter_topic=values[DLQ_TOPIC] or rejected_rows.default_topic(values["name"] or ""),
+        needs_replayable=values["exactly.once.support"] == "required",
         retries=_retries(values["errors.retry.timeout"], values["errors.retry.delay.max.ms"]),
     )
+
+
+def _flush_interval(values: Mapping[str, Any]) -> float | None:
+    interval: float | None = values["flush.interval"]
+    if interval is None and values[BOUNDARY] == "interval" and values[BOUNDARY_INTERVAL]:
+        return float(values[BOUNDARY_INTERVAL]) / 1000
+    return interval
 
 
 def _topics(values: Mapping[str, Any]) -> tuple[TopicSelection, list[Diagnostic]]:

@@ -56,6 +56,8 @@ class SourceCapabilities:
 
     needs_commit: bool = False
     alter_offsets: bool = False
+    replayable: bool = False
+    """Whether it reads the same rows again from each of its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def _spec(message: plugin_pb.ConnectorSpec) -> ConnectorSpec:
         description=message.description,
         aliases=tuple(message.aliases),
         keys=tuple(map(KEY.from_proto, message.config_keys)),
-        source=SourceCapabilities(source.needs_commit, source.alter_offsets),
+        source=SourceCapabilities(source.needs_commit, source.alter_offsets, source.replayable),
         sink=SinkCapabilities(sink.alter_offsets),
         enforces_reach=message.enforces_reach,
     )

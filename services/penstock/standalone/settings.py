@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from penstock.gateway.settings import KEYS as GATEWAY_KEYS
 from penstock.model.config_def import ConfigKey, combine_errors, parse_with_errors
-from penstock.model.errors import ConfigError, Diagnostic, ErrorClass, Severity
+from penstock.model.errors import ConfigError, Diagnostic
+from penstock.standalone.connect_keys import is_connect_key, unused_keys
 from penstock.worker import process_keys
+from penstock.worker.config.broker_topics import is_used
 from penstock.worker.process_settings import WorkerSettings, read_worker_settings
 
 KEYS: Final = (
@@ -26,13 +28,7 @@ KEYS: Final = (
     *process_keys.KEYS,
 )
 
-IGNORED: Final = (
-    "bootstrap.servers", "key.converter", "value.converter", "header.converter",
-    "offset.flush.", "internal.", "producer.", "consumer.", "admin.",
-    "rest.", "group.id", "config.storage.", "offset.storage.",
-    "status.storage.", "plugin.discovery",
-)  # fmt: skip
-"""Prefixes of Kafka Connect's worker keys that load without effect in standalone mode."""
+_NAMES: Final = frozenset(key.name for key in KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +49,9 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     Raises:
         ConfigError: a key is misspelt or has a wrong value.
     """
-    known = {
-        k: v
-        for k, v in config.items()
-        if _is_ours(k) and not k.startswith(process_keys.OPEN_PREFIXES)
-    }
+    open_keys = {key for key in config if process_keys.is_open_key(key)}
+    known = {key: config[key] for key in config if key in _NAMES or not is_connect_key(key)}
+    known = {key: value for key, value in known.items() if key not in open_keys}
     values, errors = parse_with_errors(KEYS, known)
     if errors:
         raise combine_errors(errors)
@@ -65,9 +59,8 @@ def node_settings(config: Mapping[str, str]) -> tuple[NodeSettings, list[Diagnos
     worker = read_worker_settings(values, config, state / "topics")
     rest = {key.name: values[key.name] for key in GATEWAY_KEYS}
     settings = NodeSettings(state, worker, rest, "listeners" in config)
-    used = worker.kafka.keys if worker.kafka and worker.kafka.is_default else {}
-    unused = (key for key in sorted(config) if not _is_ours(key) and key not in used)
-    return settings, [_no_effect(key) for key in unused]
+    of_brokers = {key for key in config if is_used(worker.brokers, key)}
+    return settings, unused_keys(config, {*_NAMES, *of_brokers})
 
 
 def default_state_dir() -> Path:
@@ -82,29 +75,12 @@ def pipeline_state_dir(pipeline: Path, verb: str) -> Path:
     return default_state_dir() / verb / f"{pipeline.stem}-{digest}"
 
 
-def _is_ours(key: str) -> bool:
-    return key in {k.name for k in KEYS} or not key.startswith(IGNORED)
-
-
 def _state_dir(values: Mapping[str, str]) -> Path:
     if values["state.dir"]:
         return Path(values["state.dir"]).absolute()
     if values["offset.storage.file.filename"]:
         return Path(values["offset.storage.file.filename"] + ".penstock").absolute()
     return default_state_dir() / "standalone"
-
-
-def _no_effect(key: str) -> Diagnostic:
-    is_broker = key == "bootstrap.servers"
-    what = "topics are embedded, without `topics.backend=kafka`" if is_broker else "no effect"
-    return Diagnostic(
-        "config.not_here_yet",
-        f"`{key}` of Kafka Connect is not used in standalone mode ({what})",
-        ErrorClass.CONFIG,
-        Severity.WARNING,
-        fix="Remove it, or keep it: it is ignored.",
-        config_path=key,
-    )
 
 
 def prepare_folder(path: Path) -> None:

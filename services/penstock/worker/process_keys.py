@@ -8,13 +8,14 @@ from typing import Final
 
 from penstock.model.config_def import ConfigKey
 from penstock.secrets.provider_settings import PROVIDERS
-from penstock.worker.config import kafka_topics
-from penstock.worker.config.reach import ALLOWLIST, POLICY, REACH, RESERVED, TUNING
+from penstock.worker.config import broker_topics
+from penstock.worker.config.client_overrides import ALLOWLIST, POLICY, TUNING
+from penstock.worker.config.reach import REACH, RESERVED
 
 ONLY_SEALED: Final = "plugin.only.sealed"
 
 KEYS: Final = (
-    kafka_topics.BACKEND,
+    broker_topics.BACKEND,
     ConfigKey("topics.dir", doc="Folder or s3://bucket/prefix; default: in the state folder."),
     ConfigKey(
         "topics.s3.endpoint", doc="URL of the S3 store; default: AWS_ENDPOINT_URL, Amazon's."
@@ -42,5 +43,9 @@ KEYS: Final = (
 SPARK: Final = "spark.conf."
 """Prefix of Spark's own keys."""
 
-OPEN_PREFIXES: Final = (SPARK, f"{PROVIDERS}.", RESERVED, *kafka_topics.PREFIXES)
-"""Prefixes of keys that are not a fixed list. They are allowed in a file only, not as variables."""
+
+def is_open_key(key: str) -> bool:
+    """Return whether a key is one that no list has. Such keys are allowed in a file only, not as
+    variables.
+    """
+    return key.startswith((SPARK, f"{PROVIDERS}.", RESERVED)) or broker_topics.is_broker_key(key)

@@ -13,18 +13,15 @@ from penstock.secrets.provider_settings import PROVIDERS, ProviderSettings, pars
 from penstock.spark.settings import EngineSettings
 from penstock.telemetry.redaction import Secret
 from penstock.topic_files.folder import S3Settings
-from penstock.worker.config.kafka_topics import KafkaTopics, read_kafka_topics
-from penstock.worker.config.reach import (
+from penstock.worker.config.broker_topics import BrokerTopics, read_broker_topics
+from penstock.worker.config.client_overrides import (
     ALLOWLIST,
     POLICY,
-    REACH,
-    RESERVED,
     OverridePolicy,
-    ReachRules,
     override_policy,
-    read_reach_rules,
 )
-from penstock.worker.process_keys import KEYS, OPEN_PREFIXES, SPARK
+from penstock.worker.config.reach import REACH, RESERVED, ReachRules, read_reach_rules
+from penstock.worker.process_keys import KEYS, SPARK, is_open_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class WorkerSettings:
     topics_dir: str
     topics_s3: S3Settings
     topics_retention: Retention
-    kafka: KafkaTopics | None
+    brokers: BrokerTopics
     plugins: PluginSettings
     functions_path: tuple[Path, ...]
     providers: tuple[ProviderSettings, ...]
@@ -65,8 +62,8 @@ class WorkerSettings:
 def read_worker_settings(
     values: Mapping[str, Any], config: Mapping[str, str], topics_dir: Path
 ) -> WorkerSettings:
-    """Return the settings. `values` are those of `KEYS`; `config` may have keys that start with
-    `OPEN_PREFIXES`, too. `topics_dir` is where topics are without `topics.dir`.
+    """Return the settings. `values` are those of `KEYS`; `config` may have open keys, too.
+    `topics_dir` is where topics are without `topics.dir`.
 
     Raises:
         ConfigError: a provider of secrets, the policy, or a rule is wrong.
@@ -84,7 +81,7 @@ def read_worker_settings(
             _secret(values["topics.s3.secret.key"]),
         ),
         topics_retention=Retention(values["topics.retention"], values["topics.retention.bytes"]),
-        kafka=read_kafka_topics(values, config),
+        brokers=read_broker_topics(values, config),
         plugins=PluginSettings(
             PluginPath(
                 tuple(Path(folder) for folder in values["plugin.path"]),
@@ -103,7 +100,7 @@ def read_worker_settings(
         functions_path=tuple(Path(folder).absolute() for folder in values["functions.path"]),
         engine=EngineSettings(**engine),
         values={key.name: values[key.name] for key in KEYS},
-        extra={key: value for key, value in config.items() if key.startswith(OPEN_PREFIXES)},
+        extra={key: value for key, value in config.items() if is_open_key(key)},
     )
 
 

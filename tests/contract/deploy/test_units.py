@@ -16,7 +16,10 @@ from support.units import INSTANCES, SERVICES, UNITS, said, systemd, taken
 VARIABLES = {PREFIX + key.name.upper().replace(".", "_") for keys in KEYS.values() for key in keys}
 DRAIN = next(key.default for key in COMMON if key.name == "drain.timeout")
 VARIABLE = re.compile(r"\bPENSTOCK_[A-Z][A-Z_]*[A-Z]\b")
-OF_PROCESSES = {"PENSTOCK_LOG_LEVEL", "PENSTOCK_VENV", "PENSTOCK_PYTHON"}
+OF_PROCESSES = {
+    "PENSTOCK_LOG_LEVEL", "PENSTOCK_VENV", "PENSTOCK_PYTHON",
+    "PENSTOCK_CREDENTIAL", "PENSTOCK_CONNECT_CREDENTIAL", "PENSTOCK_CONNECT_CA",
+}  # fmt: skip
 """Variables that are no keys of services."""
 
 

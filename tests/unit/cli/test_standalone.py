@@ -34,10 +34,13 @@ def test_files_of_every_form_are_connectors(files):
     assert connectors[0].target_state.name == "PAUSED"
 
 
+def test_a_worker_may_start_without_connectors(files):
+    assert split_files(files(w="state.dir: /x")) == ({"state.dir": "/x"}, [])
+
+
 @pytest.mark.parametrize(
     ("texts", "code"),
     [
-        ({"w": "a: 1"}, "config.missing"),
         ({"w": "a: 1", "c": "b: 2"}, "config.missing"),
         ({"a": PIPELINE, "b": f"name: a\n{PIPELINE}"}, "config.duplicate_name"),
     ],

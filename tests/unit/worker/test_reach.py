@@ -75,7 +75,8 @@ def resolved(
 ) -> ResolvedConfig:
     keys = {key.replace("__", "."): value for key, value in config.items()}
     given = keys if kind is ConnectorKind.PIPELINE else {"connector.class": "x", **keys}
-    return asyncio.run(resolve_config(NO_HOST, secrets, Connector(name, given, kind, "g1"), rules))
+    connector = Connector(name, given, kind, "g1")
+    return asyncio.run(resolve_config(NO_HOST, secrets, connector, ConnectorBounds(reach=rules)))
 
 
 def refused(made: ResolvedConfig) -> list[tuple[str, str]]:
@@ -335,7 +336,7 @@ def test_a_plan_with_a_named_topic_out_of_reach_is_refused():
 
 def test_the_watch_of_a_sink_ignores_topics_out_of_reach():
     async def first() -> list[str]:
-        made = await resolve_config(NO_HOST, NO_SECRETS, SINK, NODE)
+        made = await resolve_config(NO_HOST, NO_SECRETS, SINK, ConnectorBounds(reach=NODE))
         watch = make_topic_watch(Topics(), made)
         known = (TaskPlan("", tuple(Partition({"topic": f"team-a-{n}", "partition": 0})
                  for n in (1, 2))),)  # fmt: skip
@@ -369,7 +370,7 @@ async def opened(topics, **config: str):
     """Return source and sink of a mirror, which reads and writes topics."""
     given = {"topics": "team-a-1"} | {k.replace("__", "."): v for k, v in config.items()}
     connector = Connector("team-a-x", given, ConnectorKind.MIRROR, "g1")
-    made = await resolve_config(NO_HOST, NO_SECRETS, connector, NODE)
+    made = await resolve_config(NO_HOST, NO_SECRETS, connector, ConnectorBounds(reach=NODE))
     return await StreamFactory(NO_HOST, topics).create(made, TaskPlan("g1-0"), 1)
 
 

@@ -30,6 +30,14 @@ def check_offset(partition: Partition, unit: str) -> None:
         raise _bad(f"the offset of {path} has no `{unit}`", f'It is {{"{unit}": 0}}, for instance.')
 
 
+def inside_line(path: str, position: int) -> ConfigError:
+    """Return the error of a position that would give a part of a line as a row."""
+    return _bad(
+        f"byte {position} of {path} is inside a line",
+        "Set the first byte of a line; Kafka Connect counts characters, not bytes.",
+    )
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 

@@ -59,6 +59,14 @@ class Mark:
         head, tail = ends(fd, self.position)
         return self.head in {"", digest(head)} and self.tail in {"", digest(tail)}
 
+    def splits_line(self, fd: int) -> bool:
+        """Return whether a person set a position inside a line. Without digests nothing else tells
+        that the file is the one that was meant.
+        """
+        if not self.position or self.head or self.tail:
+            return False
+        return os.pread(fd, 1, self.position - 1) not in {b"\n", b"\r"}
+
 
 def digest(data: bytes) -> str:
     """Return a short digest."""

@@ -15,6 +15,7 @@ import time
 from dataclasses import replace
 from typing import Any, Final
 
+from penstock_builtin.file_source.altering import inside_line
 from penstock_builtin.file_source.chunk import Chunk, Reading
 from penstock_builtin.file_source.mark import Mark, truncated
 from penstock_builtin.file_source.open_file import OpenFile
@@ -175,6 +176,8 @@ class FileReader:
                 os.close(fd)
                 return self._opened(rotated, mark)
         if mark.fits(fd):
+            if mark.splits_line(fd):
+                raise inside_line(self.path, mark.position)
             return self._opened(fd, replace(mark, inode=inode))
         self._lost(mark.position, "is another file than the one that was read, or was rewritten")
         return self._opened(fd, Mark(inode=inode))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,6 +69,14 @@ class MysqlCdcConfig(Reaching):
         doc="What dates of zeros become: null, 0001-01-01, or an error; empty: as in the URL.",
         choices=("", "null", "round", "fail"),
     )
+    schema_history_internal: Mapping[str, str] = key(
+        doc="Have no effect: the log tells its columns. Here for configurations of Debezium."
+    )
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys of Debezium's history of schemas."""
+        why = "the log tells its columns, and no history of schemas is kept"
+        return {f"schema.history.internal.{name}": why for name in self.schema_history_internal}
 
     def __post_init__(self) -> None:
         """Refuse what cannot mean anything."""

@@ -29,7 +29,8 @@ from penstock.plugin.responses import CheckStep
 from penstock.telemetry.redaction import redact_errors
 from penstock.transform.configuration import find_chain_warnings
 from penstock.transform.registry import PREDICATES_BY_NAME, TRANSFORMS_BY_NAME
-from penstock.worker.config.kafka_topics import topic_role
+from penstock.worker.config.broker_topics import topic_role
+from penstock.worker.config.kafka_end import to_connector_key
 from penstock.worker.config.plugin_transforms import (
     build_connector_chain,
     plugin_kinds,
@@ -93,7 +94,7 @@ def _check_converter(
     kind = kind_of(name)
     if kind is Kind.CONVERTER:
         if is_used:
-            yield _not_for_kafka(path, name)
+            yield _not_for_brokers(path, name)
         return
     if kind is not None:
         yield _not_a_converter(path, name, kind)
@@ -129,10 +130,10 @@ def _check_topic_groups(config: Mapping[str, str]) -> Iterator[Diagnostic]:
         ).diagnostic
 
 
-def _not_for_kafka(path: str, name: str) -> Diagnostic:
+def _not_for_brokers(path: str, name: str) -> Diagnostic:
     return ConfigError(
         "converter.plugin",
-        f"`{path}` names `{name[:200]}`, a converter of a plugin, and messages of Kafka are "
+        f"`{path}` names `{name[:200]}`, a converter of a plugin, and messages of brokers are "
         "converted by those that ship only",
         fix="Name one of them, or set `topics.backend=embedded`.",
         config_path=path,
@@ -152,11 +153,11 @@ async def collect_findings(context: WorkerContext, resolved: ResolvedConfig) -> 
     """Return all errors and warnings of a configuration. Builds its chain and calls the plugins of
     its transforms to validate.
     """
-    findings = [*resolved.findings, *context.bounds.overrides.check(resolved.sections.overrides)]
+    findings = list(resolved.findings)
     findings += find_chain_warnings(resolved.sections.chain)
     try:
         kinds = plugin_kinds(context.host)
-        if resolved.on_kafka:
+        if resolved.on_broker:
             topics = resolved.target(topic_role(resolved.kind)).config
             findings += check_converters({**resolved.values, **topics}, kinds, are_used=True)
         else:
@@ -216,6 +217,8 @@ class Validator:
         secret_keys: list[str] = []
         with redact_errors(resolved.secret_texts) as redact:
             findings = await collect_findings(self._context, resolved)
+            if resolved.on_broker:
+                findings += await self._validate_topic_end(resolved)
             for role in _plugin_roles(resolved):
                 try:
                     found, of_keys, of_secrets = await self._validate_plugin(role, resolved)
@@ -237,11 +240,29 @@ class Validator:
         """
         resolved = await self._context.resolve(connector)
         with redact_errors(resolved.secret_texts):
-            for role in _plugin_roles(resolved):
+            roles = _plugin_roles(resolved)
+            if resolved.on_broker:
+                roles.append(topic_role(resolved.kind))
+            for role in roles:
                 process, target = await acquire_plugin(self._context.host, resolved, role)
                 async with aclosing(process.check(target)) as steps:
                     async for step in steps:
                         yield role, step
+
+    async def _validate_topic_end(self, resolved: ResolvedConfig) -> list[Diagnostic]:
+        """Return the findings of the plugin that is the topic's end, about keys of the connector
+        and of the node.
+        """
+        process, target = await acquire_plugin(
+            self._context.host, resolved, topic_role(resolved.kind)
+        )
+        validation = await process.validate(target)
+        found = [d for value in validation.values for d in value.diagnostics]
+        findings = [*found, *validation.diagnostics]
+        return [
+            replace(one, config_path=to_connector_key(one.config_path, resolved.values))
+            for one in findings
+        ]
 
     async def _validate_plugin(
         self, role: str, resolved: ResolvedConfig
@@ -253,6 +274,8 @@ class Validator:
         validation = await process.validate(target)
         found = [d for value in validation.values for d in value.diagnostics]
         findings = [with_config_path(d, resolved, role) for d in (*found, *validation.diagnostics)]
+        if role == "source" and not process.spec.source.replayable:
+            findings += _check_replayable(resolved)
         values = []
         for value in validation.values:
             name = resolved.full_key(value.name, role)
@@ -264,6 +287,18 @@ class Validator:
         given = target.config.keys() | target.secrets.keys()
         names = [key.name for key in process.spec.keys if key.sensitive or key.type == "password"]
         return findings, values, [resolved.full_key(name, role) for name in names if name in given]
+
+
+def _check_replayable(resolved: ResolvedConfig) -> Iterator[Diagnostic]:
+    if resolved.settings.needs_replayable:
+        key = "exactly.once.support"
+        yield ConfigError(
+            "delivery.not_replayable",
+            f"`{key}` is required, and the source cannot read the same rows again",
+            fix=f"Choose another source, or set `{key}=requested`: rows may then come twice after "
+            "a crash.",
+            config_path=key,
+        ).diagnostic
 
 
 def _plugin_roles(resolved: ResolvedConfig) -> list[str]:

@@ -91,7 +91,7 @@ async def serve(settings_line: Mapping[str, Any], stopped: asyncio.Event) -> Non
         stack.push_async_callback(engine.stop)
         await engine.start()
         bounds = ConnectorBounds(settings.overrides, settings.reach)
-        context = WorkerContext(host, secrets, bounds, settings.functions_path, settings.kafka)
+        context = WorkerContext(host, secrets, bounds, settings.functions_path, settings.brokers)
         source = PreviewSource(host, Planner(context, topics), topics)
         previews = EnginePreviews(context, engine, source)
         server = Server(settings_line["address"])

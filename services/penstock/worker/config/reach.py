@@ -1,5 +1,4 @@
-"""What a node lets connectors reach: topics, secrets, folders, hosts, and settings of Kafka's
-clients. Pure.
+"""What a node lets connectors reach: topics, secrets, folders and hosts. Pure.
 
     reach=team-a,rest
     reach.team-a.connectors=team-a-.*
@@ -12,11 +11,6 @@ clients. Pure.
 The first rule whose pattern matches the whole name of a connector counts. What it does not name is
 denied; `*` allows everything. Topics and secrets are checked here. Folders and hosts are sent to
 the plugins, which alone know the meaning of their keys.
-
-`OverridePolicy` decides which settings of Kafka's clients a connector may set
-(`producer.override.…`), as Kafka Connect's `connector.client.config.override.policy` does. Such a
-setting could reach the brokers, credentials, files and classes of the worker, so only tuning is
-allowed by default.
 """
 
 from __future__ import annotations
@@ -33,91 +27,11 @@ from penstock.model.connector import Target
 from penstock.model.errors import ConfigError
 from penstock.model.pattern import Pattern
 from penstock.secrets.resolution import Reference
+from penstock.worker.config.client_overrides import OverridePolicy
 
 if TYPE_CHECKING:
     from penstock.plugin.responses import ConnectorSpec
-from penstock.model.errors import Diagnostic, ErrorClass, Severity, nearest_names
-
-POLICY: Final = "connector.client.config.override.policy"
-ALLOWLIST: Final = "connector.client.config.override.allowlist"
-
-TUNING: Final = (
-    "acks", "auto.offset.reset", "batch.size", "buffer.memory", "client.id", "compression.type",
-    "default.api.timeout.ms", "delivery.timeout.ms", "enable.idempotence", "fetch.max.bytes",
-    "fetch.max.wait.ms", "fetch.min.bytes", "heartbeat.interval.ms", "isolation.level",
-    "linger.ms", "max.block.ms", "max.in.flight.requests.per.connection",
-    "max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "max.request.size",
-    "receive.buffer.bytes", "request.timeout.ms", "retries", "retry.backoff.ms",
-    "send.buffer.bytes", "session.timeout.ms",
-)  # fmt: skip
-"""The default allowlist: speed, sizes and times. No address, identity, file or class."""
-
-_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
-_NAMES: Final = ("Allowlist", "None", "All", "Principal")
-_CLASS: Final = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
-_EQUIVALENTS: Final = {
-    "auto.offset.reset": "auto.offset.reset",
-    "max.poll.records": "batch.max.rows",
-    "fetch.max.bytes": "batch.max.bytes",
-}
-"""Keys of a connector with the effect of a client's setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class OverridePolicy:
-    """A policy by its name in Kafka Connect. `allowed` are settings of clients, None for any."""
-
-    name: str = "Allowlist"
-    allowed: frozenset[str] | None = frozenset(TUNING)
-
-    def check(self, keys: Iterable[str]) -> list[Diagnostic]:
-        """Return an error for each key that is refused, and a warning for each other one."""
-        return [self._check(key) for key in keys]
-
-    def _check(self, key: str) -> Diagnostic:
-        setting = key.split(".override.", 1)[1]
-        if self.allowed is None or setting in self.allowed:
-            return _no_effect(key, setting)
-        return ConfigError(
-            "config.override_refused",
-            f"The '{self.name}' policy does not allow '{setting}' to be overridden in the "
-            "connector configuration.",
-            fix=f"Remove it, or have it allowed by `{ALLOWLIST}` of the workers.",
-            config_path=key,
-        ).diagnostic
-
-
-def override_policy(name: str, allowlist: Iterable[str]) -> OverridePolicy:
-    """Return the policy of a worker. `name` may be that of Kafka Connect's class.
-
-    Raises:
-        ConfigError: `config.bad_choice`.
-    """
-    for known in _NAMES:
-        if name in {known, _CLASS.format(known)}:
-            allowed = {"All": None, "None": frozenset[str](), "Principal": _PRINCIPAL}
-            return OverridePolicy(known, allowed.get(known, frozenset(allowlist)))
-    near = nearest_names(name, _NAMES)
-    raise ConfigError(
-        "config.bad_choice",
-        f"`{POLICY}` cannot be {name[:200]!r}",
-        fix=f"Valid: {', '.join(_NAMES)}.",
-        config_path=POLICY,
-        suggestion=near[0] if near else "",
-    )
-
-
-def _no_effect(key: str, setting: str) -> Diagnostic:
-    ours = _EQUIVALENTS.get(setting)
-    return Diagnostic(
-        "config.not_here_yet",
-        f"`{key}` configures a Kafka client, but topics are not in Kafka here: it has no effect",
-        ErrorClass.CONFIG,
-        Severity.WARNING,
-        fix=f"Set `{ours}` instead." if ours else "Remove it, or keep it: it is ignored.",
-        config_path=key,
-    )
-
+from penstock.model.errors import Diagnostic
 
 REACH: Final = "reach"
 RESERVED: Final = f"{REACH}."
@@ -166,16 +80,16 @@ class Reach:
             raise self._out_of_reach("topic", "topics", f"the topic {topic[:200]!r}", path)
 
     def require_any_topic(self) -> None:
-        """Refuse a connector with topics of Kafka where a rule bounds topics: the brokers bound
+        """Refuse a connector with topics of a broker where a rule bounds topics: the brokers bound
         them, by the rights of the node's user.
 
         Raises:
-            ConfigError: `reach.kafka`.
+            ConfigError: `reach.brokers`.
         """
         if self.topics is not None:
             raise ConfigError(
-                "reach.kafka",
-                f"the rule {self.rule!r} bounds the topics of this connector, and those of Kafka "
+                "reach.brokers",
+                f"the rule {self.rule!r} bounds the topics of this connector, and those of brokers "
                 "are not bounded by rules",
                 fix=f"Set `topics.backend=embedded`, or remove `{RESERVED}{self.rule}.topics` and "
                 "give the node's user at the brokers only the rights that it needs.",

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.connector_config.dead_letters import check_replay
-from penstock.connector_config.keys import DLQ_SINK_PREFIX, PLUGIN_KEYS, SCHEDULER_KEYS
+from penstock.connector_config.keys import (
+    DLQ_SINK_PREFIX,
+    EMBEDDED,
+    PLUGIN_KEYS,
+    SCHEDULER_KEYS,
+)
 from penstock.connector_config.sections import (
     ConfigSections,
     check_keys_without_effect,
@@ -33,19 +38,20 @@ from penstock.plugin.host import PluginHost
 from penstock.plugin.process.plugin_process import PluginProcess
 from penstock.secrets.resolution import NO_SECRETS, ResolvedReferences, Secrets
 from penstock.telemetry.redaction import redact_diagnostic, register_secret, with_list_items
-from penstock.worker.config.kafka_topics import (
-    KafkaTopics,
+from penstock.worker.config.broker_topics import (
+    NO_BROKERS,
+    BrokerTopics,
+    client_prefixes,
+    select_backend,
     topic_role,
-    uses_kafka,
-    with_kafka,
+    with_topic_end,
 )
+from penstock.worker.config.client_overrides import OverridePolicy, unused_override
 from penstock.worker.config.reach import (
-    NO_RULES,
     UNBOUNDED,
     UNRESTRICTED,
     ConnectorBounds,
     Reach,
-    ReachRules,
     refuse_reserved,
 )
 from penstock.worker.ports import PartitionWatch
@@ -79,7 +85,7 @@ class ResolvedConfig:
 
     `connector` is as stored. `values` and `sections` have the values of its secret references.
     `secret_values` has what providers returned, by key, valid for `ttl` seconds (None: without
-    limit). `reach` is what the connector may reach. `on_kafka`: its topics are those of Kafka.
+    limit). `reach` is what the connector may reach. `backend`: whose its topics are.
     """
 
     connector: Connector
@@ -91,17 +97,22 @@ class ResolvedConfig:
     secret_values: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False)
     ttl: float | None = None
     reach: Reach = UNRESTRICTED
-    on_kafka: bool = False
+    backend: str = EMBEDDED
+
+    @property
+    def on_broker(self) -> bool:
+        """Whether its topics are those of a broker."""
+        return self.backend != EMBEDDED
 
     @property
     def reads_plugin(self) -> bool:
         """Whether its rows come from a plugin, and not from an embedded topic."""
-        return self.on_kafka or self.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}
+        return self.on_broker or self.kind in {ConnectorKind.SOURCE, ConnectorKind.PIPELINE}
 
     @property
     def writes_plugin(self) -> bool:
         """Whether its rows go to a plugin, and not to an embedded topic."""
-        return self.on_kafka or self.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}
+        return self.on_broker or self.kind in {ConnectorKind.SINK, ConnectorKind.PIPELINE}
 
     def target(self, role: str) -> Target:
         """Return the configuration of the plugin of a role: `source`, `sink`, or `DLQ_SINK`.
@@ -191,7 +202,7 @@ async def acquire_plugin(
         if entry.kind is not PLUGIN_KINDS[role]:
             raise _wrong_kind(entry, PLUGIN_KINDS[role])
         process = await host.acquire(target.connector, target.version, owner)
-        if resolved.on_kafka and role == topic_role(resolved.kind):
+        if resolved.on_broker and role == topic_role(resolved.kind):
             return process, target  # the brokers are those of the node
         return process, resolved.reach.with_reach_keys(process.spec, target)
     except ConfigError as error:
@@ -215,8 +226,8 @@ async def resolve_config(
     host: PluginHost,
     secrets: Secrets,
     connector: Connector,
-    rules: ReachRules = NO_RULES,
-    kafka: KafkaTopics | None = None,
+    bounds: ConnectorBounds = UNBOUNDED,
+    brokers: BrokerTopics = NO_BROKERS,
 ) -> ResolvedConfig:
     """Return a connector's configuration with the values of its secret references. No plugin is
     started.
@@ -224,12 +235,13 @@ async def resolve_config(
     Raises:
         PenstockError: its class is missing, or not installed; `secrets.*`, `reach.*`.
     """
-    reach = rules.for_connector(connector.name)
+    reach = bounds.reach.for_connector(connector.name)
     reach.require_secrets(secrets.known_references(connector.config))
     lookup = await secrets.resolve(connector.config)
     values = with_list_items(_secret_texts(lookup.config, lookup.secret_values))
     try:
-        resolved = _resolve_sections(host, connector, lookup, reach, kafka)
+        resolved = _resolve_sections(host, connector, lookup, reach, brokers)
+        resolved = _with_override_findings(resolved, bounds.overrides)
     except PenstockError as error:
         raise map_errors(error, lambda found: redact_diagnostic(found, values)) from None
     findings = (*resolved.findings, *secrets.check_references(connector.config))
@@ -246,13 +258,11 @@ class WorkerContext:
     secrets: Secrets = NO_SECRETS
     bounds: ConnectorBounds = UNBOUNDED
     functions: Sequence[Path] = ()
-    kafka: KafkaTopics | None = None
+    brokers: BrokerTopics = NO_BROKERS
 
     async def resolve(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector, as `resolve_config`."""
-        return await resolve_config(
-            self.host, self.secrets, connector, self.bounds.reach, self.kafka
-        )
+        return await resolve_config(self.host, self.secrets, connector, self.bounds, self.brokers)
 
     async def resolve_valid(self, connector: Connector) -> ResolvedConfig:
         """Return the resolved configuration of a connector without errors.
@@ -270,7 +280,7 @@ def _resolve_sections(
     connector: Connector,
     lookup: ResolvedReferences,
     reach: Reach,
-    kafka: KafkaTopics | None,
+    brokers: BrokerTopics,
 ) -> ResolvedConfig:
     kind = connector.kind
     if kind is ConnectorKind.UNSPECIFIED:
@@ -283,10 +293,11 @@ def _resolve_sections(
         for value in (lookup.config[key], *lookup.secret_values[key]):
             register_secret(value)  # invariant 9
     settings, findings = read_settings({"name": connector.name, **sections.framework})
-    on_kafka = uses_kafka(kafka, settings.topics_backend, kind)
-    if on_kafka and kafka is not None:
-        sections, unused = with_kafka(kafka, sections, settings, kind, lookup.config)
-        findings += unused
+    backend = select_backend(brokers, settings.topics_backend, kind)
+    if backend != EMBEDDED:
+        named = {**lookup.config, "name": connector.name}
+        sections, found = with_topic_end(brokers, backend, sections, settings, kind, named)
+        findings += found
         reach.require_any_topic()
     reported = {found.config_path for found in findings}
     ineffective = check_keys_without_effect(sections, settings, kind)
@@ -310,8 +321,19 @@ def _resolve_sections(
         lookup.secret_values,
         lookup.ttl_s,
         reach,
-        on_kafka,
+        backend,
     )
+
+
+def _with_override_findings(resolved: ResolvedConfig, policy: OverridePolicy) -> ResolvedConfig:
+    """Return the configuration with an error for each setting of a client that is refused, and a
+    warning for each one whose client the connector does not have.
+    """
+    keys = resolved.sections.overrides
+    used = client_prefixes(resolved.backend, resolved.kind)
+    unused = [key for key in keys if policy.allows(key) and not key.startswith(used)]
+    found = (*policy.check(keys), *map(unused_override, unused))
+    return replace(resolved, findings=(*resolved.findings, *found))
 
 
 def _refuse_reach_keys(sections: ConfigSections, kind: ConnectorKind) -> None:

@@ -92,7 +92,7 @@ class RunSpecFactory:
         resolved = await self.context.resolve_valid(assignment.connector)
         chain = build_connector_chain(self.context.host, resolved, self.context.functions)
         await self.engine.wait_until_ready()
-        if chain.needs_positions and resolved.on_kafka:
+        if chain.needs_positions and resolved.on_broker:
             raise _no_positions()
         plan, epoch, settings = assignment.plan, assignment.epoch, resolved.settings
         streams = await self.streams.create(
@@ -149,7 +149,7 @@ class RunSpecFactory:
 def _no_positions() -> ConfigError:
     return ConfigError(
         "topics.no_positions",
-        "a transform asks for the partition or the offset of a row, which rows of Kafka do not "
+        "a transform asks for the partition or the offset of a row, which rows of brokers do not "
         "have here",
         fix="Remove it, or set `topics.backend=embedded`.",
         config_path="transforms",

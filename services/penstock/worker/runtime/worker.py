@@ -168,7 +168,7 @@ class WorkerHost:
         self._stack.push_async_callback(secrets.close)
         bounds = ConnectorBounds(self._settings.overrides, self._settings.reach)
         context = WorkerContext(
-            host, secrets, bounds, self._settings.functions_path, self._settings.kafka
+            host, secrets, bounds, self._settings.functions_path, self._settings.brokers
         )
         previews = None
         if self._settings.previews_in_process:

@@ -22,11 +22,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock_connector import RetriableError
+from penstock_connector import RetriableError, SchemaError
 from penstock_kafka.broker import REQUEST_TIMEOUT_S, Broker, to_connector_error
-
-_PARTITIONS: Final = 25
-"""Partitions of a new topic, as of Kafka Connect's topic for offsets."""
+from penstock_kafka.topic_creation import TopicSettings
 
 READ_TIMEOUT_S: Final = 150.0
 """Time for reading what a partition has. A transaction of another task that is open hides what
@@ -34,15 +32,36 @@ comes after it, and ends after two minutes (`transaction.timeout.ms`) when its t
 """
 
 
-def ensure_topic(
-    broker: Broker, topic: str, partitions: int, replication: int, **settings: str
-) -> None:
-    """Create a topic unless it exists."""
+def offsets_topic_settings(replication_factor: int) -> TopicSettings:
+    """Return what a new topic for offsets is created with: as many partitions as Kafka Connect's
+    has.
+    """
+    return TopicSettings(25, replication_factor, {"cleanup.policy": "compact"})
+
+
+def ensure_topic(broker: Broker, topic: str, settings: TopicSettings, *, may_create: bool) -> None:
+    """Create a topic unless it exists.
+
+    Raises:
+        SchemaError: `kafka.no_topic`: it does not exist, and must not be created.
+    """
     admin = AdminClient(broker.settings())
+    known = broker.topics(admin, f"topic {topic}")
     with broker.errors(f"topic {topic}", admin):
-        if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+        if topic in known:
             return
-        new = NewTopic(topic, partitions, replication, config=settings)
+        if not may_create:
+            raise SchemaError(
+                "kafka.no_topic",
+                f"the topic {topic} does not exist, and `topic.creation.enable` is false",
+                fix="Create it, or set `topic.creation.enable=true`.",
+            )
+        new = NewTopic(
+            topic,
+            settings.partitions,
+            settings.replication_factor,
+            config=dict(settings.config),
+        )
         created = admin.create_topics([new], request_timeout=REQUEST_TIMEOUT_S)[topic]
         try:
             created.result(REQUEST_TIMEOUT_S)
@@ -51,12 +70,11 @@ def ensure_topic(
                 raise
 
 
-class CommitLog:
+class OffsetsTopic:
     """The record of one task."""
 
-    def __init__(self, broker: Broker, topic: str, task_id: str, replication: int) -> None:
+    def __init__(self, broker: Broker, topic: str, task_id: str) -> None:
         self._broker, self._topic, self._task_id = broker, topic, task_id
-        ensure_topic(broker, topic, _PARTITIONS, replication, **{"cleanup.policy": "compact"})
         self._partition = zlib.crc32(task_id.encode()) % self._count_partitions()
 
     def _count_partitions(self) -> int:
@@ -100,7 +118,7 @@ class CommitLog:
                 reader.close()
         if reached < end:
             raise RetriableError(
-                "kafka.commit_log",
+                "kafka.offsets_topic",
                 f"partition {self._partition} of {self._topic} has {end} records, and only "
                 f"{reached} could be read within {READ_TIMEOUT_S:g} s",
                 fix="Look for a producer whose transaction stays open "
@@ -123,7 +141,7 @@ class CommitLog:
 
     def _consumer(self, isolation: str) -> Consumer:
         settings = self._broker.settings(
-            group_id="penstock-commits",  # required, and not used: nothing is committed
+            group_id="penstock-offsets",  # required, and not used: nothing is committed
             enable_auto_commit=False,
             enable_partition_eof=True,
             isolation_level=isolation,

@@ -1,0 +1,64 @@
+"""Offsets that are told to a consumer group, so that tools for lag see how far a connector is.
+
+The host's offsets count: what a group says is never read. So an error of it ends nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from penstock_connector import Partition
+
+_LOG: Final = logging.getLogger("penstock_kafka.group")
+
+_EVERY_S: Final = 1.0
+"""Time between two requests; a group is looked at by people and their tools."""
+
+
+class GroupMirror:
+    """The offsets of a task's partitions in a group; an empty name for none."""
+
+    def __init__(self, name: str, partitions: Sequence[Partition]) -> None:
+        self.name = name
+        self._places = {
+            one.id: (str(one.key["topic"]), int(one.key["partition"])) for one in partitions
+        }
+        self._waiting: dict[tuple[str, int], int] = {}
+        self._next = 0.0
+        self._has_failed = False
+
+    def add(self, offsets: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add offsets, by the ids of their partitions, whose rows are durable."""
+        if not self.name:
+            return
+        for partition, offset in offsets.items():
+            if place := self._places.get(partition):
+                self._waiting[place] = int(offset["offset"])
+
+    def commit(self, consumer: Consumer, *, at_end: bool = False) -> None:
+        """Tell the group what was added, at most once a second; at the end, at once."""
+        if not self._waiting or (time.monotonic() < self._next and not at_end):
+            return
+        offsets = [TopicPartition(*place, offset) for place, offset in self._waiting.items()]
+        self._waiting.clear()
+        self._next = time.monotonic() + _EVERY_S
+        try:
+            consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as error:
+            self.note(error.args[0], offsets)
+
+    def note(self, error: KafkaError | None, _offsets: Sequence[TopicPartition]) -> None:
+        """Log the first of the group's errors: an answer of the brokers."""
+        if error is not None and not self._has_failed:
+            self._has_failed = True
+            _LOG.warning(
+                "kafka.group_in_use: the consumer group %s takes no offsets (%s): lag that tools "
+                "show there is that of others",
+                self.name,
+                error.str(),
+            )

@@ -1,0 +1,384 @@
+"""Where the brokers are, and who we are there: the keys of Kafka's clients in Java, as settings of
+librdkafka.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from penstock_connector import ConfigError, key
+from penstock_connector.reach import Reaching
+from penstock_kafka.certificates import KeyStore, TrustStore
+from penstock_kafka.client_settings import LOGIN_PREFIXES, ClientKind
+
+_SERVERS: Final = "bootstrap.servers"
+_OAUTH: Final = "OAUTHBEARER"
+_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", _OAUTH)
+_STORES: Final = ("", "JKS", "PKCS12", "PEM")
+_GROUP: Final = "Connection"
+
+_IGNORED: Final[Mapping[str, str]] = {
+    "ssl.protocol": "OpenSSL chooses the newest version that both sides have",
+    "ssl.enabled.protocols": "OpenSSL chooses the newest version that both sides have",
+    "ssl.cipher.suites": "Java's names of ciphers are not those of OpenSSL",
+    "ssl.provider": "it names a class of Java",
+    "ssl.keymanager.algorithm": "it names a class of Java",
+    "ssl.trustmanager.algorithm": "it names a class of Java",
+    "ssl.secure.random.implementation": "it names a class of Java",
+    "ssl.engine.factory.class": "it names a class of Java",
+    "ssl.client.auth": "it is a key of servers",
+    "sasl.login.class": "it names a class of Java",
+    "sasl.login.callback.handler.class": "it names a class of Java",
+    "sasl.client.callback.handler.class": "it names a class of Java",
+    "sasl.login.connect.timeout.ms": "librdkafka has its own",
+    "sasl.login.read.timeout.ms": "librdkafka has its own",
+    "sasl.login.retry.backoff.ms": "librdkafka has its own",
+    "sasl.login.retry.backoff.max.ms": "librdkafka has its own",
+    "sasl.login.refresh.window.factor": "tokens are renewed at 80 % of their life",
+    "sasl.login.refresh.window.jitter": "tokens are renewed at 80 % of their life",
+    "sasl.login.refresh.min.period.seconds": "tokens are renewed at 80 % of their life",
+    "sasl.login.refresh.buffer.seconds": "tokens are renewed at 80 % of their life",
+    "sasl.kerberos.kinit.cmd": "there is no login by Kerberos",
+    "sasl.kerberos.service.name": "there is no login by Kerberos",
+    "sasl.kerberos.min.time.before.relogin": "there is no login by Kerberos",
+    "sasl.kerberos.ticket.renew.jitter": "there is no login by Kerberos",
+    "sasl.kerberos.ticket.renew.window.factor": "there is no login by Kerberos",
+}
+"""Keys of Kafka's clients that do nothing here, and why."""
+
+
+@dataclass(frozen=True)
+class LoginConfig(Reaching):
+    """The keys of a connection, with the names that Kafka's clients in Java give them."""
+
+    bootstrap_servers: tuple[str, ...] = key(
+        doc="Brokers to begin with, as `host:port`.", required=True, group=_GROUP
+    )
+    security_protocol: str = key(
+        "PLAINTEXT",
+        doc="How to talk to the brokers.",
+        choices=_PROTOCOLS,
+        group=_GROUP,
+    )
+    sasl_mechanism: str = key("", doc="How to log in.", choices=("", *_MECHANISMS), group=_GROUP)
+    sasl_jaas_config: str = key(
+        "",
+        doc="Who logs in, as Kafka's clients in Java take it: `…PlainLoginModule required "
+        'username="u" password="p";`.',
+        type="password",
+        group=_GROUP,
+    )
+    sasl_username: str = key(
+        "", doc="Name of the user, instead of `sasl.jaas.config`.", group=_GROUP
+    )
+    sasl_password: str = key("", doc="The user's password.", type="password", group=_GROUP)
+    sasl_oauthbearer_token_endpoint_url: str = key(
+        "", doc="Where a client gets its tokens (OAUTHBEARER).", group=_GROUP
+    )
+    sasl_oauthbearer_client_credentials_client_id: str = key(
+        "", doc="Name of the client there, instead of `sasl.jaas.config`.", group=_GROUP
+    )
+    sasl_oauthbearer_client_credentials_client_secret: str = key(
+        "", doc="The client's secret.", type="password", group=_GROUP
+    )
+    sasl_oauthbearer_scope: str = key("", doc="Scope of the tokens.", group=_GROUP)
+    ssl_truststore_location: str = key(
+        "",
+        doc="File with the certificates that sign the brokers' (PEM or PKCS12). Empty: those of "
+        "the system.",
+        group=_GROUP,
+    )
+    ssl_truststore_password: str = key("", doc="Its password.", type="password", group=_GROUP)
+    ssl_truststore_type: str = key(
+        "", doc="Form of the file; empty: it is found out.", choices=_STORES, group=_GROUP
+    )
+    ssl_truststore_certificates: str = key(
+        "", doc="The certificates themselves (PEM), instead of a file.", group=_GROUP
+    )
+    ssl_keystore_location: str = key(
+        "",
+        doc="File with the certificate of the client and its key (PEM or PKCS12).",
+        group=_GROUP,
+    )
+    ssl_keystore_password: str = key("", doc="Its password.", type="password", group=_GROUP)
+    ssl_keystore_type: str = key(
+        "", doc="Form of the file; empty: it is found out.", choices=_STORES, group=_GROUP
+    )
+    ssl_keystore_certificate_chain: str = key(
+        "", doc="The certificate itself (PEM), instead of a file.", group=_GROUP
+    )
+    ssl_keystore_key: str = key(
+        "", doc="The key of that certificate (PEM).", type="password", group=_GROUP
+    )
+    ssl_key_password: str = key(
+        "", doc="Password of the key, where it has one.", type="password", group=_GROUP
+    )
+    ssl_endpoint_identification_algorithm: str = key(
+        "https",
+        doc="`https`: the certificate must name the broker's host; empty: it need not.",
+        choices=("https", ""),
+        group=_GROUP,
+    )
+    ssl_other: Mapping[str, str] = key(
+        doc="Other keys of Kafka's clients: a warning says why they do nothing here.",
+        name="ssl",
+        group=_GROUP,
+    )
+    sasl_other: Mapping[str, str] = key(
+        doc="As `ssl.*`.",
+        name="sasl",
+        group=_GROUP,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot mean anything."""
+        for server in self.bootstrap_servers:
+            host, colon, port = server.rpartition(":")
+            if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+                raise ConfigError(
+                    "kafka.bootstrap_servers",
+                    f"`bootstrap.servers` has {server!r}, which is not host:port",
+                    fix="Write for example broker1:9092,broker2:9092.",
+                    config_path="bootstrap.servers",
+                )
+        self._refuse_unknown()
+        self._refuse_login_without_effect()
+        if self.security_protocol.startswith("SASL_"):
+            self._user()
+
+    def _refuse_unknown(self) -> None:
+        known = {field.name.replace("_", ".") for field in dataclasses.fields(self)}
+        for name in self._others():
+            if name not in known and name not in _IGNORED:
+                raise ConfigError(
+                    "config.unknown_key",
+                    f"Kafka's clients have no key {name!r}",
+                    fix="Remove it, or correct its name.",
+                    config_path=name,
+                )
+
+    def _others(self) -> Iterator[str]:
+        yield from (f"ssl.{name}" for name in self.ssl_other)
+        yield from (f"sasl.{name}" for name in self.sasl_other)
+
+    def _refuse_login_without_effect(self) -> None:
+        protocol = self.security_protocol
+        logs_in, has_tls = protocol.startswith("SASL_"), protocol.endswith("SSL")
+        for name, used in (
+            ("sasl.mechanism", logs_in),
+            ("sasl.jaas.config", logs_in),
+            ("sasl.username", logs_in),
+            ("sasl.password", logs_in),
+            ("ssl.truststore.location", has_tls),
+            ("ssl.truststore.certificates", has_tls),
+            ("ssl.keystore.location", has_tls),
+            ("ssl.keystore.certificate.chain", has_tls),
+        ):
+            if getattr(self, name.replace(".", "_")) and not used:
+                raise ConfigError(
+                    "config.conflict",
+                    f"`{name}` has no effect with `security.protocol={protocol}`",
+                    fix="Set `security.protocol`, for instance to SASL_SSL, or remove the key.",
+                    config_path=name,
+                )
+
+    def unused_keys(self) -> Mapping[str, str]:
+        """Return the keys that are set and do nothing, and why."""
+        return {name: _IGNORED[name] for name in self._others() if name in _IGNORED}
+
+    def require_reach(self) -> None:
+        """Refuse a broker, or a file, that the node does not let it reach."""
+        for server in self.bootstrap_servers:
+            self.reach.require_host(server.rpartition(":")[0], "bootstrap.servers")
+        if self.sasl_oauthbearer_token_endpoint_url:
+            host = urlsplit(self.sasl_oauthbearer_token_endpoint_url).hostname or ""
+            self.reach.require_host(host, "sasl.oauthbearer.token.endpoint.url")
+        for name in ("ssl.truststore.location", "ssl.keystore.location"):
+            if location := getattr(self, name.replace(".", "_")):
+                self.reach.require_path(location, name)
+
+    def login(self, kind: ClientKind, keys: Mapping[str, str]) -> LoginConfig:
+        """Return the connection of a client, some of whose keys are others: `producer.sasl.…`.
+
+        Raises:
+            ConfigError: as for the keys themselves, with the prefix.
+        """
+        own = {name: text for name, text in keys.items() if name.startswith(LOGIN_PREFIXES)}
+        fields = [field for field in dataclasses.fields(LoginConfig) if field.init]
+        values = {field.name: getattr(self, field.name) for field in fields}
+        names = {name.replace(".", "_"): text for name, text in own.items()}
+        values |= {name: text for name, text in names.items() if name in values}
+        values["bootstrap_servers"] = tuple(
+            one.strip() for one in own.get(_SERVERS, ",".join(self.bootstrap_servers)).split(",")
+        )
+        for other in ("ssl", "sasl"):
+            start = f"{other}."
+            more = {name.removeprefix(start): own[name] for name in own if name.startswith(start)}
+            values[f"{other}_other"] = {**values[f"{other}_other"], **more}
+        try:
+            _require_choices(own)
+            login = LoginConfig(**values)
+            login.bounded_by(self.reach)
+        except ConfigError as error:
+            path = f"{kind}.{error.config_path}" if error.config_path in own else error.config_path
+            raise ConfigError(error.code, error.message, fix=error.fix, config_path=path) from None
+        return login
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of a client of Kafka by which it finds the brokers, and logs in."""
+        found: dict[str, Any] = {
+            "bootstrap.servers": ",".join(self.bootstrap_servers),
+            "security.protocol": self.security_protocol,
+        }
+        if self.security_protocol.startswith("SASL_"):
+            found |= self._user()
+        if self.security_protocol.endswith("SSL"):
+            found |= self._tls()
+        return found
+
+    def _user(self) -> dict[str, str]:
+        options = _parse_jaas(self.sasl_jaas_config)
+        mechanism = self.sasl_mechanism or options.get("", "PLAIN")
+        if not mechanism:
+            raise _missing(
+                "`sasl.jaas.config` names ScramLoginModule, which needs `sasl.mechanism`",
+                "sasl.mechanism",
+                "Set it to SCRAM-SHA-256 or SCRAM-SHA-512.",
+            )
+        if mechanism == _OAUTH:
+            return self._client_of_tokens(options)
+        user = self.sasl_username or options.get("username", "")
+        if not user:
+            raise _missing(
+                f"`security.protocol={self.security_protocol}` needs a user",
+                "sasl.jaas.config",
+                'Set `sasl.username` and `sasl.password`, or `sasl.jaas.config` with username="…" '
+                'password="…".',
+            )
+        password = self.sasl_password or options.get("password", "")
+        return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
+
+    def _client_of_tokens(self, options: Mapping[str, str]) -> dict[str, str]:
+        url = self.sasl_oauthbearer_token_endpoint_url
+        client = self.sasl_oauthbearer_client_credentials_client_id or options.get("clientId", "")
+        secret = self.sasl_oauthbearer_client_credentials_client_secret
+        for value, name in (
+            (url, "sasl.oauthbearer.token.endpoint.url"),
+            (client, "sasl.oauthbearer.client.credentials.client.id"),
+        ):
+            if not value:
+                raise _missing(f"`sasl.mechanism={_OAUTH}` needs `{name}`", name, f"Set `{name}`.")
+        found = {
+            "sasl.mechanism": _OAUTH,
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": url,
+            "sasl.oauthbearer.client.id": client,
+            "sasl.oauthbearer.client.secret": secret or options.get("clientSecret", ""),
+        }
+        if scope := self.sasl_oauthbearer_scope or options.get("scope", ""):
+            found["sasl.oauthbearer.scope"] = scope
+        extensions = [
+            f"{name.removeprefix('extension_')}={value}"
+            for name, value in options.items()
+            if name.startswith("extension_")
+        ]
+        if extensions:
+            found["sasl.oauthbearer.extensions"] = ",".join(extensions)
+        return found
+
+    def _tls(self) -> dict[str, str]:
+        found = {
+            "ssl.endpoint.identification.algorithm": self.ssl_endpoint_identification_algorithm
+            or "none"
+        }
+        trust = TrustStore(
+            self.ssl_truststore_location,
+            self.ssl_truststore_type,
+            self.ssl_truststore_password,
+            self.ssl_truststore_certificates,
+        )
+        if pem := trust.read():
+            found["ssl.ca.pem"] = pem
+            found["https.ca.pem"] = pem  # of the place where tokens come from
+        store = KeyStore(
+            self.ssl_keystore_location,
+            self.ssl_keystore_type,
+            self.ssl_keystore_password,
+            self.ssl_keystore_certificate_chain,
+            self.ssl_keystore_key,
+            self.ssl_key_password,
+        )
+        if pair := store.read():
+            found["ssl.certificate.pem"], found["ssl.key.pem"] = pair
+        return found
+
+
+def _require_choices(own: Mapping[str, str]) -> None:
+    for name, choices in (("security.protocol", _PROTOCOLS), ("sasl.mechanism", _MECHANISMS)):
+        if name in own and own[name] not in choices:
+            raise ConfigError(
+                "config.invalid_choice",
+                f"`{name}` is {own[name][:100]!r}",
+                fix=f"Use one of {', '.join(choices)}.",
+                config_path=name,
+            )
+
+
+_JAAS: Final = re.compile(
+    r"\s*([\w.]+)\s+(required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL
+)
+_OPTION: Final = re.compile(r"""\s*([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s"';]+))""")
+_MODULES: Final[Mapping[str, str]] = {
+    "PlainLoginModule": "PLAIN",
+    "ScramLoginModule": "",  # one of two: `sasl.mechanism` says which
+    "OAuthBearerLoginModule": _OAUTH,
+}
+
+
+def _parse_jaas(text: str) -> dict[str, str]:
+    """Return the options of the module that `sasl.jaas.config` names, and its mechanism by an empty
+    name.
+
+    Raises:
+        ConfigError: `kafka.jaas`.
+    """
+    if not text:
+        return {}
+    found = _JAAS.fullmatch(text)
+    module = found[1].rpartition(".")[2] if found else ""
+    if found is None or module not in _MODULES:
+        raise _jaas(
+            f"names the login module {module[:100]}"
+            if found
+            else "is not of the form that Java's clients read"
+        )
+    options, at, rest = {"": _MODULES[module]}, 0, found[3]
+    while rest[at:].strip():
+        option = _OPTION.match(rest, at)
+        if option is None:
+            raise _jaas('has an option that is not name="value"')
+        quoted, single, plain = option[2], option[3], option[4]
+        value = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else single or plain or ""
+        options[option[1]] = value
+        at = option.end()
+    return options
+
+
+def _jaas(why: str) -> ConfigError:
+    return ConfigError(
+        "kafka.jaas",
+        f"`sasl.jaas.config` {why}",
+        fix="Write org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="…" password="…"; (or ScramLoginModule, OAuthBearerLoginModule).',
+        config_path="sasl.jaas.config",
+    )
+
+
+def _missing(message: str, path: str, fix: str) -> ConfigError:
+    return ConfigError("config.missing", message, fix=fix, config_path=path)

@@ -1,0 +1,90 @@
+"""Settings of Kafka's clients, and of topics that are created: which are in force."""
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from penstock_kafka.client_settings import _TABLES, translate
+from penstock_kafka.topic_creation import TopicCreation
+
+from penstock_connector import ConfigError
+
+SAMPLES = {
+    "isolation.level": "read_uncommitted", "compression.type": "zstd", "client.id": "c",
+    "client.rack": "r", "client.dns.lookup": "use_all_dns_ips", "check.crcs": "true",
+    "metadata.recovery.strategy": "none", "enable.metrics.push": "false",
+    "exclude.internal.topics": "true", "send.buffer.bytes": "65536",
+    "receive.buffer.bytes": "65536", "request.timeout.ms": "20000", "fetch.max.bytes": "10000000",
+    "compression.gzip.level": "3", "compression.lz4.level": "3", "compression.zstd.level": "3",
+    "delivery.timeout.ms": "90000", "transaction.timeout.ms": "60000", "batch.size": "16384",
+    "metadata.max.age.ms": "60000", "socket.connection.setup.timeout.ms": "10000",
+    "max.request.size": "1048576", "metadata.recovery.rebootstrap.trigger.ms": "300000",
+    "retry.backoff.max.ms": "1000", "reconnect.backoff.max.ms": "1000",
+    "buffer.memory": "33554432", "max.partition.fetch.bytes": "1048576",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "client"), [("producer", Producer), ("consumer", Consumer)])
+def test_every_setting_is_one_that_the_client_takes(kind, client):
+    keys = {name: SAMPLES.get(name, "5") for name in _TABLES[kind]}
+    found = translate(kind, keys)
+    client({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"} | dict(found.settings))
+    for name, known in _TABLES[kind].items():
+        assert (f"{kind}.{name}" in found.unused) is isinstance(known, str)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "path"),
+    [
+        ("producer", {"linger.mss": "5"}, "producer.linger.mss"),
+        ("producer", {"linger.ms": "soon"}, "producer.linger.ms"),
+        ("producer", {"max.in.flight.requests.per.connection": "9"}, ""),
+        ("producer", {"retries": "0"}, "producer.retries"),
+        ("producer", {"partitioner.class": "org.example.Mine"}, "producer.partitioner.class"),
+        ("consumer", {"isolation.level": "none"}, "consumer.isolation.level"),
+        ("admin", {"linger.ms": "5"}, "admin.linger.ms"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_by_its_key(kind, keys, path):
+    with pytest.raises(ConfigError) as caught:
+        translate(kind, keys)
+    assert caught.value.config_path == (path or f"{kind}.{next(iter(keys))}")
+
+
+def test_rows_without_keys_in_view_go_anywhere():
+    java = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+    for keys in ({"partitioner.class": java}, {"partitioner.ignore.keys": "true"}):
+        assert translate("producer", keys).settings == {"partitioner": "random"}
+
+
+def test_a_topic_is_created_as_its_first_group_says():
+    found = TopicCreation(
+        {
+            "default.partitions": "6", "default.replication.factor": "2", "groups": "a, b",
+            "a.include": "x.*", "a.exclude": "x-no", "a.partitions": "1",
+            "a.cleanup.policy": "compact", "b.include": "x.*,y",
+        }
+    )  # fmt: skip
+    settings = found.settings("x1")
+    assert (settings.partitions, settings.replication_factor) == (1, 2)
+    assert settings.config == {"cleanup.policy": "compact"}
+    for topic in ("x-no", "y", "zx1"):
+        assert (found.settings(topic).partitions, found.settings(topic).config) == (6, {})
+    assert TopicCreation({}).settings("any").partitions == -1
+
+
+@pytest.mark.parametrize(
+    ("keys", "path"),
+    [
+        ({"groups": "a,a"}, "groups"),
+        ({"groups": "default"}, "groups"),
+        ({"groups": "a"}, "a.include"),
+        ({"groups": "a", "a.include": "("}, "a.include"),
+        ({"b.partitions": "1"}, "b.partitions"),
+        ({"default.include": "x"}, "default.include"),
+        ({"default.partitions": "0"}, "default.partitions"),
+        ({"default.replication.factor": "two"}, "default.replication.factor"),
+    ],
+)
+def test_groups_that_mean_nothing_are_refused_by_their_key(keys, path):
+    with pytest.raises(ConfigError) as caught:
+        TopicCreation(keys)
+    assert caught.value.config_path == f"topic.creation.{path}"

@@ -1,0 +1,229 @@
+"""Who a connector is at the brokers: the keys of Kafka's clients, at a broker that asks."""
+
+import base64
+import json
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from penstock_kafka.kafka_source import KafkaSource, KafkaSourceConfig
+from penstock_kafka.login import LoginConfig
+
+from penstock_connector import AuthError, ConfigError, RetriableError
+from penstock_connector._config import parse_config, read_config
+from support.kafka import PASSWORD, USER
+
+MODULES = "org.apache.kafka.common.security"
+
+
+def login(**keys):
+    given = {name.replace("_", "."): text for name, text in keys.items()}
+    return parse_config(LoginConfig, {"bootstrap.servers": "b:9092", **given})
+
+
+def check(servers, **keys):
+    given = {name.replace("_", "."): text for name, text in keys.items()}
+    config = {"bootstrap.servers": servers, "topics": "any", **given}
+    KafkaSource.check(parse_config(KafkaSourceConfig, config))
+
+
+def jaas(module, **options):
+    words = " ".join(f'{name}="{text}"' for name, text in options.items())
+    return f"{MODULES}.{module} required {words};"
+
+
+SASL = {"security_protocol": "SASL_PLAINTEXT"}
+PLAIN = jaas("plain.PlainLoginModule", username=USER, password=PASSWORD)
+
+
+def test_the_login_of_a_client_in_java_is_read():
+    text = f'{MODULES}.plain.PlainLoginModule required\n username="a\\"b" password=x ;'
+    settings = login(**SASL, sasl_jaas_config=text).settings()
+    assert (settings["sasl.username"], settings["sasl.password"]) == ('a"b', "x")
+    assert settings["sasl.mechanism"] == "PLAIN"
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "path"),
+    [
+        ({"sasl_jaas_config": "x"}, "kafka.jaas", "sasl.jaas.config"),
+        ({"sasl_jaas_config": "a.Krb5LoginModule required;"}, "kafka.jaas", "sasl.jaas.config"),
+        (
+            {"sasl_jaas_config": jaas("plain.PlainLoginModule")},
+            "config.missing",
+            "sasl.jaas.config",
+        ),
+        (
+            {"sasl_jaas_config": jaas("scram.ScramLoginModule", username="u")},
+            "config.missing",
+            "sasl.mechanism",
+        ),
+        ({"sasl_mechanism": "GSSAPI"}, "config.invalid_choice", "sasl.mechanism"),
+        (
+            {"sasl_mechanism": "OAUTHBEARER"},
+            "config.missing",
+            "sasl.oauthbearer.token.endpoint.url",
+        ),
+        ({"sasl_pasword": "x"}, "config.unknown_key", "sasl.pasword"),
+        ({"ssl_truststore_location": "/x"}, "config.conflict", "ssl.truststore.location"),
+    ],
+)
+def test_what_cannot_be_a_login_is_refused(keys, code, path):
+    with pytest.raises(ConfigError) as caught:
+        login(**SASL, **keys)
+    assert (caught.value.code, caught.value.config_path) == (code, path)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_key_that_does_nothing_says_why():
+    config = login(ssl_cipher_suites="x", sasl_login_class="y")
+    assert set(config.unused_keys()) == {"ssl.cipher.suites", "sasl.login.class"}
+
+
+def test_a_client_may_be_somebody_else():
+    config = login(security_protocol="SSL", ssl_truststore_certificates="pem")
+    keys = {"security.protocol": "SASL_SSL", "sasl.jaas.config": PLAIN, "linger.ms": "1"}
+    other = config.login("producer", keys)
+    assert other.settings()["sasl.username"] == USER
+    assert other.settings()["ssl.ca.pem"] == "pem"
+    with pytest.raises(ConfigError) as caught:
+        config.login("producer", {"security.protocol": "TLS"})
+    assert caught.value.config_path == "producer.security.protocol"
+
+
+def test_a_client_reaches_no_further_than_its_connector():
+    reach = {"reach.hosts": "ok.example", "reach.folders": "/data"}
+    given = {"bootstrap.servers": "ok.example:1", "topics": "t", **reach}
+    for key, text in (
+        ("consumer.bootstrap.servers", "evil.example:1"),
+        ("consumer.ssl.truststore.location", "/etc/x"),
+    ):
+        keys = {**given, "consumer.security.protocol": "SSL", key: text}
+        _, errors = read_config(KafkaSourceConfig, keys)
+        assert [error.config_path for error in errors] == [key]
+
+
+def test_a_user_logs_in_by_any_mechanism(kafka):
+    scram = jaas("scram.ScramLoginModule", username=USER, password=PASSWORD)
+    admin = kafka.admin()  # it must live until the answer is there
+    for name in ("SCRAM_SHA_256", "SCRAM_SHA_512"):
+        info = ScramCredentialInfo(getattr(ScramMechanism, name), 4096)
+        new = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+        admin.alter_user_scram_credentials([new])[USER].result(30)
+        mechanism = name.replace("_", "-")
+        check(kafka.guarded, **SASL, sasl_mechanism=mechanism, sasl_jaas_config=scram)
+    check(kafka.guarded, **SASL, sasl_jaas_config=PLAIN)
+    wrong = jaas("plain.PlainLoginModule", username=USER, password="no")
+    with pytest.raises(AuthError, match=r"kafka\.not_authorized"):
+        check(kafka.guarded, **SASL, sasl_jaas_config=wrong)
+
+
+@pytest.fixture
+def tokens():
+    """A server that gives tokens to one client, and takes note of what it was asked."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            known = base64.b64encode(b"penstock:secret-of-client").decode()
+            is_known = self.headers["Authorization"] == f"Basic {known}"
+            self.send_response(200 if is_known else 401)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps({"access_token": _token("ada")}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/token", asked
+    server.shutdown()
+    server.server_close()
+
+
+def _token(user):
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 600})
+    encoded = [base64.urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=") for one in parts]
+    return b".".join([*encoded, b""]).decode()
+
+
+def test_a_client_logs_in_by_a_token(kafka, tokens):
+    url, asked = tokens
+    keys = {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_endpoint_url": url}
+    module = "oauthbearer.OAuthBearerLoginModule"
+    options = {"clientId": "penstock", "clientSecret": "secret-of-client", "scope": "topics"}
+    check(kafka.guarded, **keys, sasl_jaas_config=jaas(module, **options))
+    assert "scope=topics" in asked[0]
+    client = "sasl_oauthbearer_client_credentials_client_"
+    with pytest.raises(AuthError):
+        check(kafka.guarded, **keys, **{f"{client}id": "penstock", f"{client}secret": "wrong"})
+
+
+def test_a_client_shows_its_certificate_from_any_store(kafka, tmp_path):
+    authority, tls = kafka.authority, {"security_protocol": "SSL"}
+    certificate, key = authority.sign("ada")
+    pem = tmp_path / "ada.pem"
+    pem.write_text(certificate.read_text() + key.read_text())
+    trust = {"ssl_truststore_location": str(authority.ca)}
+    check(kafka.tls, **tls, **trust, ssl_keystore_location=str(pem))
+    texts = {
+        "ssl_truststore_certificates": authority.ca.read_text().replace("\n", "\\n"),
+        "ssl_keystore_certificate_chain": certificate.read_text(),
+        "ssl_keystore_key": key.read_text(),
+    }
+    check(kafka.tls, **tls, **texts)
+    stores = {
+        "ssl_truststore_location": _keytool(tmp_path / "trust.p12", "importcert", authority.ca),
+        "ssl_truststore_password": "changeit",
+        "ssl_keystore_location": _pkcs12(tmp_path / "ada.p12", certificate, key),
+        "ssl_keystore_password": "changeit",
+    }
+    check(kafka.tls, **tls, **stores)
+    with pytest.raises(RetriableError, match=r"kafka\.unavailable"):
+        check(kafka.tls, **tls, **trust)  # without its certificate
+
+
+def test_a_store_that_cannot_be_opened_says_how_to_get_one_that_can(kafka, tmp_path):
+    jks = tmp_path / "trust.jks"
+    _keytool(jks, "importcert", kafka.authority.ca, "-storetype", "JKS")
+    tls = {"security_protocol": "SSL"}
+    with pytest.raises(ConfigError) as caught:
+        check(kafka.tls, **tls, ssl_truststore_location=str(jks))
+    assert caught.value.code == "kafka.store"
+    command = caught.value.fix.partition("Convert it: ")[2].partition(";")[0].split()
+    words = ["-srcstorepass", "changeit", "-deststorepass", "changeit", "-noprompt"]
+    subprocess.run([*command, *words], check=True, capture_output=True, timeout=60)
+    converted = {
+        "ssl_truststore_location": str(tmp_path / "trust.p12"),
+        "ssl_truststore_password": "wrong",
+    }
+    with pytest.raises(ConfigError, match=r"kafka\.store.*ssl\.truststore\.password"):
+        check(kafka.tls, **tls, **converted)
+
+
+def _keytool(store, command, certificate, *more):
+    words = ["-file", certificate, "-keystore", store, "-storepass", "changeit", "-noprompt"]
+    subprocess.run(
+        ["keytool", f"-{command}", "-alias", "ca", *map(str, words), *more],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return str(store)
+
+
+def _pkcs12(store, certificate, key):
+    words = ["-in", certificate, "-inkey", key, "-out", store, "-passout", "pass:changeit"]
+    subprocess.run(
+        ["openssl", "pkcs12", "-export", *map(str, words)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return str(store)

@@ -1,0 +1,210 @@
+"""Messages with schemas of a real registry: Confluent's serializers read what is written here, and
+write what is read; what the registry refuses, and when it is not there.
+"""
+
+import decimal
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from penstock_kafka import KafkaSink, KafkaSource
+
+from penstock_connector.testing import RemoteError, sink_task, source_task
+from support.processes import free_ports
+from support.registry import SchemaRegistryServer
+
+AVRO = "io.confluent.connect.avro.AvroConverter"
+JSON = "io.confluent.connect.json.JsonSchemaConverter"
+DELETE = 3
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    """A running registry, shared: tests use topics, and so subjects, of their own."""
+    with SchemaRegistryServer(tmp_path_factory.mktemp("registry")) as server:
+        yield server
+
+
+@pytest.fixture
+def client(registry):
+    """Confluent's own client."""
+    return SchemaRegistryClient({"url": registry.url})
+
+
+def sides(url, converter=AVRO):
+    return {
+        name: value
+        for side in ("key.converter", "value.converter")
+        for name, value in ((side, converter), (f"{side}.schema.registry.url", url))
+    }
+
+
+def source(kafka, topic, url, **more):
+    return {"bootstrap.servers": kafka.bootstrap, "topics": topic, **sides(url), **more}
+
+
+def sink(kafka, topic, url, **more):
+    return {
+        "bootstrap.servers": kafka.bootstrap, "topic": topic, **sides(url),
+        "offsets.storage.topic": f"{topic}-offsets", "transactional.id.prefix": f"{topic}-", **more,
+    }  # fmt: skip
+
+
+def data(row):
+    return {name: value for name, value in row.items() if not name.startswith("__")}
+
+
+ORDER = {
+    "type": "record", "name": "Order", "namespace": "com.shop", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "amount", "type": {
+            "type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "note", "type": ["null", "string"], "default": None},
+    ],
+}  # fmt: skip
+AT = datetime(2026, 11, 26, 12, 0, 0, 123_000, tzinfo=UTC)
+ROW = {
+    "id": 7, "amount": decimal.Decimal("12.34"), "at": AT, "state": "PAID", "tags": ["a", "é"],
+    "note": None,
+}  # fmt: skip
+
+
+def test_what_confluents_serializer_writes_is_read(kafka, registry, client, topic):
+    serializer = AvroSerializer(client, json.dumps(ORDER))
+    where = SerializationContext(topic, MessageField.VALUE)
+    rows = [ROW | {"id": number, "note": f"n{number}"} for number in range(20)]
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, serializer(row, where)) for row in rows])
+    text = {"key.converter": "string"}
+    given = {k: v for k, v in source(kafka, topic, registry.url).items() if "key.conv" not in k}
+    with source_task(KafkaSource, given | text) as task:
+        assert [data(row) for row in task.rows(20)] == rows
+
+
+def test_confluents_deserializer_reads_what_is_written(kafka, registry, client, topic):
+    kind = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False), ("amount", pa.decimal128(9, 2)),
+            ("at", pa.timestamp("us", "UTC")), ("tags", pa.list_(pa.string())),
+            ("note", pa.string()),
+        ]
+    )  # fmt: skip
+    row = {name: value for name, value in ROW.items() if name != "state"}
+    with sink_task(KafkaSink, sink(kafka, topic, registry.url)) as task:
+        task.write(pa.RecordBatch.from_pylist([row], kind), dataset="d", key_columns=("id",))
+    (found,) = kafka.read(topic)
+    read = AvroDeserializer(client)
+    assert read(found.value(), SerializationContext(topic, MessageField.VALUE)) == row
+    assert read(found.key(), SerializationContext(topic, MessageField.KEY)) == {"id": 7}
+    assert {f"{topic}-key", f"{topic}-value"} <= set(client.get_subjects())
+    with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
+        assert [data(one) for one in task.rows(1)] == [row]
+
+
+PERSON = {
+    "$schema": "http://json-schema.org/draft-07/schema#", "title": "Person", "type": "object",
+    "properties": {
+        "name": {"type": "string"}, "age": {"type": "integer"}, "score": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["name", "age", "score", "tags"],
+}  # fmt: skip
+
+
+def test_json_with_a_schema_is_written_and_read_as_by_confluents(kafka, registry, client, topic):
+    where = SerializationContext(topic, MessageField.VALUE)
+    rows = [{"name": f"é{at}", "age": at, "score": 0.5, "tags": ["a"]} for at in range(5)]
+    serializer = JSONSerializer(json.dumps(PERSON), client)
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, serializer(row, where)) for row in rows])
+    converters = {
+        "value.converter": JSON, "value.converter.schema.registry.url": registry.url,
+        "key.converter": "string",
+    }  # fmt: skip
+    given = {"bootstrap.servers": kafka.bootstrap, **converters}
+    with source_task(KafkaSource, given | {"topics": topic}) as task:
+        assert [data(row) for row in task.rows(5)] == rows
+    more = {"topic": f"{topic}-out", "offsets.storage.topic": f"{topic}-offsets"}
+    with sink_task(KafkaSink, given | more) as task:
+        task.write(rows, dataset="d")
+    read = JSONDeserializer(None, schema_registry_client=client)
+    found = [read(one.value(), where) for one in kafka.read(f"{topic}-out")]
+    assert found == rows
+
+
+def test_a_deleted_row_is_a_tombstone_and_comes_back(kafka, registry, topic):
+    with sink_task(KafkaSink, sink(kafka, topic, registry.url)) as task:
+        rows = [{"id": 1, "name": "x", "__op": 1}, {"id": 1, "name": None, "__op": DELETE}]
+        task.write(rows, dataset="d", key_columns=("id",))
+    assert [one.value() is None for one in kafka.read(topic)] == [False, True]
+    with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
+        assert [one["__op"] for one in task.rows(2)][1] == DELETE
+
+
+def test_a_change_that_the_registry_refuses_is_refused_as_a_schema(kafka, registry, client, topic):
+    subject = f"{topic}-value"
+    first = {"type": "record", "name": "ConnectDefault", "namespace": "io.confluent.connect.avro"}
+    fields = [{"name": "n", "type": ["null", "long"], "default": None}]
+    client.register_schema(subject, Schema(json.dumps(first | {"fields": fields}), "AVRO"))
+    client.set_compatibility(subject_name=subject, level="BACKWARD")
+    with sink_task(KafkaSink, sink(kafka, topic, registry.url)) as task:
+        task.write([{"n": 1}], dataset="d")
+    with (  # the kit raises it where a sink refuses a schema: the host's policy decides then
+        sink_task(KafkaSink, sink(kafka, topic, registry.url), epoch=2) as task,
+        pytest.raises(ValueError, match="does not fit to those that its subject has"),
+    ):
+        task.write([{"n": "a text"}], dataset="d")
+    assert len(kafka.read(topic)) == 1
+
+
+def test_a_message_whose_schema_the_registry_does_not_know_is_a_bad_row(kafka, registry, topic):
+    unknown = b"\0\x00\x0f\x42\x3fabc"
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, unknown), (None, b"no frame")])
+    with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
+        bad = [task.until("bad_row").bad_row for _ in range(2)]
+    assert [(one.raw, one.reason.code) for one in bad] == [
+        (unknown, "converter.unknown_schema"),
+        (b"no frame", "converter.not_framed"),
+    ]
+
+
+def test_a_registry_that_is_away_is_asked_again_later(kafka, topic):
+    (dead,) = free_ports(1)
+    quick = {
+        f"{side}.converter.{name}": value
+        for side in ("key", "value")
+        for name, value in (("max.retries", "0"), ("retries.wait.ms", "0"))
+    }
+    url = f"http://127.0.0.1:{dead}"
+    kafka.create_topic(topic)
+    kafka.produce(topic, [(None, b"\0\0\0\0\x01x")])
+    with (
+        pytest.raises(RemoteError, match=r"registry\.unavailable") as caught,
+        source_task(KafkaSource, source(kafka, topic, url, **quick)) as task,
+    ):
+        task.rows(1)
+    assert caught.value.status.name == "UNAVAILABLE"
+    with (
+        pytest.raises(RemoteError, match=r"registry\.unavailable") as caught,
+        sink_task(KafkaSink, sink(kafka, topic, url, **quick)) as task,
+    ):
+        task.write([{"n": 1}], dataset="d")
+    assert caught.value.status.name == "UNAVAILABLE"
+
+
+def test_columns_are_added_as_the_schema_changes(kafka, registry, client, topic):
+    with sink_task(KafkaSink, sink(kafka, topic, registry.url)) as task:
+        task.write([{"a": 1}], dataset="d")
+        task.write([{"a": 2, "b": "x"}], dataset="d")
+    assert len(client.get_versions(f"{topic}-value")) == 2
+    with source_task(KafkaSource, source(kafka, topic, registry.url)) as task:
+        assert [data(row) for row in task.rows(2)] == [{"a": 1}, {"a": 2, "b": "x"}]

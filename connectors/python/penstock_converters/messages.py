@@ -1,0 +1,106 @@
+"""Values of messages as runs of one type, and bytes of values as messages: each stays where it was.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock_converters import Encoded, Run, reject
+from penstock_converters.ragged import Bools, Ints
+
+_NULL_FIELD: Final = pa.field("value", pa.null())
+
+
+def to_messages(pieces: pa.Array, values: pa.Array, failed: Mapping[int, str]) -> Encoded:
+    """Return the messages of values.
+
+    Args:
+        pieces: The bytes of the values that are not null.
+        values: The values.
+        failed: By the place of a piece, why it is none.
+    """
+    messages = pieces.cast(pa.binary())
+    if not failed and not values.null_count:
+        return Encoded(messages)
+    absent = np.asarray(values.is_null())
+    places = np.cumsum(~absent) - 1
+    (rows,) = np.nonzero(~absent)
+    rejected = tuple(
+        reject(
+            int(rows[at]),
+            "converter.not_exact",
+            f"the value cannot be written: {failed[at]}",
+            "Cast or fill the column in a transform.",
+        )
+        for at in sorted(failed)
+    )
+    absent[[row for row, _ in rejected]] = True
+    return Encoded(messages.take(pa.array(places, mask=absent)), rejected)
+
+
+class Groups:
+    """Values by their type, and where each belongs."""
+
+    def __init__(self, present: Bools) -> None:
+        self._present = present
+        self._fields: list[pa.Field] = []
+        self._columns: list[list[pa.Array]] = []
+        self._group = np.full(len(present), -1)
+        self._place = np.zeros(len(present), np.int64)
+
+    def add(self, field: pa.Field, rows: Ints, values: pa.Array) -> None:
+        """Add the values of some rows."""
+        if not len(rows):
+            return
+        known = [one.equals(field, check_metadata=True) for one in self._fields]
+        group = known.index(True) if True in known else len(known)
+        if group == len(known):
+            self._fields.append(field)
+            self._columns.append([])
+        self._group[rows] = group
+        self._place[rows] = np.arange(len(rows)) + sum(map(len, self._columns[group]))
+        self._columns[group].append(values)
+
+    def runs(self) -> tuple[Run, ...]:
+        """Return neighbouring values of one type. A null message has any."""
+        count = len(self._present)
+        columns = [pa.concat_arrays(c) if len(c) > 1 else c[0] for c in self._columns]
+        if len(columns) == 1 and len(columns[0]) == count and _ascends(self._place):
+            return (Run(self._fields[0], range(count), columns[0]),)
+        (rows,) = np.nonzero((self._group >= 0) | ~self._present)
+        if not len(rows):
+            return ()
+        if not columns:
+            return (Run(_NULL_FIELD, rows.tolist(), pa.nulls(len(rows))),)
+        groups = _filled(self._group[rows])
+        (changes,) = np.nonzero(np.diff(groups))
+        return tuple(
+            self._run(columns, int(self._group_of(part)), part)
+            for part in np.split(rows, changes + 1)
+        )
+
+    def _group_of(self, rows: Ints) -> Any:
+        groups = self._group[rows]
+        return groups[groups >= 0][0]
+
+    def _run(self, columns: Sequence[pa.Array], group: int, rows: Ints) -> Run:
+        null = self._group[rows] < 0
+        column = columns[group].take(pa.array(self._place[rows], mask=null))
+        field = self._fields[group]
+        return Run(field.with_nullable(field.nullable or bool(null.any())), rows.tolist(), column)
+
+
+def _filled(groups: Ints) -> Ints:
+    """Return groups with those of null messages as that before; of the first ones, that behind."""
+    known = groups >= 0
+    last = np.maximum.accumulate(np.where(known, np.arange(len(groups)), -1))
+    return groups[np.where(last < 0, np.argmax(known), last)]
+
+
+def _ascends(places: Ints) -> bool:
+    return bool((places == np.arange(len(places))).all())

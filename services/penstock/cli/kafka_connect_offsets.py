@@ -1,0 +1,216 @@
+"""Offsets of Kafka Connect as ours, and back. Pure.
+
+An offset is `{"partition": {…}, "offset": {…}}`, as both REST interfaces have it. What a connector
+stores there depends on its class; what it is here decides how it is translated:
+
+- a sink's positions in topics are the same in both
+- `file-source`   `{"filename"} {"position"}` ↔ `{"file"} {"position"}`
+- `jdbc-source`   `{"protocol", "table"} {…}` → `{"table"} {…}`, without a way back
+- `mysql-cdc`, `postgres-cdc`   Debezium's place in the log, between two transactions
+
+What has no equal is told, never guessed.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final, TypeAlias, TypeGuard
+
+Offset: TypeAlias = Mapping[str, Any]
+"""`{"partition": {…}, "offset": {…}}`."""
+
+_SINK: Final = "sink"
+
+_SNAPSHOT_KEYS: Final = ("incremental_snapshot_primary_key", "incremental_snapshot_collections")
+"""Keys of Debezium's offset while an incremental snapshot runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedOffset:
+    """An offset of the one side, and the same of the other.
+
+    Attributes:
+        before: Where it comes from.
+        after: Where it goes to; None: it has no equal, or needs none.
+        loss: Why it cannot be translated; empty: it can, or `after` is not needed.
+        repeats: Which rows come a second time; empty: none.
+        note: What a person should know before it is used.
+    """
+
+    before: Offset
+    after: Offset | None = None
+    loss: str = ""
+    repeats: str = ""
+    note: str = ""
+
+
+def import_offsets(
+    becomes: str, kind: str, config: Mapping[str, str], offsets: Sequence[Offset]
+) -> list[TranslatedOffset]:
+    """Translate offsets of Kafka Connect.
+
+    Args:
+        becomes: The connector that the class is here, such as `file-source`.
+        kind: `source` or `sink`.
+        config: Configuration of the connector, with the keys that are added here.
+        offsets: Those that are stored there.
+    """
+    if kind == _SINK:
+        return [TranslatedOffset(one, one) for one in offsets]
+    translate = _IMPORTS.get(becomes)
+    if translate is None:
+        loss = f"what {becomes} stores here differs from what the class stored there"
+        return [TranslatedOffset(one, loss=loss) for one in offsets]
+    return [translate(one, config) for one in offsets]
+
+
+def export_offsets(
+    becomes: str, kind: str, config: Mapping[str, str], offsets: Sequence[Offset]
+) -> list[TranslatedOffset]:
+    """Translate offsets of ours for Kafka Connect; arguments as of `import_offsets`, where `config`
+    is that of the connector there.
+    """
+    if kind == _SINK:
+        return [TranslatedOffset(one, one) for one in offsets]
+    if becomes != "file-source":
+        loss = f"an offset of {becomes} has more in it than the class there can read"
+        return [TranslatedOffset(one, loss=loss) for one in offsets]
+    return [_export_file(one, config) for one in offsets]
+
+
+def match_tables(
+    offsets: Sequence[TranslatedOffset], tables: Collection[str]
+) -> list[TranslatedOffset]:
+    """Return offsets of a `jdbc-source` with the names that tables have here. Drivers differ in
+    whether a name begins with the database; an offset of another name would have no effect.
+    """
+    return [_match_table(one, tables) if one.after else one for one in offsets]
+
+
+def _match_table(offset: TranslatedOffset, tables: Collection[str]) -> TranslatedOffset:
+    assert offset.after is not None  # noqa: S101 - the caller looked
+    name = offset.after["partition"]["table"]
+    for candidate in (name, name.partition(".")[2]):
+        if candidate in tables:
+            return replace(offset, after={**offset.after, "partition": {"table": candidate}})
+    return replace(offset, after=None, loss=f"the connector reads no table {name} here")
+
+
+def is_same(left: Sequence[Offset], right: Sequence[Offset]) -> bool:
+    """Return whether two lists have the same offsets, in any order."""
+    return _by_partition(left) == _by_partition(right)
+
+
+def _by_partition(offsets: Sequence[Offset]) -> dict[frozenset[tuple[str, str]], Any]:
+    return {
+        frozenset((key, repr(value)) for key, value in one["partition"].items()): one["offset"]
+        for one in offsets
+    }
+
+
+def _import_file(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    name, position = offset["partition"].get("filename"), (offset["offset"] or {}).get("position")
+    if name != config.get("file"):
+        return TranslatedOffset(offset, note="the connector does not read this file any more")
+    if not isinstance(name, str) or not _is_count(position):
+        return TranslatedOffset(offset, loss="it is none of a FileStreamSource")
+    if not PurePosixPath(name).is_absolute():
+        loss = f"{name!r} is relative: only the worker there knows which file it is"
+        return TranslatedOffset(offset, loss=loss)
+    here = {"partition": {"file": os.path.normpath(name)}, "offset": {"position": position}}
+    note = "Kafka Connect counts characters, we count bytes: the same in a file of ASCII only"
+    return TranslatedOffset(offset, here, note=note)
+
+
+def _export_file(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    name, file = offset["partition"].get("file"), config.get("file", "")
+    if not name:  # such as {"find": pattern}
+        return TranslatedOffset(offset, note="Kafka Connect needs no such offset")
+    if name != os.path.normpath(file):
+        return TranslatedOffset(offset, note="the connector there does not read this file")
+    position = offset["offset"].get("position")
+    if not _is_count(position):
+        return TranslatedOffset(offset, loss="it counts no bytes")
+    there = {"partition": {"filename": file}, "offset": {"position": position}}
+    return TranslatedOffset(offset, there)
+
+
+def _import_jdbc(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    table, stored = offset["partition"].get("table"), offset["offset"]
+    if config.get("mode") == "bulk":
+        return TranslatedOffset(offset, note="a bulk copy begins anew in both")
+    if not isinstance(table, str) or not stored:
+        loss = "only offsets of tables have names that are the same in both, not those of a query"
+        return TranslatedOffset(offset, loss=loss)
+    fields = ("incrementing", "timestamp", "timestamp_nanos")
+    here = {field: stored[field] for field in fields if stored.get(field) is not None}
+    return TranslatedOffset(offset, {"partition": {"table": table}, "offset": here})
+
+
+def _import_mysql(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    """Debezium's file and position are those behind the last transaction, or where the one begins
+    that `event` and `row` count in.
+    """
+    stored = offset["offset"] or {}
+    if loss := _snapshot_loss(stored):
+        return TranslatedOffset(offset, loss=loss)
+    if not stored.get("file") or not _is_count(stored.get("pos")):
+        return TranslatedOffset(offset, loss="it has no place in the binary log")
+    place = {"file": stored["file"], "pos": stored["pos"]}
+    if stored.get("gtids"):
+        place["gtid"] = stored["gtids"]
+    here = {"partition": {"server": config.get("topic.prefix", "")}, "offset": place}
+    if not stored.get("event") and not stored.get("row"):
+        return TranslatedOffset(offset, here)
+    repeats = (
+        "Debezium stopped within a transaction and counts events of the log, we count rows: its "
+        "rows that were sent already come again"
+    )
+    return TranslatedOffset(offset, here, repeats=repeats)
+
+
+def _import_postgres(offset: Offset, config: Mapping[str, str]) -> TranslatedOffset:
+    """`lsn_commit` is the place behind the last transaction that ended; `lsn` is that of the last
+    change, which may be of a later one.
+    """
+    stored = offset["offset"] or {}
+    if loss := _snapshot_loss(stored):
+        return TranslatedOffset(offset, loss=loss)
+    commit = stored.get("lsn_commit")
+    if not _is_count(commit):
+        return TranslatedOffset(offset, loss="it does not say where the last transaction ended")
+    where = {"database": config.get("database.dbname", ""), "slot": config.get("slot.name", "")}
+    place = {"lsn": f"{commit >> 32:X}/{commit & 0xFFFFFFFF:X}"}
+    here = {"partition": where, "offset": place}
+    repeats = (
+        "Debezium stores where a change is, not how many of its transaction were sent: rows of one "
+        "transaction may come again"
+    )
+    return TranslatedOffset(offset, here, repeats=repeats)
+
+
+def _snapshot_loss(stored: Mapping[str, Any]) -> str:
+    """Return why an offset cannot be used while tables are read."""
+    if stored.get("snapshot") not in (None, False, "false"):
+        return (
+            "it is that of Debezium's snapshot: let that end there and a change come after it, or "
+            "begin anew here"
+        )
+    if any(stored.get(key) for key in _SNAPSHOT_KEYS):
+        return "an incremental snapshot has not ended: let it end there, or begin anew here"
+    return ""
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+_IMPORTS: Final[Mapping[str, Callable[[Offset, Mapping[str, str]], TranslatedOffset]]] = {
+    "file-source": _import_file,
+    "jdbc-source": _import_jdbc,
+    "mysql-cdc": _import_mysql,
+    "postgres-cdc": _import_postgres,
+}

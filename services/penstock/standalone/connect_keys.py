@@ -1,0 +1,89 @@
+"""Keys of Kafka Connect's worker files (4.3.1) that load without effect, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from penstock.model.errors import Diagnostic, ErrorClass, Severity
+
+_GRPC: Final = "services authenticate each other by certificates (`tls.…`)"
+_LEASE: Final = "`lease.ttl` says when a silent worker counts as lost"
+_NO_CLIENT: Final = "only connectors have clients of Kafka (`producer.…`, `consumer.…`, `admin.…`)"
+_METRICS: Final = "metrics are exported by OpenTelemetry"
+_EMBEDDED: Final = (
+    "rows of embedded topics are columns; set `bootstrap.servers` for topics of Kafka"
+)
+
+UNUSED: Final = {
+    "group.id": "one process needs no group",
+    "config.storage.": "connectors are stored by the config service",
+    "status.storage.": "the scheduler knows the states of tasks",
+    "offset.storage.": "offsets are stored by the offset service",
+    "offset.flush.": "offsets are stored with every micro-batch",
+    "exactly.once.source.support": "rows of a source are always stored together with its offsets",
+    "session.timeout.ms": _LEASE,
+    "heartbeat.interval.ms": _LEASE,
+    "rebalance.timeout.ms": _LEASE,
+    "scheduled.rebalance.max.delay.ms": "one process has nobody to wait for",
+    "task.shutdown.graceful.timeout.ms": "`drain.timeout` of a cluster's worker is the time for it",
+    "connect.protocol": _GRPC,
+    "worker.sync.timeout.ms": _GRPC,
+    "worker.unsync.backoff.ms": _GRPC,
+    "inter.worker.": _GRPC,
+    "rest.advertised.": "any gateway answers for the whole cluster",
+    "rest.": "`listeners` says where the REST API is",
+    "access.control.": "browsers of other sites are not let in",
+    "response.http.headers.config": "headers of answers are fixed",
+    "header.converter": "headers are bytes, as they are",
+    "plugin.discovery": "plugins are found by their manifests",
+    "internal.": "it is a key of older versions",
+    "metric.reporters": _METRICS,
+    "metrics.": _METRICS,
+    "auto.include.jmx.reporter": _METRICS,
+    "bootstrap.servers": "`topics.backend` is embedded",
+    "key.converter": _EMBEDDED,
+    "value.converter": _EMBEDDED,
+    "producer.": _EMBEDDED,
+    "consumer.": _EMBEDDED,
+    "admin.": _EMBEDDED,
+    "topic.creation.enable": _EMBEDDED,
+    "security.protocol": _EMBEDDED,
+    "sasl.": _EMBEDDED,
+    "ssl.": _EMBEDDED,
+    "client.": _NO_CLIENT,
+    "metadata.": _NO_CLIENT,
+    "request.timeout.ms": _NO_CLIENT,
+    "retry.backoff.": _NO_CLIENT,
+    "reconnect.backoff.": _NO_CLIENT,
+    "connections.max.idle.ms": _NO_CLIENT,
+    "send.buffer.bytes": _NO_CLIENT,
+    "receive.buffer.bytes": _NO_CLIENT,
+    "socket.connection.": _NO_CLIENT,
+    "security.providers": "it names classes of Java",
+}
+"""Prefixes of keys, each with the reason; the first that fits counts."""
+
+_PREFIXES: Final = tuple(UNUSED)
+
+
+def is_connect_key(key: str) -> bool:
+    """Return whether a key is one of Kafka Connect's that may be without effect."""
+    return key.startswith(_PREFIXES)
+
+
+def unused_keys(keys: Iterable[str], used: Collection[str]) -> list[Diagnostic]:
+    """Return a warning for each of Kafka Connect's keys that is not among the used ones."""
+    return [_warning(key) for key in sorted(keys) if is_connect_key(key) and key not in used]
+
+
+def _warning(key: str) -> Diagnostic:
+    why = next(reason for start, reason in UNUSED.items() if key.startswith(start))
+    return Diagnostic(
+        "config.not_here_yet",
+        f"`{key}` of Kafka Connect has no effect here: {why}",
+        ErrorClass.CONFIG,
+        Severity.WARNING,
+        fix="Remove it, or keep it: it is ignored.",
+        config_path=key,
+    )

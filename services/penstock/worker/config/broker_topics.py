@@ -1,0 +1,249 @@
+"""Topics of a broker instead of embedded ones: the topic's end of a connector is a plugin, too.
+
+A source whose topics are a broker's is a pipeline into its sink (`kafka-sink`, `rocketmq-sink`), a
+sink one out of its source. What those need is in the file of the node (addresses, logins,
+converters) and in the connector (`topics`, converters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from penstock.connector_config.keys import EMBEDDED, TOPICS_BACKEND
+from penstock.connector_config.sections import ConfigSections
+from penstock.connector_config.settings import ConnectorSettings
+from penstock.model.config_def import ConfigKey, no_effect_warning
+from penstock.model.config_redaction import is_sensitive_key
+from penstock.model.connector import ConnectorKind
+from penstock.model.errors import ConfigError, Diagnostic
+from penstock.telemetry.redaction import register_secret
+from penstock.worker.config import kafka_end, rocketmq_end
+
+_End = Callable[[Mapping[str, str], Mapping[str, str], ConnectorSettings], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _System:
+    """A kind of broker: the key with its addresses, an example of it, and both topic's ends.
+
+    Attributes:
+        clients: Prefixes of the clients of Kafka that a topic's end has.
+        used: Prefixes of Kafka Connect's keys of a connector that have an effect.
+        repeats: Whether rows may come twice in it after a crash.
+    """
+
+    servers: str
+    example: str
+    source_end: _End
+    sink_end: _End
+    clients: Mapping[ConnectorKind, tuple[str, ...]]
+    used: Mapping[ConnectorKind, tuple[str, ...]]
+    repeats: bool = False
+
+
+_NO_KEYS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
+    ConnectorKind.SOURCE: (),
+    ConnectorKind.SINK: (),
+}
+
+_SYSTEMS: Final[Mapping[str, _System]] = {
+    "kafka": _System(
+        kafka_end.SERVERS,
+        "broker1:9092,broker2:9092",
+        kafka_end.source_end,
+        kafka_end.sink_end,
+        kafka_end.CLIENTS,
+        kafka_end.USED,
+    ),
+    "rocketmq": _System(
+        rocketmq_end.SERVERS,
+        "namesrv1:9876;namesrv2:9876",
+        rocketmq_end.source_end,
+        rocketmq_end.sink_end,
+        _NO_KEYS,
+        _NO_KEYS,
+        repeats=True,
+    ),
+}
+
+BACKEND: Final = ConfigKey(
+    TOPICS_BACKEND,
+    default="",
+    choices=("", EMBEDDED, *_SYSTEMS),
+    doc="Whose topics are: those of the brokers of `bootstrap.servers` or `namesrv.addr` (the "
+    "default where one is set), or tables in `topics.dir`.",
+)
+
+_CONVERTERS: Final = ("key.converter", "value.converter")
+
+PREFIXES: Final = (*kafka_end.PREFIXES, *rocketmq_end.PREFIXES, *_CONVERTERS)
+"""Prefixes of a node's keys for topics of brokers."""
+
+
+def is_broker_key(key: str) -> bool:
+    """Return whether a key of a node is about brokers."""
+    return key.startswith(PREFIXES) and key not in kafka_end.NOT_OURS
+
+
+_ROLES: Final = {ConnectorKind.SOURCE: "sink", ConnectorKind.SINK: "source"}
+"""The end of a connector that is a topic."""
+
+_ANY_VERSION: Final = {"connector.plugin.version": "latest"}
+"""A version that the connector requires is one of its own plugin."""
+
+_ONLY_EMBEDDED: Final = ("topic.retention", "topic.retention.bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTopics:
+    """The brokers of a node: its keys, and whose topics connectors use that do not say it."""
+
+    default: str
+    keys: Mapping[str, str]
+
+    def has(self, system: str) -> bool:
+        """Return whether the node knows brokers of a system."""
+        return bool(self.keys.get(_SYSTEMS[system].servers))
+
+
+NO_BROKERS: Final = BrokerTopics(EMBEDDED, {})
+
+
+def read_broker_topics(values: Mapping[str, Any], config: Mapping[str, str]) -> BrokerTopics:
+    """Return the brokers of a node.
+
+    Raises:
+        ConfigError: `config.missing`; `config.conflict`: brokers of two systems, and no default.
+    """
+    keys = {key: value for key, value in config.items() if is_broker_key(key)}
+    for key, value in keys.items():
+        if is_sensitive_key(key):
+            register_secret(value)  # invariant 9
+    known = [name for name, system in _SYSTEMS.items() if keys.get(system.servers)]
+    default = values[BACKEND.name]
+    if not default and len(known) > 1:
+        raise ConfigError(
+            "config.conflict",
+            f"`{' and '.join(_SYSTEMS[name].servers for name in known)}` are set, and "
+            f"`{BACKEND.name}` does not say whose topics connectors use",
+            fix=f"Set `{BACKEND.name}` to {' or '.join(known)}.",
+            config_path=BACKEND.name,
+        )
+    if default in _SYSTEMS and default not in known:
+        raise _no_brokers(default, "config.missing", "Set it")
+    return BrokerTopics(default or (known[0] if known else EMBEDDED), keys)
+
+
+def _no_brokers(system: str, code: str, fix: str) -> ConfigError:
+    servers, example = _SYSTEMS[system].servers, _SYSTEMS[system].example
+    path = servers if code == "config.missing" else TOPICS_BACKEND
+    return ConfigError(
+        code,
+        f"`{TOPICS_BACKEND}={system}` needs `{servers}` of the workers",
+        fix=f"{fix} to the addresses, such as {example}.",
+        config_path=path,
+    )
+
+
+def select_backend(brokers: BrokerTopics, said: str, kind: ConnectorKind) -> str:
+    """Return whose topics a connector uses. `said` is what it says itself.
+
+    Raises:
+        ConfigError: `topics.no_brokers`, `topics.no_mirror`.
+    """
+    backend = said or brokers.default
+    if backend == EMBEDDED or kind is ConnectorKind.PIPELINE:
+        return EMBEDDED
+    if not brokers.has(backend):
+        servers = _SYSTEMS[backend].servers
+        raise _no_brokers(backend, "topics.no_brokers", f"Set `{servers}` in their file")
+    if kind not in _ROLES:
+        raise ConfigError(
+            "topics.no_mirror",
+            "a mirror reads and writes embedded topics only",
+            fix=f"Set `{TOPICS_BACKEND}=embedded`, or use a pipeline from `{backend}-source` to "
+            f"`{backend}-sink`.",
+            config_path=TOPICS_BACKEND,
+        )
+    return backend
+
+
+def with_topic_end(
+    brokers: BrokerTopics,
+    backend: str,
+    sections: ConfigSections,
+    settings: ConnectorSettings,
+    kind: ConnectorKind,
+    config: Mapping[str, str],
+) -> tuple[ConfigSections, list[Diagnostic]]:
+    """Return the sections with a plugin at the end that is a topic, and what there is to say about
+    keys that it does not have.
+    """
+    system = _SYSTEMS[backend]
+    keys = _converter_keys(brokers.keys, config) | _ANY_VERSION
+    if kind is ConnectorKind.SOURCE:
+        keys |= system.source_end(brokers.keys, config, settings)
+        ours = replace(sections, sink=keys)
+    else:
+        keys |= system.sink_end(brokers.keys, config, settings)
+        if settings.topics.names:
+            keys["topics"] = ",".join(settings.topics.names)
+        if settings.topics.pattern:
+            keys["topics.regex"] = settings.topics.pattern.text
+        ours = replace(sections, source=keys)
+    used = (*_CONVERTERS, *system.used[kind])
+    unused = tuple(key for key in sections.unused_keys if not key.startswith(used))
+    findings = list(_unused(sections.framework))
+    if system.repeats and kind is ConnectorKind.SOURCE and settings.needs_replayable:
+        findings.append(_repeats(backend))
+    return replace(ours, unused_keys=unused), findings
+
+
+def client_prefixes(backend: str, kind: ConnectorKind) -> tuple[str, ...]:
+    """Return the prefixes of the clients of Kafka that a connector has."""
+    return () if backend == EMBEDDED else _SYSTEMS[backend].clients[kind]
+
+
+def _converter_keys(node: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
+    """Return the converters of a connector: its own, with their keys, else those of the node."""
+    found: dict[str, str] = {}
+    for name in _CONVERTERS:
+        place = config if config.get(name) else node
+        found |= {key: place[key] for key in place if key == name or key.startswith(f"{name}.")}
+    return found
+
+
+def _unused(framework: Mapping[str, str]) -> Iterator[Diagnostic]:
+    for key in _ONLY_EMBEDDED:
+        if key in framework:
+            yield no_effect_warning(
+                key,
+                "the brokers keep messages as their topic says",
+                "Set the retention of the topic at the brokers.",
+            )
+
+
+def _repeats(backend: str) -> Diagnostic:
+    key = "exactly.once.support"
+    return ConfigError(
+        "delivery.not_available",
+        f"`{key}` is required, and rows may come twice in topics of {backend} after a crash",
+        fix=f"Set `{key}=requested`, or `{TOPICS_BACKEND}` to kafka or embedded.",
+        config_path=key,
+    ).diagnostic
+
+
+def topic_role(kind: ConnectorKind) -> str:
+    """Return which end of a connector is a topic."""
+    return _ROLES[kind]
+
+
+def is_used(brokers: BrokerTopics, key: str) -> bool:
+    """Return whether a node's key has an effect on connectors that do not say otherwise."""
+    if brokers.default == EMBEDDED:
+        return False
+    of_rocketmq = key.startswith(rocketmq_end.PREFIXES)
+    of_all = key.startswith(_CONVERTERS)
+    return key in brokers.keys and (of_all or of_rocketmq is (brokers.default == "rocketmq"))

@@ -1,0 +1,95 @@
+"""The topic's end of a connector whose topics are Kafka's: `kafka-sink` or `kafka-source`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.connector_config.settings import ConnectorSettings
+from penstock.model.connector import ConnectorKind
+
+SERVERS: Final = "bootstrap.servers"
+
+_OFFSETS: Final = "offset.storage.topic"
+_FACTOR: Final = "offset.storage.replication.factor"
+_CREATION: Final = "topic.creation."
+_RESET: Final = "auto.offset.reset"
+_LOGINS: Final = ("security.protocol", "sasl.", "ssl.")
+
+PREFIXES: Final = (
+    SERVERS, *_LOGINS, "producer.", "consumer.", "admin.", _CREATION, _OFFSETS, _FACTOR,
+)  # fmt: skip
+"""Prefixes of a node's keys, as Kafka Connect names them."""
+
+NOT_OURS: Final = frozenset({"admin.listeners"})
+"""Keys of a node with one of these prefixes that have another meaning."""
+
+USED: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
+    ConnectorKind.SOURCE: ("offsets.storage.topic", _CREATION),
+    ConnectorKind.SINK: (),
+}
+"""Prefixes of Kafka Connect's keys of a connector that have an effect."""
+
+CLIENTS: Final[Mapping[ConnectorKind, tuple[str, ...]]] = {
+    ConnectorKind.SOURCE: ("producer.", "admin."),
+    ConnectorKind.SINK: ("consumer.",),
+}
+"""Prefixes of the clients that the topic's end of a connector has."""
+
+
+def source_end(
+    node: Mapping[str, str], config: Mapping[str, str], settings: ConnectorSettings
+) -> dict[str, str]:
+    """Return the keys of the sink that a source's rows go to."""
+    keys = _connection(node) | _clients(node, config, ConnectorKind.SOURCE)
+    keys |= {key: value for key, value in config.items() if key.startswith(_CREATION)}
+    if enable := node.get(f"{_CREATION}enable"):
+        keys[f"{_CREATION}enable"] = enable
+    if topic := config.get("offsets.storage.topic") or node.get(_OFFSETS):
+        keys["offsets.storage.topic"] = topic
+    if factor := node.get(_FACTOR):
+        keys["offsets.storage.replication.factor"] = factor
+    if "topic.partitions" in config:
+        keys.setdefault(f"{_CREATION}default.partitions", str(settings.topic_partitions))
+    return keys | {"connector.class": "kafka-sink", "topic": "${dataset}"}
+
+
+def sink_end(
+    node: Mapping[str, str], config: Mapping[str, str], settings: ConnectorSettings
+) -> dict[str, str]:
+    """Return the keys of the source that a sink's rows come from."""
+    keys = _connection(node) | _clients(node, config, ConnectorKind.SINK)
+    reset = keys.pop(f"consumer.{_RESET}", "")
+    if not reset or _RESET in config:
+        reset = "none" if settings.offset_reset == "fail" else settings.offset_reset
+    keys[_RESET] = reset
+    keys.setdefault("consumer.group.id", f"connect-{config['name']}")
+    return keys | {"connector.class": "kafka-source"}
+
+
+def _connection(node: Mapping[str, str]) -> dict[str, str]:
+    """Return brokers and login. Keys of TLS may be of the node's own server, where the brokers have
+    none.
+    """
+    has_tls = node.get("security.protocol", "").upper().endswith("SSL")
+    used = (SERVERS, *(one for one in _LOGINS if has_tls or one != "ssl."))
+    return {key: value for key, value in node.items() if key.startswith(used)}
+
+
+def _clients(
+    node: Mapping[str, str], config: Mapping[str, str], kind: ConnectorKind
+) -> dict[str, str]:
+    """Return the settings of the clients: those of the node, and over them the connector's."""
+    found = {key: value for key, value in node.items() if key.startswith(CLIENTS[kind])}
+    for client in CLIENTS[kind]:
+        start = f"{client}override."
+        own = (key for key in config if key.startswith(start))
+        found |= {f"{client}{key.removeprefix(start)}": config[key] for key in own}
+    return found
+
+
+def to_connector_key(key: str, config: Mapping[str, str]) -> str:
+    """Return the name that a key of the topic's end has in a connector, where that sets it."""
+    client, _, setting = key.partition(".")
+    override = f"{client}.override.{setting}"
+    return override if override in config else key

@@ -1,0 +1,164 @@
+"""Offsets of Kafka Connect's connectors as ours, and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli.kafka_connect_offsets import (
+    export_offsets,
+    import_offsets,
+    is_same,
+    match_tables,
+)
+
+SINK = {"partition": {"kafka_topic": "t", "kafka_partition": 1}, "offset": {"kafka_offset": 7}}
+
+
+def of(partition, offset):
+    return {"partition": partition, "offset": offset}
+
+
+def imported(becomes, config, partition, offset):
+    (one,) = import_offsets(becomes, "source", config, [of(partition, offset)])
+    return one
+
+
+def test_positions_of_a_sink_are_the_same_in_both():
+    for translate in (import_offsets, export_offsets):
+        (one,) = translate("jdbc-sink", "sink", {}, [SINK])
+        assert (one.after, one.loss, one.repeats) == (SINK, "", "")
+
+
+def test_a_file_goes_there_and_back():
+    config = {"file": "/data/../data/in.txt"}
+    there = of({"filename": config["file"]}, {"position": 41})
+    (here,) = import_offsets("file-source", "source", config, [there])
+    assert here.after == of({"file": "/data/in.txt"}, {"position": 41})
+    assert "characters" in here.note
+    stored = of({"file": "/data/in.txt"}, {"position": 60, "inode": 3, "head": "a", "tail": "b"})
+    (back,) = export_offsets("file-source", "source", config, [stored])
+    assert back.after == of({"filename": config["file"]}, {"position": 60})
+
+
+@pytest.mark.parametrize(
+    ("file", "filename", "offset", "word"),
+    [
+        ("in.txt", "in.txt", {"position": 4}, "relative"),
+        ("/in.txt", "/in.txt", {"position": -4}, "none of a FileStreamSource"),
+        ("/in.txt", "/in.txt", {"position": True}, "none of a FileStreamSource"),
+        ("/in.txt", "/in.txt", None, "none of a FileStreamSource"),
+    ],
+)
+def test_an_offset_of_a_file_that_cannot_be_used_says_why(file, filename, offset, word):
+    one = imported("file-source", {"file": file}, {"filename": filename}, offset)
+    assert one.after is None
+    assert word in one.loss
+
+
+def test_a_file_that_is_not_read_any_more_is_left_out():
+    one = imported("file-source", {"file": "/b"}, {"filename": "/a"}, {"position": 3})
+    assert (one.after, one.loss) == (None, "")
+    assert "any more" in one.note
+
+
+def test_what_only_one_side_knows_of_files_is_left_out():
+    offsets = [of({"find": "/data/*"}, {"seen": 1}), of({"file": "/other"}, {"position": 1})]
+    found = export_offsets("file-source", "source", {"file": "/in"}, offsets)
+    assert [(one.after, one.loss) for one in found] == [(None, ""), (None, "")]
+    (rows,) = export_offsets("file-source", "source", {"file": "/in"}, [of({"file": "/in"}, {})])
+    assert "no bytes" in rows.loss
+
+
+@pytest.mark.parametrize(
+    ("stored", "here"),
+    [
+        ({"incrementing": 7}, {"incrementing": 7}),
+        (
+            {"timestamp": 1700000000123, "timestamp_nanos": 123000000, "incrementing": None},
+            {"timestamp": 1700000000123, "timestamp_nanos": 123000000},
+        ),
+    ],
+)
+def test_offsets_of_tables(stored, here):
+    partition = {"protocol": "1", "table": "shop.orders"}
+    one = imported("jdbc-source", {"mode": "incrementing"}, partition, stored)
+    assert one.after == of({"table": "shop.orders"}, here)
+
+
+def test_a_query_and_a_bulk_copy_have_no_offset_to_go_on_from():
+    query = imported(
+        "jdbc-source", {"mode": "incrementing"}, {"query": "query"}, {"incrementing": 1}
+    )
+    assert "query" in query.loss
+    bulk = imported("jdbc-source", {"mode": "bulk"}, {"table": "t"}, {})
+    assert (bulk.after, bulk.loss) == (None, "")
+    (back,) = export_offsets("jdbc-source", "source", {}, [of({"table": "t"}, {"incrementing": 1})])
+    assert back.loss
+
+
+def test_a_table_that_is_not_read_here_is_a_loss_not_a_silent_new_beginning():
+    names = ["public.orders", "shop.public.lines", "public.gone"]
+    offsets = [of({"protocol": "1", "table": name}, {"incrementing": 1}) for name in names]
+    found = import_offsets("jdbc-source", "source", {}, offsets)
+    orders, lines, gone = match_tables(found, {"public.orders", "public.lines"})
+    assert orders.after["partition"] == {"table": "public.orders"}
+    assert lines.after["partition"] == {"table": "public.lines"}
+    assert (gone.after, gone.loss) == (None, "the connector reads no table public.gone here")
+
+
+# as Debezium 3.6 writes them
+PLACE = {"ts_sec": 1, "file": "bin.000003", "pos": 154, "server_id": 9, "gtids": "u:1-5"}
+
+
+def test_a_place_between_two_transactions_of_mysql():
+    one = imported("mysql-cdc", {"topic.prefix": "shop"}, {"server": "shop"}, PLACE)
+    assert one.after == of({"server": "shop"}, {"file": "bin.000003", "pos": 154, "gtid": "u:1-5"})
+    assert not one.repeats
+
+
+@pytest.mark.parametrize("within", [{"event": 2}, {"event": 2, "row": 1}, {"row": 1}])
+def test_a_place_within_a_transaction_of_mysql_says_what_comes_again(within):
+    one = imported("mysql-cdc", {"topic.prefix": "shop"}, {"server": "shop"}, PLACE | within)
+    assert one.after["offset"]["pos"] == 154
+    assert "come again" in one.repeats
+
+
+def test_the_last_commit_of_postgresql():
+    config = {"database.dbname": "shop", "slot.name": "debezium"}
+    stored = {"lsn": 23876536, "lsn_commit": 23876424, "lsn_proc": 23876424, "txId": 3}
+    one = imported("postgres-cdc", config, {"server": "s"}, stored)
+    partition = {"database": "shop", "slot": "debezium"}
+    assert one.after == of(partition, {"lsn": "0/16C5348"})
+    assert "come again" in one.repeats
+
+
+@pytest.mark.parametrize("becomes", ["mysql-cdc", "postgres-cdc"])
+@pytest.mark.parametrize(
+    ("stored", "word"),
+    [
+        ({"snapshot": True}, "that of Debezium's snapshot"),
+        (
+            {"snapshot": "INITIAL", "snapshot_completed": True, "last_snapshot_record": True},
+            "that of Debezium's snapshot",
+        ),
+        ({"incremental_snapshot_primary_key": "aced"}, "incremental snapshot has not ended"),
+        ({"file": "", "lsn_commit": None}, "it "),
+    ],
+)
+def test_a_snapshot_that_runs_is_not_taken_over(becomes, stored, word):
+    one = imported(becomes, {}, {"server": "s"}, PLACE | {"lsn_commit": 1} | stored)
+    assert one.after is None
+    assert word in one.loss
+
+
+def test_a_class_that_nobody_translates_is_a_loss():
+    one = imported("http-source", {}, {"a": 1}, {"b": 2})
+    assert (one.after, "http-source" in one.loss) == (None, True)
+
+
+def test_offsets_are_the_same_in_any_order():
+    other = of({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})
+    swapped = of({"kafka_partition": 1, "kafka_topic": "t"}, {"kafka_offset": 7})
+    assert is_same([SINK, other], [other, swapped])
+    assert not is_same([SINK], [{**SINK, "offset": {"kafka_offset": 8}}])
+    assert not is_same([SINK], [SINK, other])

@@ -1,0 +1,67 @@
+"""Kafka Connect's distributed worker file: what of it is in force on a machine of a cluster."""
+
+import pytest
+
+from penstock.cluster.distributed import distributed_settings
+from penstock.model.errors import ConfigError
+
+KAFKA_CONNECT = {
+    "bootstrap.servers": "b:9092", "group.id": "orders", "key.converter": "json",
+    "value.converter": "json", "config.storage.topic": "c", "offset.storage.topic": "o",
+    "status.storage.topic": "s", "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1", "offset.flush.interval.ms": "10000",
+    "listeners": "http://127.0.0.1:8083", "session.timeout.ms": "10000",
+    "scheduled.rebalance.max.delay.ms": "300000", "connect.protocol": "sessioned",
+    "exactly.once.source.support": "enabled", "rest.advertised.host.name": "h",
+    "producer.linger.ms": "5", "metric.reporters": "x", "client.id": "me",
+    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+}  # fmt: skip
+
+
+def made(**more):
+    given = {name.replace("__", "."): text for name, text in more.items()}
+    return distributed_settings({**KAFKA_CONNECT, **given}, {})
+
+
+def test_a_machine_has_all_services_of_one_cluster():
+    services, warnings = made()
+    assert set(services) == {"config", "offset", "scheduler", "gateway", "worker"}
+    assert {one.etcd.cluster for one in services.values()} == {"orders"}
+    assert services["gateway"].values["listeners"] == ("http://127.0.0.1:8083",)
+    assert services["scheduler"].values["rebalance.delay"] == 300.0
+    brokers = services["worker"].worker().brokers
+    assert brokers.default == "kafka"
+    assert brokers.keys["producer.linger.ms"] == "5"
+    assert {one.config_path for one in warnings} == {
+        "config.storage.topic", "config.storage.replication.factor", "status.storage.topic",
+        "offset.flush.interval.ms", "session.timeout.ms", "connect.protocol",
+        "exactly.once.source.support", "rest.advertised.host.name", "metric.reporters",
+        "client.id", "header.converter",
+    }  # fmt: skip
+
+
+def test_keys_of_kafka_are_told_of_where_topics_are_embedded():
+    _, warnings = made(topics__backend="embedded")
+    told = {one.config_path for one in warnings}
+    assert {"bootstrap.servers", "key.converter", "producer.linger.ms"} <= told
+
+
+def test_others_reach_a_machine_where_it_reaches_etcd():
+    services, _ = made(etcd__endpoints="127.0.0.1:2379")
+    assert {one.listen for one in services.values()} == {"127.0.0.1:0"}
+    services, _ = made(listen="127.0.0.1:7000")
+    assert services["worker"].listen == "127.0.0.1:7000"
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "path"),
+    [
+        ({"lease__ttls": "5s"}, "config.unknown_key", "lease.ttls"),
+        ({"lease__ttl": "soon"}, "config.wrong_type", "lease.ttl"),
+        ({"etcd__endpoints": "no such host:1"}, "etcd.bad_endpoint", "etcd.endpoints"),
+    ],
+)
+def test_a_key_that_means_nothing_is_refused(more, code, path):
+    with pytest.raises(ConfigError) as caught:
+        made(**more)
+    assert (caught.value.code, caught.value.diagnostic.config_path) == (code, path)

@@ -1,0 +1,216 @@
+"""Topics of brokers: who uses them, and what the plugin at the topic's end is given."""
+
+import asyncio
+
+import pytest
+
+from penstock.model.connector import Connector, ConnectorKind
+from penstock.model.errors import ConfigError
+from penstock.secrets.resolution import NO_SECRETS
+from penstock.worker.config.broker_topics import BrokerTopics, read_broker_topics, topic_role
+from penstock.worker.config.client_overrides import OverridePolicy
+from penstock.worker.config.reach import ConnectorBounds, ReachRules, read_reach_rules
+from penstock.worker.config.resolved_config import resolve_config
+from unit.worker.test_resolved_config import NO_HOST
+
+SOURCE, SINK = ConnectorKind.SOURCE, ConnectorKind.SINK
+NODE = {
+    "bootstrap.servers": "b:9092", "sasl.password": "of-the-node", "sasl.username": "u",
+    "value.converter": "json", "value.converter.schemas.enable": "false",
+    "offset.storage.topic": "offsets",
+}  # fmt: skip
+
+
+ANY = OverridePolicy("All", None)
+
+
+def made(kind, node=NODE, default=True, rules=ReachRules(), overrides=ANY, **config):  # noqa: B008
+    system = "rocketmq" if "namesrv.addr" in node else "kafka"
+    brokers = BrokerTopics(system if default and node else "embedded", node)
+    bounds = ConnectorBounds(overrides, rules)
+    given = {"connector.class": "x"} | {k.replace("__", "."): v for k, v in config.items()}
+    connector = Connector("c", given, kind)
+    return asyncio.run(resolve_config(NO_HOST, NO_SECRETS, connector, bounds, brokers))
+
+
+def test_a_source_is_a_pipeline_into_the_brokers():
+    found = made(SOURCE, file="a", topic__partitions="4", connector__plugin__version="7")
+    assert (found.reads_plugin, found.writes_plugin) == (True, True)
+    target = found.target(topic_role(SOURCE))
+    assert (target.connector, target.version) == ("kafka-sink", "latest")
+    assert dict(target.secrets) == {"sasl.password": "of-the-node"}
+    assert dict(target.config) == {
+        "bootstrap.servers": "b:9092", "sasl.username": "u", "topic": "${dataset}",
+        "topic.creation.default.partitions": "4", "offsets.storage.topic": "offsets",
+        "value.converter": "json", "value.converter.schemas.enable": "false",
+    }  # fmt: skip
+    assert dict(found.target("source").config) == {"file": "a"}
+    assert found.target("source").version == "7"
+
+
+def test_a_sink_is_a_pipeline_out_of_them():
+    found = made(SINK, topics="a,b", auto__offset__reset="fail", file="x")
+    target = found.target(topic_role(SINK))
+    assert (target.connector, target.config["topics"]) == ("kafka-source", "a,b")
+    assert target.config["auto.offset.reset"] == "none"
+    assert "offsets.storage.topic" not in target.config
+    assert made(SINK, topics__regex="a.*").target("source").config["topics.regex"] == "a.*"
+
+
+def test_a_converter_of_the_connector_comes_with_its_own_keys_only():
+    config = made(SOURCE, value__converter="string").target("sink").config
+    assert config["value.converter"] == "string"
+    assert "value.converter.schemas.enable" not in config
+
+
+@pytest.mark.parametrize(
+    ("default", "backend", "used"),
+    [(True, "", True), (True, "embedded", False), (False, "", False), (False, "kafka", True)],
+)
+def test_a_connector_says_otherwise_than_its_node(default, backend, used):
+    assert made(SOURCE, default=default, topics__backend=backend).on_broker is used
+
+
+def test_a_pipeline_has_no_topics():
+    found = made(ConnectorKind.PIPELINE, connector__class="", source__x="1", sink__y="2")
+    assert not found.on_broker
+
+
+def test_what_only_embedded_topics_have_is_told():
+    found = made(SOURCE, topic__retention="1h", value__converter="string")
+    assert [one.config_path for one in found.findings] == ["topic.retention"]
+    embedded = made(SOURCE, default=False, value__converter="string")
+    assert [one.config_path for one in embedded.findings] == ["value.converter"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "node", "code"),
+    [(SOURCE, {}, "topics.no_brokers"), (ConnectorKind.MIRROR, NODE, "topics.no_mirror")],
+)
+def test_what_has_no_meaning_is_refused(kind, node, code):
+    with pytest.raises(ConfigError, match=code):
+        made(kind, node, topics__backend="kafka")
+
+
+def test_where_rules_bound_topics_kafka_is_refused():
+    rules = read_reach_rules(["r"], {"reach.r.connectors": ".*", "reach.r.topics": "a.*"})
+    with pytest.raises(ConfigError, match=r"reach\.brokers"):
+        made(SOURCE, rules=rules)
+    assert not made(SOURCE, rules=rules, topics__backend="embedded").on_broker
+
+
+def test_clients_have_the_settings_of_the_node_and_over_them_the_connectors():
+    node = NODE | {
+        "producer.linger.ms": "1", "producer.acks": "all", "admin.client.id": "a",
+        "consumer.max.poll.records": "5", "consumer.auto.offset.reset": "latest",
+    }  # fmt: skip
+    of_source = {
+        "producer.override.linger.ms": "9", "consumer.override.client.id": "c",
+        "admin.override.client.id": "b",
+    }  # fmt: skip
+    found = made(SOURCE, node, **of_source)
+    clients = ("producer.", "consumer.", "admin.")
+    config = found.target("sink").config
+    assert {key: config[key] for key in config if key.startswith(clients)} == {
+        "producer.linger.ms": "9", "producer.acks": "all", "admin.client.id": "b",
+    }  # fmt: skip
+    (unused,) = found.findings
+    assert unused.config_path == "consumer.override.client.id"
+    sink = made(SINK, node, topics="t").target("source").config
+    assert (sink["consumer.max.poll.records"], sink["auto.offset.reset"]) == ("5", "latest")
+    assert "consumer.auto.offset.reset" not in sink
+    own = made(SINK, node, topics="t", auto__offset__reset="earliest")
+    assert own.target("source").config["auto.offset.reset"] == "earliest"
+
+
+def test_a_setting_of_a_client_that_the_policy_refuses_is_an_error():
+    key = "producer.override.sasl.jaas.config"
+    found = made(SOURCE, overrides=OverridePolicy(), **{key: "x"}).findings
+    assert [(one.config_path, one.code) for one in found] == [(key, "config.override_refused")]
+
+
+def test_topics_are_created_as_the_connector_says_and_the_node_lets_it():
+    groups = {"topic.creation.groups": "g", "topic.creation.g.include": "x.*"}
+    node = NODE | {"topic.creation.enable": "false", "offset.storage.replication.factor": "3"}
+    config = made(SOURCE, node, **groups).target("sink").config
+    assert config["topic.creation.g.include"] == "x.*"
+    assert config["topic.creation.enable"] == "false"
+    assert config["offsets.storage.replication.factor"] == "3"
+    assert not made(SOURCE, node, **groups).findings
+
+
+def test_keys_of_tls_are_left_out_where_the_brokers_have_none():
+    node = NODE | {"ssl.keystore.location": "/of/the/rest/api"}
+    assert "ssl.keystore.location" not in made(SOURCE, node).target("sink").config
+    node["security.protocol"] = "SASL_SSL"
+    assert "ssl.keystore.location" in made(SOURCE, node).target("sink").config
+
+
+@pytest.mark.parametrize(
+    ("said", "keys", "default"),
+    [
+        ("", {"bootstrap.servers": "b:9092"}, "kafka"),
+        ("kafka", {"bootstrap.servers": "b:9092"}, "kafka"),
+        ("embedded", {"bootstrap.servers": "b:9092"}, "embedded"),
+        ("", {"namesrv.addr": "n:9876"}, "rocketmq"),
+        ("kafka", {"namesrv.addr": "n:9876", "bootstrap.servers": "b:9092"}, "kafka"),
+        ("", {"value.converter": "json"}, "embedded"),
+    ],
+)
+def test_a_node_with_brokers_has_its_topics_there(said, keys, default):
+    assert read_broker_topics({"topics.backend": said}, keys).default == default
+
+
+@pytest.mark.parametrize(
+    ("said", "keys", "found"),
+    [
+        ("kafka", {}, r"config\.missing.*bootstrap\.servers"),
+        ("rocketmq", {"bootstrap.servers": "b:9092"}, r"config\.missing.*namesrv\.addr"),
+        ("", {"namesrv.addr": "n:1", "bootstrap.servers": "b:1"}, r"config\.conflict"),
+    ],
+)
+def test_a_node_names_the_brokers_that_it_uses(said, keys, found):
+    with pytest.raises(ConfigError, match=found):
+        read_broker_topics({"topics.backend": said}, keys)
+
+
+ROCKETMQ = {
+    "namesrv.addr": "n:9876", "rocketmq.access.key": "u", "rocketmq.secret.key": "of-the-node",
+    "rocketmq.topic.queues": "8", "rocketmq.tags.column": "status", "rocketmq.tags": "a",
+    "rocketmq.batch.rows": "9", "value.converter": "string", "bootstrap.servers": "b:9092",
+}  # fmt: skip
+
+
+def test_a_source_is_a_pipeline_into_rocketmq():
+    found = made(SOURCE, ROCKETMQ, file="a")
+    target = found.target("sink")
+    assert (target.connector, dict(target.secrets)["secret.key"]) == (
+        "rocketmq-sink",
+        "of-the-node",
+    )
+    assert {**target.config, "access.key": ""} == {
+        "namesrv.addr": "n:9876", "topic": "${dataset}", "topic.queues": "8",
+        "tags.column": "status", "value.converter": "string", "access.key": "",
+    }  # fmt: skip
+    own = made(SOURCE, ROCKETMQ, topic__partitions="2")
+    assert own.target("sink").config["topic.queues"] == "2"
+
+
+def test_a_sink_is_a_pipeline_out_of_rocketmq():
+    target = made(SINK, ROCKETMQ, topics="a,b").target("source")
+    assert target.connector == "rocketmq-source"
+    assert {**target.config, "access.key": ""} == {
+        "namesrv.addr": "n:9876", "topics": "a,b", "tags": "a", "batch.rows": "9",
+        "consume.from.where": "first", "consume.offset.lost": "first",
+        "value.converter": "string", "access.key": "",
+    }  # fmt: skip
+    strict = made(SINK, ROCKETMQ, topics="a", auto__offset__reset="latest").target("source").config
+    assert (strict["consume.from.where"], strict["consume.offset.lost"]) == ("last", "last")
+
+
+def test_what_must_not_come_twice_is_not_sent_to_rocketmq():
+    found = made(SOURCE, ROCKETMQ, exactly__once__support="required").findings
+    assert [(one.code, one.config_path) for one in found] == [
+        ("delivery.not_available", "exactly.once.support")
+    ]
+    assert not made(SOURCE, exactly__once__support="required").findings
