@@ -158,7 +158,7 @@ class QueueReader:
                     "the next one to be read"
                 )
             case Answer.PULL_OFFSET_MOVED:
-                if pull.begin >= low:  # somebody has moved the group whose name we use
+                if pull.begin >= low:  # an operator moved the group whose name is used
                     self._pulls.clear()
                 else:
                     self._keep(pull, Piece(pull.begin, low, b"", is_lost=True))

@@ -2,7 +2,7 @@
 
 A queue has one batch in flight: a broker handles requests of one connection side by side, and a
 second batch could be stored before the first. Queues are independent of each other. A batch whose
-answer does not come fails the transaction: nobody knows whether it was stored.
+answer does not come fails the transaction: it may be stored, or not.
 """
 
 from __future__ import annotations
