@@ -157,7 +157,7 @@ class Cluster:
         fields = {"topic": topic, "queueId": str(number)}
         stage = f"offsets of queue {number} of {topic}"
         low = self.ask_number(address, Request.GET_MIN_OFFSET, fields, stage)
-        return low, self.ask_number(address, Request.GET_MAX_OFFSET, fields, stage)
+        return max(low, 0), self.ask_number(address, Request.GET_MAX_OFFSET, fields, stage)
 
     def offset_at(self, address: str, topic: str, number: int, timestamp_ms: int) -> int:
         """Return the offset of the first message that was stored at a time, or later."""

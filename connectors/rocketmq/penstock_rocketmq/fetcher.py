@@ -191,10 +191,10 @@ class Fetcher:
         except UnexpectedAnswerError as error:
             raise to_connector_error(error.response, address, f"pull from {where}") from error
         except OffsetBeyondEndError as error:
-            raise offset_beyond_end(where, str(error)) from error
+            raise _offset_beyond_end(where, str(error)) from error
 
 
-def offset_beyond_end(where: str, reason: str) -> OffsetLostError:
+def _offset_beyond_end(where: str, reason: str) -> OffsetLostError:
     """Return the error of an offset that the queue does not have yet."""
     return OffsetLostError(
         "rocketmq.offset_lost",

@@ -107,8 +107,10 @@ class QueueReader:
         self._pulls.clear()
 
     def move(self, offset: int) -> None:
-        """Go on at another offset."""
+        """Go on at another offset, without what was pulled already."""
         self._pulls.clear()
+        self.pieces.clear()
+        self.buffered_bytes = 0
         self._next = offset
 
     def take(self, max_rows: int) -> list[Piece]:
