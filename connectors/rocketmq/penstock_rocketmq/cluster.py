@@ -32,6 +32,11 @@ _APPEAR_TIMEOUT_S: Final = 30.0
 30 s.
 """
 
+AWAY_TIMEOUT_S: Final = 15.0
+"""Time for a broker that is away to come back, when a task needs it to begin. The host waits 30 s
+for a task to open.
+"""
+
 _PAUSE_S: Final = 0.1
 _MASTER: Final = "0"
 _READ, _WRITE = 4, 2
@@ -120,9 +125,7 @@ class Cluster:
             "attributes": "+message.type=NORMAL",
         }  # fmt: skip
         stage = f"creation of topic {topic}"
-        masters = self.list_masters()
-        if not masters:
-            raise no_master(stage, "any broker")
+        masters = self._until(self.list_masters, stage, "any broker")
         for address in masters.values():
             self.ask(address, Request.UPDATE_AND_CREATE_TOPIC, fields, stage)
         deadline = time.monotonic() + _APPEAR_TIMEOUT_S
@@ -131,12 +134,30 @@ class Cluster:
                 raise unavailable(stage, ", ".join(self._name_servers), "it does not appear there")
             time.sleep(_PAUSE_S)
 
+    def find_master(self, topic: str, broker: str) -> str:
+        """Return the address of the master of a broker, and wait for one that is away."""
+
+        def address() -> str | None:
+            route = self.route(topic)
+            return route.masters.get(broker) if route is not None else None
+
+        return self._until(address, f"route of {topic}", broker)
+
+    @staticmethod
+    def _until(ask: Callable[[], T | None], stage: str, broker: str) -> T:
+        deadline = time.monotonic() + AWAY_TIMEOUT_S
+        while not (found := ask()):
+            if time.monotonic() > deadline:
+                raise no_master(stage, broker)
+            time.sleep(_PAUSE_S)
+        return found
+
     def bounds(self, address: str, topic: str, number: int) -> tuple[int, int]:
         """Return the first offset of a queue, and the one after its last message."""
         fields = {"topic": topic, "queueId": str(number)}
         stage = f"offsets of queue {number} of {topic}"
         low = self.ask_number(address, Request.GET_MIN_OFFSET, fields, stage)
-        return low, self.ask_number(address, Request.GET_MAX_OFFSET, fields, stage)
+        return max(low, 0), self.ask_number(address, Request.GET_MAX_OFFSET, fields, stage)
 
     def offset_at(self, address: str, topic: str, number: int, timestamp_ms: int) -> int:
         """Return the offset of the first message that was stored at a time, or later."""

@@ -43,6 +43,11 @@ _MAX_PULLS: Final = 256
 """Pulls of a task in flight; each queue has one in any case. Most answers have 256 KiB at most."""
 
 _MAX_BUFFERED_BYTES: Final = 64 << 20
+"""Bytes that were pulled and not taken, and that are expected of pulls in flight."""
+
+_DECAY: Final = 0.99
+"""How fast large answers are forgotten."""
+
 _SUSPEND, _SUBSCRIPTION = 2, 4
 
 
@@ -71,6 +76,7 @@ class Fetcher:
             "expressionType": "TAG",
         }  # fmt: skip
         self._brokers: dict[str, _Broker] = {}
+        self._answer_bytes = 0.0
         for reader in readers:
             name = reader.queue.broker
             self._brokers.setdefault(name, _Broker(name)).readers.append(reader)
@@ -135,8 +141,10 @@ class Fetcher:
         buffered_bytes = sum(reader.buffered_bytes for reader in self._readers)
         if buffered_bytes > _MAX_BUFFERED_BYTES:
             return
+        in_flight = sum(len(one.sent) for one in self._brokers.values())
+        is_full = buffered_bytes + in_flight * self._answer_bytes > _MAX_BUFFERED_BYTES
         for reader in broker.readers:
-            for pull in reader.due(self._depth):
+            for pull in reader.due(1 if is_full else self._depth):
                 opaque = broker.channel.send(Request.PULL_MESSAGE, self._fields(reader, pull))
                 broker.sent[opaque] = reader, pull, now
 
@@ -166,6 +174,7 @@ class Fetcher:
             if (found := broker.sent.pop(response.opaque, None)) is not None:
                 reader, pull, _ = found
                 pull.response = response
+                self._answer_bytes = max(len(response.body), self._answer_bytes * _DECAY)
                 touched[id(reader)] = reader
         for reader in touched.values():
             self._advance(reader, channel.address)
@@ -182,10 +191,10 @@ class Fetcher:
         except UnexpectedAnswerError as error:
             raise to_connector_error(error.response, address, f"pull from {where}") from error
         except OffsetBeyondEndError as error:
-            raise offset_beyond_end(where, str(error)) from error
+            raise _offset_beyond_end(where, str(error)) from error
 
 
-def offset_beyond_end(where: str, reason: str) -> OffsetLostError:
+def _offset_beyond_end(where: str, reason: str) -> OffsetLostError:
     """Return the error of an offset that the queue does not have yet."""
     return OffsetLostError(
         "rocketmq.offset_lost",

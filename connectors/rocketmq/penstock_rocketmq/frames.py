@@ -1,8 +1,8 @@
 """Frames of RocketMQ's remoting protocol. Pure.
 
 A frame is its length (4 bytes), how its header is serialized (1 byte, 0 for JSON) and the header's
-length (3 bytes), the header, the body. A request has a number, its answer the same one. Whoever
-sends a frame that is none is not RocketMQ: no length is believed beyond `MAX_FRAME_BYTES`.
+length (3 bytes), the header, the body. A request has a number, its answer the same one. A frame
+that is none is not RocketMQ's: no length is believed beyond `MAX_FRAME_BYTES`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Response:
     Attributes:
         opaque: The number of its request.
         code: How it went; `Answer` has the codes that are known here.
-        remark: A text for people.
+        remark: A text for the user.
         fields: Further fields of the header.
         body: The body.
     """

@@ -107,8 +107,10 @@ class QueueReader:
         self._pulls.clear()
 
     def move(self, offset: int) -> None:
-        """Go on at another offset."""
+        """Go on at another offset, without what was pulled already."""
         self._pulls.clear()
+        self.pieces.clear()
+        self.buffered_bytes = 0
         self._next = offset
 
     def take(self, max_rows: int) -> list[Piece]:
@@ -158,7 +160,7 @@ class QueueReader:
                     "the next one to be read"
                 )
             case Answer.PULL_OFFSET_MOVED:
-                if pull.begin >= low:  # somebody has moved the group whose name we use
+                if pull.begin >= low:  # an operator moved the group whose name is used
                     self._pulls.clear()
                 else:
                     self._keep(pull, Piece(pull.begin, low, b"", is_lost=True))

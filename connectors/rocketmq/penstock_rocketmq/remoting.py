@@ -1,6 +1,6 @@
 """Connections to name servers and brokers: requests in flight, and answers as they come.
 
-A broker answers in its own order, and a pull that waits for messages holds nobody up: so one
+A broker answers in its own order, and a pull that waits for messages delays no other: so one
 connection to an address is enough for a task. All waits have a deadline, and errors name the stage.
 One thread uses a `Remoting`.
 """
@@ -46,7 +46,7 @@ class Dialing:
     """How connections are opened.
 
     Attributes:
-        signer: Signs requests; None where nobody logs in.
+        signer: Signs requests; None where no user logs in.
         tls: TLS of the connections; None for none.
         check_address: Raises for an address that must not be reached.
     """
@@ -192,7 +192,7 @@ class Remoting:
         stage: str,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Response:
-        """Ask an address. A connection that was closed while nobody used it is opened again."""
+        """Ask an address. A connection that was closed while it was not used is opened again."""
         known = address in self._channels
         began = time.monotonic()
         try:
@@ -208,7 +208,7 @@ class Remoting:
             raise
 
     def drop_stale(self) -> None:
-        """Close connections that nobody used for a while, or that were closed by the other side.
+        """Close connections that were not used for a while, or that were closed by the other side.
         Nothing may be in flight.
         """
         for address, channel in list(self._channels.items()):

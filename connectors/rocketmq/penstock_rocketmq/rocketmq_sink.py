@@ -24,6 +24,7 @@ from penstock_connector import (
 )
 from penstock_connector.messages import KEY, OP, MessageEncoder
 from penstock_connector.staging import Spill, SpillStaging, without_rejected
+from penstock_converters import Converter
 from penstock_rocketmq.cluster import TOPIC_NAME, Cluster
 from penstock_rocketmq.config import MessageConfig
 from penstock_rocketmq.properties import (
@@ -42,6 +43,9 @@ _MEMORY_BYTES: Final = 256 << 20
 
 _BATCH_BYTES: Final = 1 << 20
 """Bytes of a batch. Larger ones are not faster, and take the broker longer at once."""
+
+_NO_SLOT: Final = -1
+"""Instead of a slot, for schemas without rows."""
 
 _OVERHEAD_BYTES: Final = 512
 """What a message has beside its body and properties: its frame, and the id of its transaction."""
@@ -123,21 +127,15 @@ class MessageStaging(SpillStaging[pa.RecordBatch]):
     """Messages of a slot, in memory or a file, that are not sent yet."""
 
     def __init__(
-        self, topic: str, config: RocketmqSinkConfig, schema: pa.Schema,
-        key_columns: Sequence[str], spill: Spill,
-    ) -> None:  # fmt: skip
+        self, topic: str, config: RocketmqSinkConfig, encoder: MessageEncoder, spill: Spill
+    ) -> None:
         super().__init__(spill)
-        self.topic, self._config = topic, config
-        if config.keys_columns:
-            schema = _with_key(schema.empty_table(), config.keys_columns, {}).schema
-        sides = config.key_side(), config.value_side()
-        self._encoder = MessageEncoder("rocketmq", topic, schema, key_columns, *sides)
+        self.topic, self._config, self._encoder = topic, config, encoder
 
     def put(self, rows: pa.RecordBatch) -> Sequence[tuple[int, Any]]:
         """Keep the messages of rows, but for those that have none."""
         refused: dict[int, ConnectorError] = {}
-        if self._config.keys_columns:
-            rows = _with_key(rows, self._config.keys_columns, refused)
+        rows = _keyed(rows, self._config, refused)
         messages, bad = self._encoder.encode(rows)
         for one in bad:
             refused.setdefault(one.index, one.error)
@@ -208,6 +206,7 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         """Get ready to send."""
         self._task_id = task_id
         self._key_columns: dict[str, tuple[str, ...]] = {}
+        self._sides: dict[int, tuple[Converter, Converter]] = {}
         self._spill = Spill(_MEMORY_BYTES, "rocketmq.memory", "rocketmq.spill_failed")
         self._cluster = Cluster(self.config)
         batch_bytes = min(_BATCH_BYTES, self.config.max_message_size)
@@ -232,6 +231,8 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
             )
         _require_columns(dataset, schema, config)
         self._key_columns[dataset] = tuple(key_columns)
+        nothing = _keyed(pa.RecordBatch.from_pylist([], schema), config, {})
+        self._encoder(_NO_SLOT, dataset, schema).encode(nothing)  # asks a schema registry
         if config.topic_queues and self._cluster.route(topic) is None:
             self._cluster.create_topic(topic, config.topic_queues)
             return [f"created topic {topic}"]
@@ -241,8 +242,19 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         self, txn_id: int, slot: int, attempt: int, dataset: str, schema: pa.Schema
     ) -> Staging:
         """Return a place for messages that are not sent yet."""
-        topic, keys = self.config.topic_of(dataset), self._key_columns.get(dataset, ())
-        return MessageStaging(topic, self.config, schema, keys, self._spill)
+        topic, encoder = self.config.topic_of(dataset), self._encoder(slot, dataset, schema)
+        return MessageStaging(topic, self.config, encoder, self._spill)
+
+    def _encoder(self, slot: int, dataset: str, schema: pa.Schema) -> MessageEncoder:
+        """Return what makes messages of rows. A slot keeps its converters, which remember
+        schemas.
+        """
+        config = self.config
+        if slot not in self._sides:
+            self._sides[slot] = config.key_side(), config.value_side()
+        schema = _keyed(pa.RecordBatch.from_pylist([], schema), config, {}).schema
+        topic, keys = config.topic_of(dataset), self._key_columns.get(dataset, ())
+        return MessageEncoder("rocketmq", topic, schema, keys, *self._sides[slot])
 
     def prepare(self, txn_id: int, epoch: int, staged: Sequence[Staging], token: bytes) -> bytes:
         """Send all messages: they are stored before the offsets are (invariant 1)."""
@@ -282,6 +294,8 @@ class RocketmqSink(TransactionalSink[RocketmqSinkConfig]):
         """Leave the brokers."""
         if (cluster := getattr(self, "_cluster", None)) is not None:
             cluster.close()
+        for side in [one for pair in getattr(self, "_sides", {}).values() for one in pair]:
+            side.close()
 
 
 def row_id(task_id: str, txn_id: int, number: int, hashed: int | None, body: bytes) -> bytes:
@@ -317,12 +331,19 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _with_key(rows: Any, names: Sequence[str], refused: Any) -> Any:
-    """Return rows whose key is made of columns. A text with spaces would be several keys."""
-    texts = [rows.column(name).cast(pa.string()) for name in names]
-    for name, text in zip(names, texts, strict=True):
-        for index in pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(text, r"\s"), False)):
-            refused[index.as_py()] = DataError(
+def _keyed(
+    rows: pa.RecordBatch, config: RocketmqSinkConfig, refused: dict[int, ConnectorError]
+) -> pa.RecordBatch:
+    """Return rows with the key that `keys.columns` make, where they do. A text with spaces would be
+    several keys.
+    """
+    if not config.keys_columns:
+        return rows
+    texts = [rows.column(name).cast(pa.string()) for name in config.keys_columns]
+    for name, text in zip(config.keys_columns, texts, strict=True):
+        has_space = pc.fill_null(pc.match_substring_regex(text, r"\s"), fill_value=False)
+        for index in pc.indices_nonzero(has_space).to_pylist():
+            refused[index] = DataError(
                 "rocketmq.key",
                 f"the text of the column {name!r} has a space, and KEYS are separated by spaces",
                 fix="Leave the column out of `keys.columns`, or change it by a transform.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,9 +24,9 @@ from penstock_connector import (
     key,
 )
 from penstock_connector.messages import MESSAGE_SCHEMA, MessageDecoder
-from penstock_rocketmq.cluster import Cluster, Queue, Route, no_master
+from penstock_rocketmq.cluster import Cluster, Queue, Route
 from penstock_rocketmq.config import MessageConfig
-from penstock_rocketmq.fetcher import Fetcher, offset_beyond_end
+from penstock_rocketmq.fetcher import Fetcher
 from penstock_rocketmq.frames import ProtocolError
 from penstock_rocketmq.properties import decode_properties
 from penstock_rocketmq.queue_reader import Piece, QueueReader
@@ -158,16 +158,16 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
     def plan(
         cls, config: RocketmqSourceConfig, max_tasks: int, known: Sequence[Partition]
     ) -> Sequence[Partition]:
-        """Return the queues of the topics; a topic that does not exist has none yet."""
+        """Return the queues of the topics; a topic that does not exist has none yet. Queues of a
+        broker that is away stay: name servers forget it, and it comes back.
+        """
         cluster = Cluster(config)
         try:
+            routes = _routes(config, cluster)
+            found = [(topic, queue) for topic, route in routes.items() for queue in route.readable]
+            found += _queues_away(config, cluster, known, found)
             return [
-                Partition(
-                    {"topic": topic, "broker": queue.broker, "queue": queue.number},
-                    datasets=(topic,),
-                )
-                for topic, route in _routes(config, cluster).items()
-                for queue in route.readable
+                Partition(_key(topic, queue), datasets=(topic,)) for topic, queue in sorted(found)
             ]
         finally:
             cluster.close()
@@ -178,49 +178,41 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
         self._decoders: dict[str, MessageDecoder] = {}
         self._wanted = frozenset(self.config.tag_names)
         self._cluster = Cluster(self.config)
-        self._masters: dict[str, Mapping[str, str]] = {}
+        self._masters: dict[str, str] = {}
+        self._unread: set[QueueReader] = set()
         self._readers = deque(self._reader(one) for one in partitions)
         self._fetcher = Fetcher(
             self._cluster, self.config.consumer_group, self.config.tags, tuple(self._readers)
         )
 
     def _reader(self, partition: Partition) -> QueueReader:
-        topic = str(partition.key["topic"])
-        queue = Queue(str(partition.key["broker"]), int(partition.key["queue"]))
+        topic, queue = _place(partition)
         offset = self._beginning(topic, queue, partition)
-        return QueueReader(topic, queue, offset, is_filtered=bool(self._wanted))
+        reader = QueueReader(topic, queue, offset, is_filtered=bool(self._wanted))
+        if partition.offset is None:
+            self._unread.add(reader)
+        return reader
 
     def _beginning(self, topic: str, queue: Queue, partition: Partition) -> int:
+        """Return where to read on. Most offsets need no broker: one that is away does not keep the
+        task from reading the others. An offset that is gone shows at the first pull.
+        """
         config = self.config
+        if partition.offset is not None:
+            return int(partition.offset["offset"])
+        if config.consume_from_where == "first":
+            return 0
         address = self._master(topic, queue)
         low, high = self._cluster.bounds(address, topic, queue.number)
-        low = max(low, 0)
-        if partition.offset is None:
-            match config.consume_from_where:
-                case "last":
-                    return self._decide(high, topic, queue)
-                case "timestamp":
-                    found = self._cluster.offset_at(
-                        address, topic, queue.number, config.timestamp_ms()
-                    )
-                    return self._decide(min(max(found, low), high), topic, queue)
-            return low
-        offset = int(partition.offset["offset"])
-        if offset > high:
-            reason = f"it has the offsets {low} to {high}, and {offset} is the next one to be read"
-            raise offset_beyond_end(_where(topic, queue), reason)
-        if offset < low:
-            return self._decide(self._after_loss(topic, queue, offset, low, high), topic, queue)
-        return offset
+        if config.consume_from_where == "last":
+            return self._decide(high, topic, queue)
+        found = self._cluster.offset_at(address, topic, queue.number, config.timestamp_ms())
+        return self._decide(min(max(found, low), high), topic, queue)
 
     def _master(self, topic: str, queue: Queue) -> str:
-        if topic not in self._masters:
-            route = self._cluster.route(topic)
-            self._masters[topic] = route.masters if route is not None else {}
-        address = self._masters[topic].get(queue.broker)
-        if address is None:
-            raise no_master(f"offsets of {topic}", queue.broker)
-        return address
+        if queue.broker not in self._masters:
+            self._masters[queue.broker] = self._cluster.find_master(topic, queue.broker)
+        return self._masters[queue.broker]
 
     def _after_loss(self, topic: str, queue: Queue, begin: int, end: int, high: int) -> int:
         """Return where reading goes on after messages from `begin` up to `end` that are gone."""
@@ -264,6 +256,11 @@ class RocketmqSource(Source[RocketmqSourceConfig]):
 
     def _decode(self, reader: QueueReader, pieces: Sequence[Piece]) -> None:
         begin, end = pieces[0].begin, pieces[-1].end
+        is_unread = reader in self._unread
+        self._unread.discard(reader)
+        if pieces[0].is_lost and is_unread:  # it begins at the first message that is there
+            self._pending.append(_mark(reader.topic, reader.queue, end))
+            return
         if pieces[0].is_lost:
             self._skip(reader, begin, end)
             return
@@ -351,6 +348,29 @@ def _routes(config: RocketmqSourceConfig, cluster: Cluster) -> dict[str, Route]:
         names = Pattern.compile(config.topics_regex, "topics.regex").filter(cluster.list_topics())
     routes = ((name, cluster.route(name)) for name in sorted(set(names)))
     return {name: route for name, route in routes if route is not None}
+
+
+def _queues_away(
+    config: RocketmqSourceConfig,
+    cluster: Cluster,
+    known: Sequence[Partition],
+    found: Sequence[tuple[str, Queue]],
+) -> list[tuple[str, Queue]]:
+    """Return the known queues that were not found because their broker has no master now."""
+    missing = {_place(one) for one in known} - set(found)
+    if config.topics_regex:
+        names = {topic for topic, _ in missing}
+        names = set(Pattern.compile(config.topics_regex, "topics.regex").filter(names))
+    else:
+        names = set(config.topics)
+    missing = {(topic, queue) for topic, queue in missing if topic in names}
+    masters = cluster.list_masters() if missing else {}
+    return [(topic, queue) for topic, queue in missing if queue.broker not in masters]
+
+
+def _place(partition: Partition) -> tuple[str, Queue]:
+    key = partition.key
+    return str(key["topic"]), Queue(str(key["broker"]), int(key["queue"]))
 
 
 def _key(topic: str, queue: Queue) -> dict[str, str | int]:

@@ -2,7 +2,7 @@
 
 A queue has one batch in flight: a broker handles requests of one connection side by side, and a
 second batch could be stored before the first. Queues are independent of each other. A batch whose
-answer does not come fails the transaction: nobody knows whether it was stored.
+answer does not come fails the transaction: it may be stored, or not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock_connector import ConnectorError, RetriableError
-from penstock_rocketmq.cluster import Cluster, Queue, Route, no_master
+from penstock_rocketmq.cluster import Cluster, Queue, Route
 from penstock_rocketmq.frames import Answer, Request
 from penstock_rocketmq.remoting import (
     REQUEST_TIMEOUT_S,
@@ -64,8 +64,7 @@ class Sender:
 
     def queues(self, topic: str) -> tuple[Queue, ...]:
         """Return the queues of a topic that can be written, in order."""
-        route = self._routes.get(topic)
-        if route is None:
+        if topic not in self._routes:
             route = self._cluster.route(topic)
             if route is None or not route.writable:
                 raise RetriableError(
@@ -74,7 +73,7 @@ class Sender:
                     fix="Create the topic, or set `topic.queues` so that it is created.",
                 )
             self._routes[topic] = route
-        return route.writable
+        return self._routes[topic].writable
 
     def put(self, topic: str, queue: Queue, messages: Iterable[bytes]) -> None:
         """Send messages behind those that were put before; returns when there is room for more."""
@@ -82,7 +81,7 @@ class Sender:
         if lane is None:
             address = self._routes[topic].masters.get(queue.broker)
             if address is None:
-                raise no_master(f"sending to {topic}", queue.broker)
+                address = self._cluster.find_master(topic, queue.broker)
             lane = self._lanes[topic, queue] = _Lane(topic, queue, address)
         for message in messages:
             lane.waiting.append(message)

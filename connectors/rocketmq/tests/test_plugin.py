@@ -14,6 +14,7 @@ from penstock_connector._config import read_config
 from penstock_connector._connectors import spec_of
 
 FOLDER = Path(penstock_rocketmq.__file__).parent
+REGISTRY = "value.converter.schema.registry.url"
 README = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
 
 
@@ -47,6 +48,14 @@ def test_every_code_of_an_error_is_in_the_readme():
                 "tls.trust.cert.path": "/x",
             },
             "tls.trust.cert.path",
+        ),
+        (
+            {
+                "namesrv.addr": "ok.example:9876",
+                "value.converter": "avro",
+                REGISTRY: "http://evil.example:8081",
+            },
+            REGISTRY,
         ),
     ],
 )

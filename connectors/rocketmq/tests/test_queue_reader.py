@@ -111,6 +111,18 @@ def test_messages_that_vanish_while_they_are_read_are_a_lost_piece():
     assert [(one.begin, one.end, one.is_lost) for one in reader.take(100)] == [(0, 5, True)]
 
 
+def test_what_was_pulled_is_left_out_when_reading_goes_on_elsewhere():
+    reader, broker = reader_at(3), Broker(12, low=10)
+    for _ in range(2):
+        for pull in list(reader.due(1)):
+            pull.response = broker.pull(pull, 32)
+        reader.advance()
+    assert reader.take(1)[0].is_lost
+    reader.move(reader.end)
+    assert reader.take(1) == []
+    assert [(one.begin, one.waits) for one in reader.due(1)] == [(12, True)]
+
+
 def test_an_offset_beyond_the_end_is_an_error():
     reader = reader_at(9)
     (pull,) = reader.due(DEPTH)

@@ -10,6 +10,7 @@ from penstock_rocketmq.frames import Answer, Request
 from penstock_rocketmq.storage import decode_batch
 
 from penstock_connector import CommitMode
+from penstock_connector._config import read_config
 from penstock_connector.testing import RemoteError, plan, sink_task, source_task
 from support.rocketmq_peer import Answered, Peer, route, stored
 
@@ -25,6 +26,7 @@ class Broker:
     def __init__(self, queues=1):
         self.queues = [[] for _ in range(queues)]
         self.low = 0
+        self.is_known = self.has_topic = True
         self.grows = threading.Condition()
         self.peer = Peer(self.handle)
 
@@ -45,8 +47,6 @@ class Broker:
 
     def handle(self, code, fields, body):
         match code:
-            case Request.GET_ROUTEINFO_BY_TOPIC:
-                return route(self.peer.address, len(self.queues))
             case Request.GET_MIN_OFFSET:
                 return Answered(offset=self.low)
             case Request.GET_MAX_OFFSET:
@@ -58,8 +58,25 @@ class Broker:
                 return Answered()
             case Request.PULL_MESSAGE:
                 return self.pull(self.queues[int(fields["queueId"])], int(fields["queueOffset"]))
+        return self.handle_as_name_server(code)
+
+    def handle_as_name_server(self, code):
+        match code:
+            case Request.GET_ROUTEINFO_BY_TOPIC if self.is_known and self.has_topic:
+                return route(self.peer.address, len(self.queues))
+            case Request.GET_ROUTEINFO_BY_TOPIC:
+                return Answered(Answer.TOPIC_NOT_EXIST)
+            case Request.GET_BROKER_CLUSTER_INFO:
+                brokers = {"b": {"brokerName": "b", "brokerAddrs": {"0": self.peer.address}}}
+                table = brokers if self.is_known else {}
+                return Answered(body=json.dumps({"brokerAddrTable": table}).encode())
+            case Request.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
+                return Answered(body=b'{"topicList": []}')
 
     def pull(self, queue, begin):
+        if not self.low <= begin <= len(queue):
+            bounds = {"minOffset": self.low, "maxOffset": len(queue)}
+            return Answered(Answer.PULL_OFFSET_MOVED, nextBeginOffset=self.low, **bounds)
         with self.grows:  # a pull waits at the broker, and then ends
             if not self.grows.wait_for(lambda: len(queue) > begin, 0.2):
                 bounds = {"minOffset": self.low, "maxOffset": len(queue)}
@@ -230,6 +247,13 @@ def test_where_reading_begins_is_decided_once(broker, given, wanted):
         assert [row["n"] for row in task.rows(len(wanted))] == wanted
 
 
+def test_a_queue_that_was_never_read_begins_at_the_first_message_that_is_there(broker):
+    broker.add(*(b'{"n": %d}' % n for n in range(4)))
+    broker.low = 2
+    with source_task(RocketmqSource, broker.source()) as task:
+        assert [row["n"] for row in task.rows(2)] == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("policy", "wanted"), [("first", [2, 3, 4]), ("last", [4]), ("fail", None)]
 )
@@ -267,6 +291,22 @@ def test_a_gap_among_messages_is_told_or_passed_over(broker, monkeypatch, policy
                 task.rows(1)
         else:
             assert [row["n"] for row in task.rows(3)] == wanted
+
+
+def test_queues_of_a_broker_that_is_away_stay_planned(broker):
+    def planned(known=(), **more):
+        given = {name: text for name, text in broker.source(**more).items() if text}
+        config, _ = read_config(RocketmqSource.config_type, given)
+        return list(RocketmqSource.plan(config, 1, known))
+
+    first = planned()
+    broker.is_known = False
+    assert planned(first) == first
+    assert planned() == []
+    assert planned(first, topics="other") == []
+    assert planned(first, topics="", **{"topics.regex": "."}) == first
+    broker.is_known, broker.has_topic = True, False  # the topic was deleted
+    assert planned(first) == []
 
 
 def test_an_offset_beyond_the_end_is_always_an_error(broker):

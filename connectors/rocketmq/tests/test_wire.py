@@ -171,6 +171,26 @@ def test_a_broker_that_answers_no_pull_is_away(cluster, monkeypatch):
         read(cluster(Frozen(3)), 1)
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch, returns):
+    monkeypatch.setattr(of_cluster, "AWAY_TIMEOUT_S", 60 if returns else 0.3)
+    asked = []
+    with Peer(Queue(3)) as broker:
+
+        def name_server(code, fields, body):
+            asked.append(code)
+            if len(asked) == 1 or (returns and len(asked) > 4):  # the plan, and later on
+                return route(broker.address)
+            return Answered(Answer.TOPIC_NOT_EXIST)
+
+        with Peer(name_server) as peer:
+            if returns:
+                assert read(peer.address, 3) == [0, 1, 2]
+            else:
+                with pytest.raises(RemoteError, match=r"rocketmq\.no_master.*no master of b"):
+                    read(peer.address, 3)
+
+
 class Store:
     """A handler of a broker that keeps what is sent; `code` is what it answers."""
 
