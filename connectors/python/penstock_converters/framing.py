@@ -5,7 +5,7 @@ one id are converted together, and stay in their order.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -33,19 +33,19 @@ _NOT_FRAMED: Final = Problem(
 )
 
 
+ReadValues = tuple[Sequence[tuple[pa.Field, Ints | None, pa.Array]], Mapping[int, str]]
+"""Values by their type, with the places of their messages (None: all), and why messages have none;
+the values of those mean nothing.
+"""
+
+
 class SchemaReader(abc.ABC):
-    """Reads the messages of one schema.
-
-    Attributes:
-        field: Name and type of the values.
-    """
-
-    field: pa.Field
+    """Reads the messages of one schema."""
 
     @abc.abstractmethod
-    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> tuple[pa.Array, Mapping[int, str]]:
-        """Return the values of messages in a buffer, without their headers, and why some have none.
-        The messages are in the order of their bytes.
+    def decode(self, data: Bytes, starts: Ints, ends: Ints) -> ReadValues:
+        """Return the values of messages in a buffer, without their headers. The messages are in the
+        order of their bytes.
         """
 
 
@@ -127,13 +127,15 @@ class FramedConverter(abc.ABC):
                 unknown += reader.code == _UNKNOWN
                 rejected += [(row, reader) for row in rows.tolist()]
                 continue
-            values, failed = reader.decode(flat, starts[rows] + _HEADER, ends[rows])
-            if failed:
-                rejected += [(int(rows[at]), _bad_value(number, why)) for at, why in failed.items()]
-                good = np.ones(len(rows), bool)
-                good[list(failed)] = False
-                rows, values = rows[good], values.filter(pa.array(good))
-            groups.add(reader.field, rows, values)
+            parts, failed = reader.decode(flat, starts[rows] + _HEADER, ends[rows])
+            rejected += [(int(rows[at]), _bad_value(number, why)) for at, why in failed.items()]
+            good = np.ones(len(rows), bool)
+            good[list(failed)] = False
+            for field, of_part, values in parts:
+                mine = rows if of_part is None else rows[of_part]
+                fine = good if of_part is None else good[of_part]
+                kept = values.filter(pa.array(fine)) if failed else values
+                groups.add(field, mine[fine], kept)
         rejected.sort(key=lambda one: one[0])
         return Decoded(groups.runs(), tuple(rejected))
 
