@@ -120,9 +120,9 @@ class FramedConverter(abc.ABC):
         ]
         groups = Groups(present)
         unknown = 0
-        for number in np.unique(ids[framed]).tolist():
+        for number in _most_frequent_first(ids[framed]):
             (rows,) = np.nonzero(framed & (ids == number))
-            reader = self._reader(number) if unknown < MAX_UNKNOWN else _unknown(number)
+            reader = self._reader(number, asks=unknown < MAX_UNKNOWN)
             if isinstance(reader, Problem):
                 unknown += reader.code == _UNKNOWN
                 rejected += [(row, reader) for row in rows.tolist()]
@@ -139,10 +139,10 @@ class FramedConverter(abc.ABC):
         rejected.sort(key=lambda one: one[0])
         return Decoded(groups.runs(), tuple(rejected))
 
-    def _reader(self, number: int) -> SchemaReader | Problem:
+    def _reader(self, number: int, *, asks: bool) -> SchemaReader | Problem:
         if number in self._readers:
             return self._readers.remember(number, _never)
-        found = self._registry.schema_by_id(number)
+        found = self._registry.schema_by_id(number) if asks else None
         if found is None:
             return _unknown(number)
         return self._readers.remember(number, lambda: self._try_reader(number, found))
@@ -182,6 +182,15 @@ class FramedConverter(abc.ABC):
         return number, self._writers.remember(
             (key, number), lambda: self._make_writer(found, field, strict=strict)
         )
+
+
+def _most_frequent_first(ids: Ints) -> list[int]:
+    """Return ids, those of most messages first: bytes that are no ids do not keep them from being
+    asked for.
+    """
+    found, counts = np.unique(ids, return_counts=True)
+    ordered: list[int] = found[np.argsort(-counts, kind="stable")].tolist()
+    return ordered
 
 
 def _flat(messages: pa.Array) -> tuple[Bytes, Ints, Ints]:
