@@ -20,7 +20,7 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.messages import Groups, to_messages
+from penstock_converters.messages import Groups, to_messages, viewless, without_views
 from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
@@ -159,6 +159,8 @@ class FramedConverter(abc.ABC):
 
     def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of values."""
+        values = without_views(values)
+        field = field.with_type(viewless(field.type))
         try:
             number, writer = self._writer(field, topic)
         except InvalidSchemaError as error:
