@@ -20,7 +20,7 @@ from penstock_converters import (
     SchemaRefusedError,
 )
 from penstock_converters.connect_schema import InvalidSchemaError
-from penstock_converters.messages import Groups, to_messages
+from penstock_converters.messages import Groups, to_messages, viewless, without_views
 from penstock_converters.ragged import Bytes, Ints, join, repeat
 from penstock_converters.registry_client import RegisteredSchema
 from penstock_converters.schema_registry import MAX_UNKNOWN, Cache, SchemaRegistry, SchemaToUse
@@ -120,9 +120,9 @@ class FramedConverter(abc.ABC):
         ]
         groups = Groups(present)
         unknown = 0
-        for number in np.unique(ids[framed]).tolist():
+        for number in _most_frequent_first(ids[framed]):
             (rows,) = np.nonzero(framed & (ids == number))
-            reader = self._reader(number) if unknown < MAX_UNKNOWN else _unknown(number)
+            reader = self._reader(number, asks=unknown < MAX_UNKNOWN)
             if isinstance(reader, Problem):
                 unknown += reader.code == _UNKNOWN
                 rejected += [(row, reader) for row in rows.tolist()]
@@ -139,10 +139,10 @@ class FramedConverter(abc.ABC):
         rejected.sort(key=lambda one: one[0])
         return Decoded(groups.runs(), tuple(rejected))
 
-    def _reader(self, number: int) -> SchemaReader | Problem:
+    def _reader(self, number: int, *, asks: bool) -> SchemaReader | Problem:
         if number in self._readers:
             return self._readers.remember(number, _never)
-        found = self._registry.schema_by_id(number)
+        found = self._registry.schema_by_id(number) if asks else None
         if found is None:
             return _unknown(number)
         return self._readers.remember(number, lambda: self._try_reader(number, found))
@@ -159,6 +159,8 @@ class FramedConverter(abc.ABC):
 
     def encode(self, values: pa.Array, field: pa.Field, topic: str) -> Encoded:
         """Return the messages of values."""
+        values = without_views(values)
+        field = field.with_type(viewless(field.type))
         try:
             number, writer = self._writer(field, topic)
         except InvalidSchemaError as error:
@@ -182,6 +184,15 @@ class FramedConverter(abc.ABC):
         return number, self._writers.remember(
             (key, number), lambda: self._make_writer(found, field, strict=strict)
         )
+
+
+def _most_frequent_first(ids: Ints) -> list[int]:
+    """Return ids, those of most messages first: bytes that are no ids do not keep them from being
+    asked for.
+    """
+    found, counts = np.unique(ids, return_counts=True)
+    ordered: list[int] = found[np.argsort(-counts, kind="stable")].tolist()
+    return ordered
 
 
 def _flat(messages: pa.Array) -> tuple[Bytes, Ints, Ints]:

@@ -284,7 +284,10 @@ class ProtoEncoder:
         self, one: ProtoField, message: ProtoMessage, own: pa.Field, values: pa.Array, rows: Ints
     ) -> pa.Array:
         """Return the messages of dates, times and decimals."""
-        kind, logical = own.type, LOGICAL[message.name]
+        logical = LOGICAL[message.name]
+        if own.type == pa.uint64():
+            values = values.cast(pa.decimal128(20, 0))
+        kind = values.type
         if logical == DECIMAL and pa.types.is_decimal(kind):
             pieces = without_first(*unscaled_bytes(values))
             parts = [

@@ -342,6 +342,7 @@ COLUMNS = pa.schema(
         ("at", pa.timestamp("us", "UTC")), ("tags", pa.list_(pa.string())),
         ("inner", pa.struct([("a", pa.int32()), ("b", pa.list_(pa.struct([("c", pa.bool_())])))])),
         ("by_name", pa.map_(pa.string(), pa.float64())), ("data", pa.binary()),
+        ("count", pa.uint64()),
     ]
 )  # fmt: skip
 ROW = {
@@ -349,7 +350,7 @@ ROW = {
     "time": (EPOCH + timedelta(hours=23, microseconds=1)).time(),
     "at": EPOCH - timedelta(microseconds=1), "tags": ["a", ""],
     "inner": {"a": 0, "b": [{"c": True}, {"c": False}]}, "by_name": [("x", 0.5), ("", 0.0)],
-    "data": b"\0\xff",
+    "data": b"\0\xff", "count": 2**64 - 1,
 }  # fmt: skip
 
 
